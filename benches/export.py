@@ -181,7 +181,7 @@ def bytes_per_node(layers: int) -> None:
 def child(layers: int) -> int:
     """In a process of its own: the first export, and a later one of another model."""
     spec = jax.ShapeDtypeStruct((16, 64), np.float32)
-    from jax2onnx import _api, _tiers
+    from jax2onnx import _export, _tiers
     from jax2onnx._options import ExportOptions
     from jax2onnx._tracing import trace
 
@@ -191,7 +191,7 @@ def child(layers: int) -> int:
     times = []
     for closed in traced:
         start = time.process_time()
-        _api.export_traced(closed, options)
+        _export.export_traced(closed, options)
         times.append(time.process_time() - start)
     print(times[0] / times[1], times[0] - times[1])
     return 0
@@ -243,7 +243,7 @@ def forward(x):
     return x
 spec = jax.ShapeDtypeStruct((1, 4096), np.float32)
 jax2onnx.to_onnx(lambda x: x + 1, [spec])
-from jax2onnx import _api, _tiers
+from jax2onnx import _export, _tiers
 from jax2onnx._options import ExportOptions
 from jax2onnx._tracing import trace
 options = ExportOptions(
@@ -251,7 +251,7 @@ options = ExportOptions(
 )
 closed = jax.make_jaxpr(forward)(spec)
 before = peak()
-_api.export_traced(closed, options)
+_export.export_traced(closed, options)
 print(peak() - before)
 """
         done = subprocess.run(

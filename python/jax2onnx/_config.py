@@ -7,51 +7,18 @@ the environment, which takes precedence over the section `[tool.jax2onnx]` of `p
 
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from . import _project
 from ._errors import ConfigError
 from ._settings import BY_NAME, SETTINGS, Setting
+from ._types import Level, PathPolicy, Settings, StrPath
 from ._words import quoted
 
-Level: TypeAlias = Literal["off", "minimal", "full", "indexed"]
-PathPolicy: TypeAlias = Literal["relative", "absolute", "basename"]
-NanMode: TypeAlias = Literal["exact", "ignore"]
-StrPath: TypeAlias = str | os.PathLike[str]
 Prefixes: TypeAlias = Iterable[str] | Mapping[str, str]
-
-
-class Settings(NamedTuple):
-    """The values of all settings of an export."""
-
-    opset: int
-    model_name: str
-    input_names: Sequence[str] | None
-    output_names: Sequence[str] | None
-    inputs_as_nchw: Sequence[int] | None
-    outputs_as_nchw: Sequence[int] | None
-    enable_double_precision: bool
-    export_mode: str
-    weights: str
-    normalization_mode: str
-    optimize: bool
-    nan: NanMode
-    unroll: int
-    explain_passes: bool | StrPath
-    record_primitive_calls_file: StrPath | None
-    provenance: Level
-    provenance_paths: PathPolicy
-    #: Folders, and the names to write in their place.
-    provenance_prefixes: tuple[tuple[str, str], ...]
-    user_code: tuple[str, ...]
-    library_code: tuple[str, ...]
-    source_map: bool | StrPath
-    sources: str
-    #: Whether nodes of nnx and equinox models are named by the path of their module.
-    module_scopes: bool
 
 
 class _Value(NamedTuple):
@@ -148,9 +115,9 @@ def found(arguments: Mapping[str, Any], *, writes_file: bool = True) -> Iterator
     project = _project.read()
     for setting in SETTINGS:
         values = _values(setting, arguments, scope, project, writes_file=writes_file)
-        if setting.adds_up:
+        if setting.form.adds_up:
             all_values = list(values)
-            parse = _prefixes if setting.name == "provenance_prefixes" else _places
+            parse = _prefixes if setting.kind == "prefixes" else _places
             parsed: list[Any] = [
                 entry for each in all_values for entry in parse(each.value, each.name)
             ]
@@ -177,12 +144,12 @@ def _values(
     block = getattr(scope, setting.name, None)
     if block is not None and block != ():
         yield _Value(block, setting.name, "", "provenance(...)")
-    text = os.environ.get(setting.variable, "") if setting.variable else ""
-    variable = setting.read(text) if text else None
+    if setting.needs_file and not writes_file:
+        return
+    variable = setting.from_environment()
     if variable is not None:
-        name = setting.variable or ""
-        yield _Value(variable, name, name, name)
-    if setting.name in project.values and (writes_file or not setting.needs_file):
+        yield _Value(variable, setting.variable, setting.variable, setting.variable)
+    if setting.name in project.values:
         key, value = project.values[setting.name]
         yield _Value(value, key, f"{quoted(key)} of pyproject.toml", project.path or "")
 

@@ -25,6 +25,7 @@ __all__ = [
     "main",
     "model_inputs",
     "model_lines",
+    "options",
     "plugins",
     "profile_summary",
     "read_input",
@@ -56,6 +57,9 @@ def inside(managers: Sequence[AbstractContextManager[Any]], body: Callable[[], _
 
 def restoring(body: Callable[[], _T], restore: Callable[[], None]) -> _T:
     """Call a function, and then another one that restores what it changes."""
+
+def options() -> list[dict[str, Any]]:
+    """Return the rows of the table of options."""
 
 def export(closed_jaxpr: object, options: ExportOptions) -> bytes | None: ...
 def explain_log(

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from . import _core, _project
-from ._config import StrPath
 from ._errors import ConfigError, SourceMapError, WriteError, errors_of_core
+from ._types import StrPath
 from ._words import quoted
 
 Named: TypeAlias = tuple[str, str]

@@ -4,10 +4,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ._config import Level, PathPolicy
 from ._pairs import Pair
-from ._settings import UNROLLED_NODES
+from ._settings import DEFAULTS
 from ._tiers import TierRules
+from ._types import Settings
 
 Frame: TypeAlias = tuple[str, int, str]
 """The file, the line and the qualified name of a function."""
@@ -23,6 +23,8 @@ class ExportOptions:
     `crates/python/src/options.rs` reads each field. A field that only one side knows is an error.
     """
 
+    #: The options of the user. The table of `crates/options` says which of them the core reads.
+    settings: Settings = DEFAULTS
     #: Which files are the user's, and which are a library's.
     tiers: TierRules
     #: Where the exported function is defined.
@@ -35,22 +37,11 @@ class ExportOptions:
     #: primitive's definition, the reason why there is none, or `None`.
     define: Callable[[Any], Any] | None = None
 
-    model_name: str = "jax_model"
-    opset: int = 23
     input_names: Sequence[str] = ()
     output_names: Sequence[str] = ()
     #: The paths of the inputs in the arguments, and of the outputs in the result.
     input_paths: Sequence[str] = ()
     output_paths: Sequence[str] = ()
-    #: Whether to add the nodes without which a NaN gets lost.
-    exact_nan: bool = True
-
-    #: Whether passes rewrite the graph.
-    optimize: bool = True
-    #: Whether a norm becomes one operator.
-    norms: bool = True
-    #: The maximum number of nodes of an unrolled loop; 0 keeps all loops.
-    unroll: int = UNROLLED_NODES
     #: Whether to read large weights at once. If not, passes assume that no product overflows or
     #: loses digits and that no weight is extremely large, and the core raises `AssumptionError`
     #: when it writes a model for which that is wrong.
@@ -69,12 +60,8 @@ class ExportOptions:
     #: Is called with a summary of the model, which is then not written.
     summarize: Callable[[Mapping[str, Any]], object] | None = None
 
-    level: Level = "off"
-    path_policy: PathPolicy = "relative"
     #: The Python stack that called the export, outermost frame first.
     export_stack: Sequence[Frame] = ()
-    #: Folders, and the names to write in their place.
-    prefixes: Sequence[tuple[str, str]] = ()
 
     #: Where to write the model. Without a path, the export returns the model.
     output_path: str | None = None
@@ -82,8 +69,6 @@ class ExportOptions:
     external_threshold: int = EXTERNAL_THRESHOLD
     #: Where to write the source map.
     source_map: str | None = None
-    #: Whether the source map contains the text of the source files.
-    embed_sources: bool = False
     #: The files that the program consists of, each with its name in messages. No file may replace
     #: one of them.
     inputs: Sequence[tuple[str, str]] = ()

@@ -95,27 +95,27 @@ def _section(data: bytes, folder: Path) -> Project:
             advice = did_you_mean(key, keys) or f"use {', '.join(keys)}"
             raise ConfigError(f"{quoted(key)} is not a key of `{_SECTION}` in {where}: {advice}")
         setting = BY_KEY[key]
-        if not setting.type.is_of(value):
+        if not setting.form.type.is_of(value):
             raise ConfigError(
-                f"{quoted(key)} of `{_SECTION}` in {where} is not {setting.type.words}"
+                f"{quoted(key)} of `{_SECTION}` in {where} is not {setting.form.type.words}"
             )
         if setting.name in values:
             raise ConfigError(
                 f"`{_SECTION}` in {where} contains both `{values[setting.name][0]}` and "
                 f"{quoted(key)}"
             )
-        values[setting.name] = (key, _from_folder(setting.name, value, folder))
+        values[setting.name] = (key, _from_folder(setting.kind, value, folder))
     return Project(path, values)
 
 
-def _from_folder(name: str, value: Any, folder: Path) -> Any:
+def _from_folder(kind: str, value: Any, folder: Path) -> Any:
     """Make the paths in a value start at the folder of the file."""
-    match name:
-        case "user_code" | "library_code":
+    match kind:
+        case "code":
             return _code(value, folder)
-        case "provenance_prefixes":
+        case "prefixes":
             return tuple(str(folder / entry) for entry in value)
-        case "record_primitive_calls_file":
+        case "path":
             return str(folder / value)
     return value
 

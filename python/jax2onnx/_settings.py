@@ -1,30 +1,20 @@
-"""The settings of an export: one table for arguments, the environment and `pyproject.toml`."""
+"""The settings of an export: the table of `crates/options`, and how each place writes a value."""
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
+from . import _core
 from ._errors import ConfigError
-from ._words import quoted
+from ._types import Settings
 
-ENABLE: Final = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
 DETAIL: Final = "JAX2ONNX_STACKTRACE_DETAIL"
-PATHS: Final = "JAX2ONNX_STACKTRACE_PATHS"
-PREFIXES: Final = "JAX2ONNX_STACKTRACE_PREFIXES"
-USER_CODE: Final = "JAX2ONNX_USER_CODE"
-LIBRARY_CODE: Final = "JAX2ONNX_LIBRARY_CODE"
-NAN: Final = "JAX2ONNX_NAN"
-UNROLL: Final = "JAX2ONNX_UNROLL"
-MODULE_SCOPES: Final = "JAX2ONNX_MODULE_SCOPES"
-
-UNROLLED_NODES: Final = 32
-"""The default limit of the number of nodes of an unrolled loop."""
-OPSETS: Final = range(16, 27)
+"""The variable that chooses the level if the variable of `provenance` turns provenance on."""
 _OFF: Final = frozenset({"", "0", "false", "off", "no"})
-
-Check: TypeAlias = Callable[[Any, str], Any]
-"""Checks a value that comes from a place. The place is empty for an argument."""
+_ON: Final = frozenset({"1", "true", "on", "yes"})
+#: Longer numbers are out of range.
+_MAX_DIGITS: Final = 18
 
 
 class TomlType(NamedTuple):
@@ -34,83 +24,20 @@ class TomlType(NamedTuple):
     is_of: Callable[[Any], bool]
 
 
+def _list_of(words: str, entry: TomlType) -> TomlType:
+    return TomlType(
+        f"a list of {words}", lambda value: isinstance(value, list) and all(map(entry.is_of, value))
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 _STRING: Final = TomlType("a string", lambda value: isinstance(value, str))
-_NUMBER: Final = TomlType("a number", lambda value: type(value) is int)
+_NUMBER: Final = TomlType("a number", _is_number)
 _FLAG: Final = TomlType("true or false", lambda value: isinstance(value, bool))
-_STRINGS: Final = TomlType(
-    "a list of strings",
-    lambda value: isinstance(value, list) and all(map(_STRING.is_of, value)),
-)
-_NUMBERS: Final = TomlType(
-    "a list of numbers",
-    lambda value: isinstance(value, list) and all(map(_NUMBER.is_of, value)),
-)
-
-
-def _unchecked(value: Any, _where: str) -> Any:
-    return value
-
-
-class Setting(NamedTuple):
-    """A setting that `pyproject.toml` may contain."""
-
-    #: The argument of `to_onnx`. With dashes, it is the key in `pyproject.toml`.
-    name: str
-    default: Any
-    type: TomlType
-    check: Check = _unchecked
-    #: The variable of the environment, if any.
-    variable: str | None = None
-    #: Reads the text of the variable. The result is checked. None stands for "not set".
-    read: Callable[[str], Any] = str
-    #: Whether values add up; otherwise, one value wins.
-    adds_up: bool = False
-    #: Whether an export that writes no file ignores the value of the project.
-    needs_file: bool = False
-    #: Other keys in `pyproject.toml`.
-    aliases: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """The key in `pyproject.toml`."""
-        return self.name.replace("_", "-")
-
-
-def _one_of(what: str, *allowed: str) -> Check:
-    def check(value: Any, where: str) -> Any:
-        if value in allowed:
-            return value
-        raise ConfigError(f"{quoted(value)} is not {what}{_place(where)}: use {', '.join(allowed)}")
-
-    return check
-
-
-def _opset(value: Any, where: str) -> Any:
-    if type(value) is int and value in OPSETS:
-        return value
-    raise ConfigError(
-        f"opset {value!r} is not supported{_place(where)}: use {OPSETS[0]} to {OPSETS[-1]}"
-    )
-
-
-def _count_of_nodes(value: Any, where: str) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    place = _place(where or "`unroll`")
-    raise ConfigError(
-        f"{quoted(value)} is not a number of nodes{place}: use a whole number, or 0 to keep all "
-        "loops"
-    )
-
-
-def _name(value: Any, where: str) -> Any:
-    if isinstance(value, str):
-        return value
-    raise ConfigError(f"`model_name` is {value!r}, which is not a string{_place(where)}")
-
-
-def _place(where: str) -> str:
-    return f" ({where})" if where else ""
+_STRINGS: Final = _list_of("strings", _STRING)
 
 
 def _entries(text: str) -> list[str]:
@@ -119,93 +46,129 @@ def _entries(text: str) -> list[str]:
 
 
 def _number(text: str) -> Any:
-    return int(text) if text.isdecimal() else text
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else text
 
 
-def _level(enabled: str) -> str | None:
+def _flag(text: str) -> bool:
+    return text.lower() not in _OFF
+
+
+class Form(NamedTuple):
+    """How values of a kind are written in `pyproject.toml` and in the environment."""
+
+    type: TomlType
+    #: Reads the text of a variable. The result is checked.
+    read: Callable[[str], Any] = str
+    #: Whether the values of all places add up; otherwise, one value wins.
+    adds_up: bool = False
+
+
+_FORMS: Final = {
+    "flag": Form(_FLAG, _flag),
+    "text": Form(_STRING),
+    "number": Form(_NUMBER, _number),
+    "word": Form(_STRING),
+    "names": Form(_STRINGS, lambda text: text.split(",")),
+    "positions": Form(
+        _list_of("numbers", _NUMBER), lambda text: [_number(each) for each in text.split(",")]
+    ),
+    "path": Form(_STRING),
+    "flag or path": Form(_FLAG, lambda text: _flag(text) if text.lower() in _OFF | _ON else text),
+    "code": Form(_STRINGS, _entries, adds_up=True),
+    "prefixes": Form(_STRINGS, _entries, adds_up=True),
+}
+
+
+class Setting(NamedTuple):
+    """A row of the table of options."""
+
+    #: The argument of `to_onnx`. With dashes, it is the key in `pyproject.toml`.
+    name: str
+    #: The documentation of the argument.
+    doc: str
+    kind: str
+    default: Any
+    #: The flag of `jax2onnx export`.
+    flag: str
+    #: The variable of the environment.
+    variable: str
+    #: Another key in `pyproject.toml`.
+    alias: str | None
+    #: Whether an export that writes no file ignores the environment and the project.
+    needs_file: bool
+    #: The name of the type of words.
+    type_alias: str = ""
+    words: tuple[str, ...] = ()
+    limits: tuple[int, int] = (0, 0)
+    #: The message about a wrong value, and which values to use.
+    refusal: str = ""
+    advice: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key in `pyproject.toml`."""
+        return self.name.replace("_", "-")
+
+    @property
+    def form(self) -> Form:
+        """How places write the value."""
+        return _FORMS[self.kind]
+
+    def check(self, value: Any, where: str) -> Any:
+        """Check a value that comes from a place. The place is empty for an argument."""
+        match self.kind:
+            case "text" if not isinstance(value, str):
+                raise ConfigError(
+                    f"`{self.name}` is {value!r}, which is not a string{_place(where)}"
+                )
+            case "word" if value not in self.words:
+                raise self._refused(value, where)
+            case "number" if not (_is_number(value) and self.limits[0] <= value <= self.limits[1]):
+                # The message names the option.
+                name = "" if self.name in self.refusal else f"`{self.name}`"
+                raise self._refused(value, where or name)
+        return value
+
+    def _refused(self, value: Any, where: str) -> ConfigError:
+        text = _core.clean(self.refusal.format(value))
+        return ConfigError(f"{text}{_place(where)}: use {self.advice}")
+
+    def from_environment(self) -> Any:
+        """Return the value of the variable. None stands for "not set"."""
+        text = os.environ.get(self.variable, "")
+        if not text:
+            return None
+        return _level(text) if self.name == "provenance" else self.form.read(text)
+
+
+def _place(where: str) -> str:
+    return f" ({where})" if where else ""
+
+
+def _level(enabled: str) -> str:
     """Return the level that the two variables of the environment ask for."""
-    if not enabled:
-        return None
-    if enabled.lower() in _OFF:
+    if not _flag(enabled):
         return "off"
     detail = os.environ.get(DETAIL) or "minimal"
-    check = _one_of("a level of detail", "minimal", "full", "indexed")
-    level: str = check(detail, DETAIL)
-    return level
+    levels = tuple(word for word in BY_NAME["provenance"].words if word != "off")
+    if detail not in levels:
+        text = _core.clean(f"`{detail}` is not a level of detail ({DETAIL})")
+        raise ConfigError(f"{text}: use {', '.join(levels)}")
+    return detail
 
 
-#: Every setting, in the order in which `jax2onnx config` shows them. The arguments of `to_onnx`
-#: that are not here describe one call: the function, its inputs, and what to do with the model.
-SETTINGS: Final[Sequence[Setting]] = (
-    Setting("opset", 23, _NUMBER, _opset),
-    Setting("model_name", "jax_model", _STRING, _name),
-    Setting("input_names", None, _STRINGS),
-    Setting("output_names", None, _STRINGS),
-    Setting("inputs_as_nchw", None, _NUMBERS),
-    Setting("outputs_as_nchw", None, _NUMBERS),
-    Setting("enable_double_precision", False, _FLAG),
-    Setting("export_mode", "standard", _STRING, _one_of("an export mode", "standard", "web")),
-    Setting(
-        "weights",
-        "auto",
-        _STRING,
-        _one_of("a place for weights", "inline", "external", "auto"),
-        needs_file=True,
-    ),
-    Setting(
-        "normalization_mode",
-        "auto",
-        _STRING,
-        _one_of("a normalization mode", "auto", "prefer_native", "force_decomposed"),
-    ),
-    Setting("optimize", True, _FLAG),
-    Setting("nan", "exact", _STRING, _one_of("a NaN mode", "exact", "ignore"), NAN),
-    Setting("unroll", UNROLLED_NODES, _NUMBER, _count_of_nodes, UNROLL, _number),
-    Setting("explain_passes", False, _FLAG),
-    Setting("record_primitive_calls_file", None, _STRING),
-    Setting(
-        "provenance",
-        "off",
-        _STRING,
-        _one_of("a provenance level", "off", "minimal", "full", "indexed"),
-        ENABLE,
-        _level,
-    ),
-    Setting(
-        "provenance_paths",
-        "relative",
-        _STRING,
-        _one_of("a path policy", "relative", "absolute", "basename"),
-        PATHS,
-    ),
-    Setting(
-        "provenance_prefixes",
-        (),
-        _STRINGS,
-        variable=PREFIXES,
-        read=_entries,
-        adds_up=True,
-        aliases=("path-prefixes",),
-    ),
-    Setting("user_code", (), _STRINGS, variable=USER_CODE, read=_entries, adds_up=True),
-    Setting("library_code", (), _STRINGS, variable=LIBRARY_CODE, read=_entries, adds_up=True),
-    Setting("source_map", False, _FLAG, needs_file=True),
-    Setting(
-        "sources",
-        "hash",
-        _STRING,
-        _one_of("a way to keep sources", "hash", "embed"),
-        needs_file=True,
-    ),
-    Setting(
-        "module_scopes",
+def _setting(row: dict[str, Any]) -> Setting:
+    if row["name"] == "module_scopes":
         # On Python 3.11, it takes longer than the trace.
-        hasattr(sys, "monitoring"),
-        _FLAG,
-        variable=MODULE_SCOPES,
-        read=lambda text: text.lower() not in _OFF,
-    ),
-)
+        row["default"] = hasattr(sys, "monitoring")
+    return Setting(**row)
 
+
+#: Every setting, in the order in which `jax2onnx config` shows them.
+SETTINGS: Final = tuple(map(_setting, _core.options()))
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
-BY_KEY: Final = {key: setting for setting in SETTINGS for key in (setting.key, *setting.aliases)}
+BY_KEY: Final = {
+    key: setting for setting in SETTINGS for key in (setting.key, setting.alias) if key is not None
+}
+DEFAULTS: Final = Settings(**{setting.name: setting.default for setting in SETTINGS})
+OPSETS: Final = range(BY_NAME["opset"].limits[0], BY_NAME["opset"].limits[1] + 1)

@@ -27,7 +27,7 @@ import onnx
 from onnx import numpy_helper
 
 if TYPE_CHECKING:
-    from ._config import StrPath
+    from ._types import StrPath
 
 Expected: TypeAlias = "str | re.Pattern[str] | None"
 """A string, a pattern for the whole value, or None if the key must be absent."""

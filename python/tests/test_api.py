@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import jax2onnx
-from jax2onnx import _api, testing
+from jax2onnx import _export, testing
 from jax2onnx._tracing import specs
 
 from .mystery import mystery
@@ -119,7 +119,7 @@ def test_onnx_ir_is_asked_for_by_the_name_of_its_extra(monkeypatch: pytest.Monke
 
 
 def test_the_stack_ends_with_the_frame_itself() -> None:
-    stack = _api._stack(sys._getframe())
+    stack = _export._stack(sys._getframe())
     code = test_the_stack_ends_with_the_frame_itself.__code__
     assert stack[-1] == (__file__, code.co_firstlineno + 1, code.co_qualname)
     assert len(stack) > 1

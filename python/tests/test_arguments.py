@@ -16,7 +16,7 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-from jax2onnx import _api, to_onnx
+from jax2onnx import _export, to_onnx
 from jax2onnx._options import ExportOptions
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -273,7 +273,7 @@ def test_a_model_for_the_web_that_is_too_large_says_what_to_do(
         assert options.external_threshold > 2**62
         raise jax2onnx.WriteError("the model needs 3000000000 bytes")
 
-    monkeypatch.setattr(_api, "export_traced", too_large)
+    monkeypatch.setattr(_export, "export_traced", too_large)
     with pytest.raises(jax2onnx.WriteError, match="use `export_mode='standard'`"):
         to_onnx(
             scaled, [(2, 3)], return_mode="file", output_path=tmp_path / "m.onnx", export_mode="web"

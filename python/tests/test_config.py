@@ -7,7 +7,14 @@ import pytest
 
 import jax2onnx
 from jax2onnx import _config
-from jax2onnx._settings import DETAIL, ENABLE, LIBRARY_CODE, PATHS, PREFIXES, USER_CODE
+from jax2onnx._types import Level
+
+DETAIL = "JAX2ONNX_STACKTRACE_DETAIL"
+ENABLE = "JAX2ONNX_ENABLE_STACKTRACE_METADATA"
+LIBRARY_CODE = "JAX2ONNX_LIBRARY_CODE"
+PATHS = "JAX2ONNX_STACKTRACE_PATHS"
+PREFIXES = "JAX2ONNX_STACKTRACE_PREFIXES"
+USER_CODE = "JAX2ONNX_USER_CODE"
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +150,7 @@ def test_a_single_path_is_not_a_list_of_paths() -> None:
 def test_each_thread_has_its_own_blocks() -> None:
     barrier = threading.Barrier(4)
 
-    def level(word: _config.Level) -> str:
+    def level(word: Level) -> str:
         before = _config.settings().provenance
         with jax2onnx.provenance(word):
             barrier.wait()
@@ -151,7 +158,7 @@ def test_each_thread_has_its_own_blocks() -> None:
             barrier.wait()
         return f"{before} {inside} {_config.settings().provenance}"
 
-    words: list[_config.Level] = ["off", "minimal", "full", "indexed"]
+    words: list[Level] = ["off", "minimal", "full", "indexed"]
     with jax2onnx.provenance("full"), ThreadPoolExecutor(4) as pool:
         found = list(pool.map(level, words))
     assert found == [f"off {word} off" for word in words]

@@ -16,8 +16,9 @@ import onnxruntime
 import pytest
 
 import jax2onnx
-from jax2onnx import _api, _tiers
+from jax2onnx import _export, _tiers
 from jax2onnx._options import ExportOptions
+from jax2onnx._settings import DEFAULTS
 from jax2onnx._tracing import definitions, trace
 
 from . import bench
@@ -66,9 +67,9 @@ def model_at(case: Case, traced: trace.Traced, opset: int) -> onnx.ModelProto:
     options = ExportOptions(
         tiers=_tiers.rules(trace.folders()),
         define=functools.partial(definitions.definition, double_precision=case.double),
-        opset=opset,
+        settings=DEFAULTS._replace(opset=opset),
     )
-    return onnx.ModelProto.FromString(_api.export_traced(traced.closed_jaxpr, options) or b"")
+    return onnx.ModelProto.FromString(_export.export_traced(traced.closed_jaxpr, options) or b"")
 
 
 def check(case: Case, traced: trace.Traced, want: list[np.ndarray], opset: int) -> None:

@@ -327,4 +327,4 @@ def test_one_module_of_the_commands_prints() -> None:
         or (name == "write" and "sys.std" in ast.unparse(call.func))
     }
     # The progress is a line of our own, and `explain_passes=True` is no command.
-    assert printing == {"_progress.py", "_api.py"}
+    assert printing == {"_progress.py", "_export.py"}

@@ -16,7 +16,6 @@ import pytest
 from flax import linen, nnx
 
 import jax2onnx
-from jax2onnx import _settings
 
 from . import bench
 from .accuracy import metadata, nodes_of, table_of
@@ -224,7 +223,7 @@ def test_all_but_the_names_of_an_equinox_model_is_the_same_without(
 ) -> None:
     net = Net()
     with_names = jax2onnx.to_onnx(net, [(3,)], provenance="full")
-    monkeypatch.setenv(_settings.MODULE_SCOPES, "off")
+    monkeypatch.setenv("JAX2ONNX_MODULE_SCOPES", "off")
     without = jax2onnx.to_onnx(net, [(3,)], provenance="full")
     assert set(names(without)).isdisjoint(WHOLE)
     for node, other in zip(with_names.graph.node, without.graph.node, strict=True):

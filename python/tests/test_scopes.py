@@ -16,7 +16,7 @@ import onnx
 import pytest
 from flax import nnx
 
-from jax2onnx import _settings, to_onnx
+from jax2onnx import to_onnx
 
 from .accuracy import metadata
 from .bench import convert, expected, run
@@ -159,7 +159,7 @@ def all_but_names(model: onnx.ModelProto) -> list[Any]:
 
 def test_all_but_the_names_is_the_same_without(monkeypatch: pytest.MonkeyPatch) -> None:
     named = to_onnx(MODEL, [X], provenance="full")
-    monkeypatch.setenv(_settings.MODULE_SCOPES, "off")
+    monkeypatch.setenv("JAX2ONNX_MODULE_SCOPES", "off")
     plain = to_onnx(MODEL, [X], provenance="full")
     assert all_but_names(named) == all_but_names(plain)
     assert any("blocks" in name for name in names(named))

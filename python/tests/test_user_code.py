@@ -19,7 +19,7 @@ import onnx
 import pytest
 
 import jax2onnx
-from jax2onnx import __main__, _settings
+from jax2onnx import __main__
 
 from .accuracy import metadata, nodes_of
 
@@ -116,9 +116,9 @@ def test_an_installed_package_is_the_users_where_it_is_named(
     assert callsites(net, user_code=["sample_layers"]) == mine
     with jax2onnx.provenance(user_code=["sample_layers"]):
         assert callsites(net) == mine
-    monkeypatch.setenv(_settings.USER_CODE, os.pathsep.join(["another_one", "sample_layers"]))
+    monkeypatch.setenv("JAX2ONNX_USER_CODE", os.pathsep.join(["another_one", "sample_layers"]))
     assert callsites(net) == mine
-    monkeypatch.delenv(_settings.USER_CODE)
+    monkeypatch.delenv("JAX2ONNX_USER_CODE")
     write_project(tmp_path, SECTION + 'user-code = ["sample_layers"]\n', monkeypatch)
     assert callsites(net) == mine
     write_project(tmp_path, SECTION + 'user-code = ["site-packages/sample_layers"]\n', monkeypatch)
@@ -134,9 +134,9 @@ def test_a_package_of_the_user_is_a_library_where_it_is_named(
     (tmp_path / "sample_net.py").write_text(MODEL)
     net = importing("sample_net", tmp_path).net
     assert callsites(net) == {"layer:4"}
-    monkeypatch.setenv(_settings.LIBRARY_CODE, "sample_layers")
+    monkeypatch.setenv("JAX2ONNX_LIBRARY_CODE", "sample_layers")
     assert callsites(net) == {"net:4"}
-    monkeypatch.delenv(_settings.LIBRARY_CODE)
+    monkeypatch.delenv("JAX2ONNX_LIBRARY_CODE")
     write_project(tmp_path, SECTION + 'library-code = ["sample_layers.py"]\n', monkeypatch)
     assert callsites(net) == {"net:4"}
 
@@ -207,7 +207,7 @@ def test_a_folder_is_written_as_something_else(
     text = "import jax.numpy as jnp\ndef fn(x):\n    return jnp.sin(x)\n"
     exec(compile(text, str(tmp_path / "deep" / "net.py"), "exec"), namespace)
     fn, prefix = namespace["fn"], f"{tmp_path}=proj"
-    monkeypatch.setenv(_settings.PATHS, policy)
+    monkeypatch.setenv("JAX2ONNX_STACKTRACE_PATHS", policy)
     mapped = {"proj/deep/net.py"}
     assert files(fn) != mapped
     assert files(fn, provenance_prefixes=[prefix]) == mapped
@@ -215,9 +215,9 @@ def test_a_folder_is_written_as_something_else(
     assert files(fn, provenance_prefixes=[prefix, f"{tmp_path / 'deep'}="]) == {"net.py"}
     with jax2onnx.provenance(prefixes=[prefix]):
         assert files(fn) == mapped
-    monkeypatch.setenv(_settings.PREFIXES, prefix)
+    monkeypatch.setenv("JAX2ONNX_STACKTRACE_PREFIXES", prefix)
     assert files(fn) == mapped
-    monkeypatch.delenv(_settings.PREFIXES)
+    monkeypatch.delenv("JAX2ONNX_STACKTRACE_PREFIXES")
     write_project(tmp_path, SECTION + 'path-prefixes = [".=proj"]\n', monkeypatch)
     assert files(fn) == mapped
 

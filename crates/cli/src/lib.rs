@@ -219,6 +219,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use options::Value;
+
     use super::*;
 
     fn run_export(arguments: &[&str], export: Option<&mut Export<'_>>) -> (i32, String) {
@@ -267,12 +269,12 @@ mod tests {
     fn an_export_is_handed_over_with_its_exit_code() {
         let mut asked = String::new();
         let mut export = |request: &Request<'_>| {
-            asked = format!("{} {} {:?}", request.target, request.inputs.len(), request.opset);
+            asked = format!("{} {} {:?}", request.target, request.inputs.len(), request.options);
             7
         };
         let line = ["m:f", "-i", "x=f32[B]", "-i", "i32[]", "-o", "m.onnx", "--opset", "21"];
         assert_eq!(run_export(&line, Some(&mut export)).0, 7);
-        assert_eq!(asked, "m:f 2 Some(21)");
+        assert_eq!(asked, r#"m:f 2 [("opset", Number(21))]"#);
     }
 
     #[test]
@@ -384,18 +386,18 @@ mod tests {
     #[test]
     fn a_source_map_is_beside_the_model_unless_it_has_a_place() {
         for (arguments, expected) in [
-            (&["--source-map"][..], "m.onnx.map"),
-            (&["--source-map", "x.map"], "x.map"),
-            (&["--source-map=x.map", "--sources", "embed"], "x.map"),
+            (&["--source-map"][..], Value::Flag(true)),
+            (&["--source-map", "x.map"], Value::Path("x.map".into())),
+            (&["--source-map=x.map", "--sources", "embed"], Value::Path("x.map".into())),
         ] {
             let mut asked = None;
             let mut export = |request: &Request<'_>| {
-                asked.clone_from(&request.source_map);
+                asked = request.options.iter().find(|(name, _)| *name == "source_map").cloned();
                 0
             };
             let line = [&["m:f", "-o", "m.onnx"], arguments].concat();
             assert_eq!(run_export(&line, Some(&mut export)), (0, String::new()));
-            assert_eq!(asked.as_deref(), Some(std::path::Path::new(expected)));
+            assert_eq!(asked, Some(("source_map", expected)));
         }
         assert_eq!(run_export(&["m:f", "-o", "m.onnx", "--sources", "embed"], None).0, 2);
     }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use onnx::outline::Outlined;
+pub use options::Options;
 use provenance::render::{ExportFrame, Renderer};
 use provenance::source_map::{Draft, MapValue};
 use provenance::{FileId, Level, OriginId, PathPolicy, Paths, keys};
@@ -16,14 +17,13 @@ use rustc_hash::FxHashMap;
 use crate::report::{refusals, report};
 
 pub use explain::{dropped_callbacks, explain};
-pub use lowering::{LoweringError, Options, PLUGINS, Plugin, Refused, emitted_ops};
+pub use lowering::{Call, LoweringError, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::external_data::locate;
 pub use onnx::outputs::{Files, Output};
 pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round, ViewStep};
 pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};
 pub use onnx::source_map;
 pub use onnx::staged::Staged;
-pub use passes::Options as PassOptions;
 pub use provenance::File;
 pub use provenance::source_map::Source;
 pub use report::Refusal;
@@ -56,23 +56,24 @@ pub enum Error {
     Write(#[from] WriteError),
 }
 
-/// Lowers and optimizes a program. `source` returns the text of a source file, for error messages; `begin` is
+/// Lowers and optimizes a program. `checks_weights` is that of [`passes::optimize`]. `source` returns the text of a source file, for error messages; `begin` is
 /// called with the name of each phase of the passes before it runs.
 pub fn convert(
     program: jaxpr::Program,
     options: &Options,
-    passes: &PassOptions,
+    call: &Call,
+    checks_weights: bool,
     source: &dyn Fn(&str) -> Option<String>,
     begin: &mut dyn FnMut(&'static str),
 ) -> Result<onnx::Model, Error> {
-    let mut model = lowering::lower(program, options).map_err(|failure| {
+    let mut model = lowering::lower(program, options, call).map_err(|failure| {
         let report = report(&failure.errors, &failure.table, source);
         let refusals = refusals(&failure.errors, &failure.table);
         Error::Lowering { errors: failure.errors, report, refusals }
     })?;
     // The passes may unroll some loops, but not so many.
     check_nesting(&model, MAX_LOWERED, source)?;
-    passes::optimize(&mut model, passes, &mut |phase| begin(phase.name));
+    passes::optimize(&mut model, options, checks_weights, &mut |phase| begin(phase.name));
     begin("finish");
     model.assign_value_origins();
     onnx::names::assign_names(&mut model);

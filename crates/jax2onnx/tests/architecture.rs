@@ -12,12 +12,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sizes", &["cursor"]),
     ("jaxpr", &["cursor", "provenance", "sizes"]),
     ("onnx", &["cursor", "provenance", "sizes"]),
-    ("lowering", &["provenance", "jaxpr", "onnx"]),
-    ("passes", &["provenance", "onnx"]),
-    ("jax2onnx", &["provenance", "jaxpr", "onnx", "lowering", "passes"]),
+    ("options", &["provenance"]),
+    ("lowering", &["provenance", "jaxpr", "onnx", "options"]),
+    ("passes", &["provenance", "onnx", "options"]),
+    ("jax2onnx", &["provenance", "jaxpr", "onnx", "options", "lowering", "passes"]),
     ("inspect", &["provenance", "onnx"]),
-    ("cli", &["provenance", "onnx", "inspect", "lowering"]),
-    ("python", &["provenance", "jaxpr", "onnx", "jax2onnx", "inspect", "cli"]),
+    ("cli", &["provenance", "onnx", "options", "inspect", "lowering"]),
+    ("python", &["provenance", "jaxpr", "onnx", "options", "jax2onnx", "inspect", "cli"]),
 ];
 
 /// Longer files are split; what a tool writes is not read by people.

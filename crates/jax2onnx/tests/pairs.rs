@@ -2,12 +2,12 @@
 #![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
 
 use expect_test::{Expect, expect};
-use jax2onnx::{Definition, Holder, Hop, Options, Pair, PassOptions, Round, convert};
+use jax2onnx::{Call, Definition, Holder, Hop, Options, Pair, Round, convert};
 
 fn converted(jaxpr: &str, with_pairs: bool) -> onnx::Model {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-    let options = Options { pairs: with_pairs, ..Options::default() };
-    convert(program, &options, &PassOptions::default(), &|_| None, &mut |_| {})
+    let call = Call { pairs: with_pairs, ..Call::default() };
+    convert(program, &Options::default(), &call, true, &|_| None, &mut |_| {})
         .expect("the jaxpr of a test can be converted")
 }
 

@@ -32,6 +32,6 @@ mod window;
 
 pub use ctx::DROP_CALLBACKS;
 pub use error::{LoweringError, Refused};
-pub use lower::{Failure, Options, lower};
+pub use lower::{Call, Failure, lower};
 pub use plugin::Plugin;
 pub use plugins::{EmittedOps, PLUGINS, emitted_ops};

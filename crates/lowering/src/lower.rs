@@ -6,17 +6,16 @@ use jaxpr::{Aval, Program};
 use onnx::build::{Built, Place};
 use onnx::pairs::Pairs;
 use onnx::{Builder, Expr, Function, Model, Note};
+use options::{NanMode, Options};
 use provenance::{Site, Table};
 
 use crate::ctx::Ctx;
 use crate::error::{LoweringError, Refused, Stop};
 use crate::plugins::PLUGINS;
 
-/// The options of a lowering.
+/// What a lowering needs besides the program and the options of the export.
 #[derive(Clone, Debug)]
-pub struct Options {
-    pub model_name: String,
-    pub opset: i64,
+pub struct Call {
     /// The names of the first inputs, in place of those of the arguments.
     pub input_names: Vec<String>,
     /// The names of the first outputs, in place of `out_0`, `out_1`, ….
@@ -25,24 +24,19 @@ pub struct Options {
     pub input_paths: Vec<String>,
     /// The paths of the first outputs in the result; the rest have their names as paths.
     pub output_paths: Vec<String>,
-    /// True if nodes are spent on computing what JAX computes where a NaN is.
-    pub exact_nan: bool,
     /// How deeply jaxprs may be nested, so that the stack is large enough.
     pub max_depth: usize,
     /// True if the model says which value holds each variable of the program.
     pub pairs: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            model_name: String::new(),
-            opset: 23,
+impl Default for Call {
+    fn default() -> Call {
+        Call {
             input_names: Vec::new(),
             output_names: Vec::new(),
             input_paths: Vec::new(),
             output_paths: Vec::new(),
-            exact_nan: true,
             max_depth: usize::MAX,
             pairs: false,
         }
@@ -58,10 +52,10 @@ pub struct Failure {
 }
 
 /// Lowers a program to a model that is correct and not yet optimized.
-pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> {
-    let builder =
-        Builder::new(options.opset, std::mem::take(&mut program.table), options.exact_nan);
-    match lower_main(&builder, &program, options) {
+pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Model, Failure> {
+    let exact_nan = options.nan == NanMode::Exact;
+    let builder = Builder::new(options.opset, std::mem::take(&mut program.table), exact_nan);
+    match lower_main(&builder, &program, call) {
         Ok((inputs, outputs, notes, pairs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
@@ -79,7 +73,7 @@ pub fn lower(mut program: Program, options: &Options) -> Result<Model, Failure> 
                 producer_name: "jax2onnx".into(),
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
-                exact_nan: options.exact_nan,
+                exact_nan,
                 notes,
                 pairs,
                 assumptions: None,
@@ -97,7 +91,7 @@ type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>, Vec<Note>, Option<Box<Pairs>>);
 fn lower_main<'g>(
     builder: &'g Builder,
     program: &Program,
-    options: &Options,
+    call: &Call,
 ) -> Result<Ends<'g>, Vec<LoweringError>> {
     let main = &program.main;
     let place = Place { stack: main.place.stack, scope: None };
@@ -109,14 +103,14 @@ fn lower_main<'g>(
         }
         Stop::Inside(error) => error,
     };
-    let ctx = Ctx::new(builder, PLUGINS, place.stack, options.pairs);
+    let ctx = Ctx::new(builder, PLUGINS, place.stack, call.pairs);
     let all = |stop: Stop| {
         let mut errors = ctx.refusals();
         errors.push(at_definition(stop));
         errors
     };
-    check_depth(builder, main, options.max_depth).map_err(|error| vec![error])?;
-    let inputs = inputs(&ctx, program, options).map_err(|why| all(why.into()))?;
+    check_depth(builder, main, call.max_depth).map_err(|error| vec![error])?;
+    let inputs = inputs(&ctx, program, call).map_err(|why| all(why.into()))?;
     let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(all)?;
     let errors = ctx.refusals();
     if !errors.is_empty() {
@@ -125,7 +119,7 @@ fn lower_main<'g>(
 
     // The nodes that only name an output belong to the function as a whole.
     let entered = builder.enter_plugin(place, &"output".into());
-    let outputs = outputs(builder, &inputs, results, options);
+    let outputs = outputs(builder, &inputs, results, call);
     builder.leave(entered);
     Ok((inputs, outputs, ctx.notes(), ctx.take_pairs()))
 }
@@ -141,13 +135,9 @@ fn check_depth(builder: &Builder, main: &jaxpr::Jaxpr, most: usize) -> Result<()
     Err(LoweringError { why: Refused::Deep { depth: main.depth, most }, site })
 }
 
-fn inputs<'g>(
-    ctx: &Ctx<'g>,
-    program: &Program,
-    options: &Options,
-) -> Result<Vec<Expr<'g>>, Refused> {
+fn inputs<'g>(ctx: &Ctx<'g>, program: &Program, call: &Call) -> Result<Vec<Expr<'g>>, Refused> {
     let main = &program.main;
-    let given = &options.input_names;
+    let given = &call.input_names;
     let names = (0..main.inputs.len()).map(|i| match (given.get(i), main.input_names.get(i)) {
         (Some(name), _) => name.clone(),
         (_, Some(name)) if !name.is_empty() => name.to_string(),
@@ -157,7 +147,7 @@ fn inputs<'g>(
     let mut inputs = Vec::new();
     for (i, (name, &var)) in names.zip(&main.inputs).enumerate() {
         let input = ctx.builder.input(&name, ctx.ty(main.aval(var))?);
-        ctx.builder.set_path(input.id, options.input_paths.get(i).unwrap_or(&name));
+        ctx.builder.set_path(input.id, call.input_paths.get(i).unwrap_or(&name));
         if let Some(definition) = main.place.stack {
             ctx.builder.set_line(input.id, definition);
         }
@@ -196,7 +186,7 @@ fn outputs<'g>(
     builder: &'g Builder,
     inputs: &[Expr<'g>],
     results: Vec<Expr<'g>>,
-    options: &Options,
+    call: &Call,
 ) -> Vec<Expr<'g>> {
     let mut taken: Vec<onnx::ValueId> = inputs.iter().map(|input| input.id).collect();
     let mut outputs = Vec::new();
@@ -204,9 +194,9 @@ fn outputs<'g>(
         let is_taken = taken.contains(&result.id) || result.tensor().is_some();
         let output = if is_taken { result.identity() } else { result };
         taken.push(output.id);
-        let name = options.output_names.get(i).cloned().unwrap_or_else(|| format!("out_{i}"));
+        let name = call.output_names.get(i).cloned().unwrap_or_else(|| format!("out_{i}"));
         builder.set_name(output.id, &name);
-        builder.set_path(output.id, options.output_paths.get(i).unwrap_or(&name));
+        builder.set_path(output.id, call.output_paths.get(i).unwrap_or(&name));
         outputs.push(output);
     }
     outputs
@@ -241,8 +231,8 @@ mod tests {
     /// Returns the call site of each node.
     fn callsites(jaxpr: &str) -> Vec<String> {
         let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-        let options = Options { opset: 23, ..Options::default() };
-        let model = lower(program, &options).expect("the jaxpr of a test can be lowered");
+        let model = lower(program, &Options::default(), &Call::default())
+            .expect("the jaxpr of a test can be lowered");
         let table = &model.provenance;
         let nodes = model.graph.nodes.iter();
         let sites = nodes.map(|node| table.get_origin(model.origin_of(node)).primary);

@@ -187,10 +187,11 @@ impl<'g> Ctx<'g> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
+    use options::Options;
     use provenance::render::plugin_line;
 
     use super::*;
-    use crate::lower::{Options, lower};
+    use crate::lower::{Call, lower};
 
     fn step(action: Action, outputs: &[u32], line: u32) -> Step {
         let (file, function) = ("plugin.py".into(), "MyPlugin.lower".into());
@@ -218,8 +219,8 @@ mod tests {
         let results = results.iter().copied().map(Slot).collect();
         let recipe = Recipe { inputs: Vec::new(), steps, results };
         Arc::get_mut(&mut program.main).unwrap().eqns[0].recipe = Some(recipe.into());
-        let options = Options { model_name: "test".into(), opset: 23, ..Options::default() };
-        let text = match lower(program, &options) {
+        let options = Options { model_name: "test".into(), ..Options::default() };
+        let text = match lower(program, &options, &Call::default()) {
             Ok(model) => {
                 let table = &model.provenance;
                 let line = |node: &onnx::Node| {

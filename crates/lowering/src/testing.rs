@@ -1,17 +1,18 @@
 //! Tests plugins: a test takes the text of a jaxpr and expects the text of a graph.
 
 use expect_test::Expect;
+use options::Options;
 use provenance::{SiteId, Table};
 
-use crate::lower::{Options, lower};
+use crate::lower::{Call, lower};
 
 /// Lowers the jaxpr and compares the graph, or the refusal, with what is expected.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-    let options = Options { model_name: "test".into(), opset: 23, ..Options::default() };
-    let text = match lower(program, &options) {
+    let options = Options { model_name: "test".into(), ..Options::default() };
+    let text = match lower(program, &options, &Call::default()) {
         Ok(mut model) => {
             inline_composites(&mut model);
             model.text().to_string()
@@ -27,8 +28,8 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-    let options = Options { model_name: "test".into(), opset: 23, ..Options::default() };
-    let text = match lower(program, &options) {
+    let options = Options { model_name: "test".into(), ..Options::default() };
+    let text = match lower(program, &options, &Call::default()) {
         Ok(mut model) => {
             inline_composites(&mut model);
             let table = &model.provenance;

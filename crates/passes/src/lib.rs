@@ -49,57 +49,46 @@ mod testing;
 
 use onnx::tensor::Assumptions;
 use onnx::{Edit, Model};
+use options::{NormalizationMode, Options};
 
 pub use canonicalize::{RULES, Rule};
 pub use phases::{PHASES, Pass, Phase};
 use phases::{Run, When};
 pub use rewrite::Rewrite;
 
-/// The options of the passes.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Whether anything is rewritten that does not have to be. Without, nodes are as plugins made them.
-    pub optimize: bool,
-    /// Whether a norm may become one operator, such as `LayerNormalization`.
-    pub norms: bool,
-    /// The most nodes that the rounds of a loop may become; 0 keeps all loops.
-    pub unroll: usize,
-    /// Whether large weights are read at once. Otherwise writing the model fails if what is assumed of them is wrong.
-    pub checks_weights: bool,
-}
-
-/// The default of [`Options::unroll`].
-pub const UNROLL: usize = 32;
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { optimize: true, norms: true, unroll: UNROLL, checks_weights: true }
-    }
-}
-
-impl Options {
-    fn want(self, pass: &Pass) -> bool {
-        match pass.when {
-            When::Always => true,
-            When::Optimizing => self.optimize,
-            When::FusingNorms => self.optimize && self.norms,
-        }
-    }
-}
-
 /// Runs every phase, and calls `begin` with each one before it runs.
-pub fn optimize(model: &mut Model, options: &Options, begin: &mut dyn FnMut(&'static Phase)) {
-    model.assumptions = (!options.checks_weights).then(Assumptions::default);
+///
+/// If `checks_weights` is true, large weights are read at once. Otherwise, writing the model fails if what is assumed of
+/// them is wrong.
+pub fn optimize(
+    model: &mut Model,
+    options: &Options,
+    checks_weights: bool,
+    begin: &mut dyn FnMut(&'static Phase),
+) {
+    model.assumptions = (!checks_weights).then(Assumptions::default);
     for phase in PHASES {
         begin(phase);
-        phase.run(model, *options);
+        phase.run(model, options);
+    }
+}
+
+impl Pass {
+    fn is_wanted(&self, options: &Options) -> bool {
+        match self.when {
+            When::Always => true,
+            When::Optimizing => options.optimize,
+            When::FusingNorms => {
+                options.optimize && options.normalization_mode != NormalizationMode::ForceDecomposed
+            }
+        }
     }
 }
 
 impl Phase {
     /// Runs the rewrites that are wanted, in order, until a round changes nothing. After each change, what no
     /// output needs is dropped and the graph is made canonical where it changed.
-    fn run(&self, model: &mut Model, options: Options) {
+    fn run(&self, model: &mut Model, options: &Options) {
         let is_canonical = self.is_canonical && options.optimize;
         let notes = model.notes.len();
         for _ in 0..self.max_rounds {
@@ -108,10 +97,10 @@ impl Phase {
             let mut earlier = model.notes.split_off(notes);
             earlier.retain(|note| note.declined.is_none());
             model.notes.append(&mut earlier);
-            for pass in self.rewrites.iter().filter(|pass| options.want(pass)) {
+            for pass in self.rewrites.iter().filter(|pass| pass.is_wanted(options)) {
                 let run: &mut dyn FnMut(&mut Edit<'_>) = match pass.run {
                     Run::Graph(run) => &mut { run },
-                    Run::Unroll(run) => &mut move |edit| run(edit, options.unroll),
+                    Run::Configured(run) => &mut move |edit| run(edit, options),
                     Run::Formulas(stages) => &mut |edit| rewrite::run_stages(edit, stages),
                     Run::Model(run) => {
                         run(model);

@@ -1,6 +1,7 @@
 //! The phases in which a model is rewritten.
 
 use onnx::{Edit, Model};
+use options::Options;
 
 use crate::fuse::attention::Stage;
 use crate::fuse::{
@@ -40,8 +41,8 @@ pub struct Pass {
 pub(crate) enum Run {
     /// Of each graph by itself, bodies and functions included.
     Graph(fn(&mut Edit<'_>)),
-    /// Of each graph by itself, with the most nodes that the rounds of a loop may become.
-    Unroll(fn(&mut Edit<'_>, usize)),
+    /// Of each graph by itself, with the options of the export.
+    Configured(fn(&mut Edit<'_>, &Options)),
     /// By formulas, stage by stage.
     Formulas(&'static [&'static [Rewrite]]),
     /// Of the model as a whole.
@@ -240,7 +241,7 @@ pub const PHASES: &[Phase] = &[
             Pass {
                 name: "unroll-loops",
                 does: "unrolls short loops",
-                run: Run::Unroll(loops::unroll::run),
+                run: Run::Configured(loops::unroll::run),
                 when: When::Optimizing,
             },
         ],

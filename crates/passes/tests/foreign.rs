@@ -1,12 +1,13 @@
 //! What passes know of ONNX's operators they do not do to other operators of the same name.
 
 use onnx::{Model, OpType};
-use passes::{Options, optimize};
+use options::Options;
+use passes::optimize;
 
 #[expect(clippy::expect_used, reason = "only tests call it")]
 fn optimized(text: &str) -> Model {
     let mut model = onnx::text::parse_graph(text).expect("the graph of a test can be parsed");
-    optimize(&mut model, &Options::default(), &mut |_| {});
+    optimize(&mut model, &Options::default(), true, &mut |_| {});
     onnx::check::check(&model).expect("the passes leave a valid model");
     model
 }

@@ -157,7 +157,7 @@ proptest! {
         let text = text(&steps);
         let mut model = onnx::text::parse_graph(&text).expect("a graph of ours can be parsed");
         let before = lines_that_count(&model);
-        passes::optimize(&mut model, &passes::Options::default(), &mut |_| {});
+        passes::optimize(&mut model, &options::Options::default(), true, &mut |_| {});
         onnx::names::assign_names(&mut model);
         onnx::check::check(&model).expect("the passes leave a valid model");
         prop_assert_eq!(before, lines_that_count(&model), "\n{}\nbecame\n{}", text, model.text());

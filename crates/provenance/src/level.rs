@@ -1,27 +1,5 @@
 //! Provenance levels and path policies.
 
-use std::str::FromStr;
-
-/// The amount of provenance that is written into the model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    #[default]
-    Off,
-    Minimal,
-    Full,
-    Indexed,
-}
-
-/// The way that files are named in the model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PathPolicy {
-    /// Below the root of its project, or below the folder that packages are installed in.
-    #[default]
-    Relative,
-    Absolute,
-    Basename,
-}
-
 /// A word that is not one of the allowed ones.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not {what}: use {}", .allowed.join(", "))]
@@ -31,46 +9,68 @@ pub struct UnknownWord {
     pub allowed: &'static [&'static str],
 }
 
-impl Level {
-    pub const NAMES: &[&str] = &["off", "minimal", "full", "indexed"];
+/// Defines an enum whose values users write as words.
+#[macro_export]
+macro_rules! words {
+    (
+        $(#[$about:meta])*
+        $type:ident, $what:literal { $($(#[$note:meta])* $variant:ident = $word:literal,)+ }
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $type {
+            $($(#[$note])* $variant,)+
+        }
+
+        impl $type {
+            /// The noun for a value in messages.
+            pub const WHAT: &str = $what;
+            pub const NAMES: &[&str] = &[$($word),+];
+
+            /// Returns the word for a value.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $word,)+
+                }
+            }
+        }
+
+        impl ::std::str::FromStr for $type {
+            type Err = $crate::level::UnknownWord;
+
+            fn from_str(word: &str) -> ::std::result::Result<$type, Self::Err> {
+                match word {
+                    $($word => Ok($type::$variant),)+
+                    _ => Err($crate::level::UnknownWord {
+                        what: $type::WHAT,
+                        found: word.into(),
+                        allowed: $type::NAMES,
+                    }),
+                }
+            }
+        }
+    };
 }
 
-impl FromStr for Level {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Level, UnknownWord> {
-        match word {
-            "off" => Ok(Level::Off),
-            "minimal" => Ok(Level::Minimal),
-            "full" => Ok(Level::Full),
-            "indexed" => Ok(Level::Indexed),
-            _ => Err(UnknownWord {
-                what: "a provenance level",
-                found: word.into(),
-                allowed: Level::NAMES,
-            }),
-        }
+words! {
+    /// The amount of provenance that is written into the model.
+    Level, "a provenance level" {
+        #[default]
+        Off = "off",
+        Minimal = "minimal",
+        Full = "full",
+        Indexed = "indexed",
     }
 }
 
-impl PathPolicy {
-    pub const NAMES: &[&str] = &["relative", "absolute", "basename"];
-}
-
-impl FromStr for PathPolicy {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<PathPolicy, UnknownWord> {
-        match word {
-            "relative" => Ok(PathPolicy::Relative),
-            "absolute" => Ok(PathPolicy::Absolute),
-            "basename" => Ok(PathPolicy::Basename),
-            _ => Err(UnknownWord {
-                what: "a path policy",
-                found: word.into(),
-                allowed: PathPolicy::NAMES,
-            }),
-        }
+words! {
+    /// The way that files are named in the model.
+    PathPolicy, "a path policy" {
+        /// Below the root of its project, or below the folder that packages are installed in.
+        #[default]
+        Relative = "relative",
+        Absolute = "absolute",
+        Basename = "basename",
     }
 }
 

@@ -7,6 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::options::written;
+
 /// Runs the command line; the arguments include the name of the program. `python` is called with the name and
 /// the arguments of a command that needs Python, and returns the exit code.
 #[pyfunction]
@@ -76,10 +78,13 @@ fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, 
     keywords.set_item("input_params", params)?;
     keywords.set_item("output", request.output)?;
     keywords.set_item("dry_run", request.dry_run)?;
-    keywords.set_item("double", request.double)?;
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("json", request.json)?;
-    keywords.set_item("options", options(py, request)?)?;
+    let options = PyDict::new(py);
+    for (name, value) in request.options {
+        options.set_item(name, written(py, value)?)?;
+    }
+    keywords.set_item("options", options)?;
     Ok(keywords)
 }
 
@@ -102,40 +107,6 @@ fn comparison<'py>(py: Python<'py>, request: &CompareRequest<'_>) -> PyResult<Bo
     keywords.set_item("source_roots", request.source_roots)?;
     keywords.set_item("json", request.json)?;
     Ok(keywords)
-}
-
-/// Returns the arguments of `to_onnx` that were given.
-fn options<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, PyDict>> {
-    let options = PyDict::new(py);
-    put(&options, "opset", request.opset)?;
-    put(&options, "model_name", request.model_name)?;
-    put(&options, "input_names", request.input_names)?;
-    put(&options, "output_names", request.output_names)?;
-    put(&options, "inputs_as_nchw", request.inputs_as_nchw)?;
-    put(&options, "outputs_as_nchw", request.outputs_as_nchw)?;
-    put(&options, "provenance", request.provenance)?;
-    put(&options, "provenance_paths", request.provenance_paths)?;
-    put(&options, "provenance_prefixes", request.provenance_prefixes)?;
-    put(&options, "user_code", request.user_code)?;
-    put(&options, "source_map", request.source_map.as_ref())?;
-    put(&options, "sources", request.sources)?;
-    put(&options, "record_primitive_calls_file", request.record_primitive_calls)?;
-    put(&options, "export_mode", request.export_mode)?;
-    put(&options, "weights", request.weights)?;
-    put(&options, "normalization_mode", request.normalization_mode)?;
-    put(&options, "optimize", request.no_optimize.then_some(false))?;
-    put(&options, "nan", request.nan)?;
-    put(&options, "unroll", request.unroll)?;
-    put(&options, "explain_passes", request.explain_passes.then_some(true))?;
-    Ok(options)
-}
-
-fn put<'py>(
-    options: &Bound<'py, PyDict>,
-    name: &str,
-    value: Option<impl IntoPyObject<'py>>,
-) -> PyResult<()> {
-    value.map_or(Ok(()), |value| options.set_item(name, value))
 }
 
 /// A type and a shape.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use jax2onnx::{Annotated, File, Options, PassOptions};
+use jax2onnx::{Annotated, Call, File};
 use jaxpr::Program;
 use provenance::{PathPolicy, Paths};
 use pyo3::prelude::*;
@@ -28,8 +28,9 @@ pub(crate) fn export<'py>(
     let py = closed_jaxpr.py();
     let ExportOptions {
         reading,
-        lowering,
-        passes,
+        options,
+        call,
+        checks_weights,
         on_phase,
         on_training,
         on_dropped,
@@ -45,13 +46,8 @@ pub(crate) fn export<'py>(
             on_training.call1((closed_jaxpr,))?;
         }
         // The listeners below learn of a conversion that must not be repeated.
-        let passes = PassOptions {
-            checks_weights: passes.checks_weights
-                || explain.is_some()
-                || on_pairs.is_some()
-                || summarize.is_some(),
-            ..passes
-        };
+        let checks_weights =
+            checks_weights || explain.is_some() || on_pairs.is_some() || summarize.is_some();
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
         let on_pairs = on_pairs.map(Bound::unbind);
         let summarize = summarize.map(Bound::unbind);
@@ -66,8 +62,9 @@ pub(crate) fn export<'py>(
                 }
             };
             let source = |file: &str| Python::attach(|py| sources::text(py, file));
-            let lowering = Options { max_depth: interrupt.max_depth(), ..lowering };
-            let converted = jax2onnx::convert(program, &lowering, &passes, &source, &mut begin);
+            let call = Call { max_depth: interrupt.max_depth(), ..call };
+            let converted =
+                jax2onnx::convert(program, &options, &call, checks_weights, &source, &mut begin);
             let model = converted
                 .map_err(|error| Python::attach(|py| error::raise_from(py, error, failures)))?;
             if let Some(explain) = explain {

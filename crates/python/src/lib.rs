@@ -38,6 +38,8 @@ mod _core {
     #[pymodule_export]
     use crate::files::{check_outputs, locate_weights, model_inputs, write_files};
     #[pymodule_export]
+    use crate::options::options;
+    #[pymodule_export]
     use crate::parts::Parts;
     #[pymodule_export]
     use crate::plugins::{PluginInfo, plugins};

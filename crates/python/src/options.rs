@@ -1,17 +1,16 @@
 //! Reads the options of an export from Python's `ExportOptions`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use jax2onnx::{Options, PassOptions, Rendering};
-use provenance::level::UnknownWord;
+use ::options::{Kind, Options, Row, SourcesMode, Value, table};
+use jax2onnx::{Call, Rendering};
+use provenance::Tiers;
 use provenance::render::ExportFrame;
-use provenance::{Level, PathPolicy, Tiers};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
-use crate::error;
 use crate::files::Named;
 use crate::read::Plugins;
 
@@ -43,12 +42,13 @@ impl From<TierRules> for Tiers {
 
 /// Everything that an export needs besides the jaxpr, sorted by the stage that uses it.
 ///
-/// `_options.py` declares and documents the same options as fields of one dataclass. A field that
-/// only one side knows is an error.
+/// `_options.py` declares and documents the same fields in one dataclass. A field that only one side knows is an error.
+/// The table of `crates/options` declares the options of the user, which are the attributes of the field `settings`.
 pub(crate) struct ExportOptions<'py> {
     pub(crate) reading: Reading<'py>,
-    pub(crate) lowering: Options,
-    pub(crate) passes: PassOptions,
+    pub(crate) options: Options,
+    pub(crate) call: Call,
+    pub(crate) checks_weights: bool,
     /// Is called with the name of each phase of the passes before it runs.
     pub(crate) on_phase: Option<Bound<'py, PyAny>>,
     /// Is called with the jaxpr if a layer may be in training mode.
@@ -94,13 +94,18 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
         let fields = Fields::of(&object)?;
         let tiers: TierRules = fields.take("tiers")?;
         let on_pairs: Option<Bound<'py, PyAny>> = fields.take("on_pairs")?;
+        let settings: Bound<'py, PyAny> = fields.take("settings")?;
+        let options = Options::read(|name| settings.getattr(name).ok().and_then(|it| read(&it)))
+            .map_err(|name| {
+                PyTypeError::new_err(format!("`Settings` has no `{name}` that the core can read"))
+            })?;
         let options = ExportOptions {
             rendering: Rendering {
-                level: fields.word::<Level>("level")?,
-                paths: fields.word::<PathPolicy>("path_policy")?,
+                level: options.provenance,
+                paths: options.provenance_paths,
                 export_stack: export_stack(fields.take("export_stack")?),
                 packages: tiers.internal.clone(),
-                prefixes: fields.take("prefixes")?,
+                prefixes: options.provenance_prefixes.clone(),
             },
             reading: Reading {
                 tiers,
@@ -109,23 +114,15 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 plugins: fields.take("plugins")?,
                 define: fields.take("define")?,
             },
-            lowering: Options {
-                model_name: fields.take("model_name")?,
-                opset: fields.take("opset")?,
+            call: Call {
                 input_names: fields.take("input_names")?,
                 output_names: fields.take("output_names")?,
                 input_paths: fields.take("input_paths")?,
                 output_paths: fields.take("output_paths")?,
-                exact_nan: fields.take("exact_nan")?,
                 pairs: on_pairs.is_some(),
-                ..Options::default()
+                ..Call::default()
             },
-            passes: PassOptions {
-                optimize: fields.take("optimize")?,
-                norms: fields.take("norms")?,
-                unroll: fields.take("unroll")?,
-                checks_weights: fields.take("checks_weights")?,
-            },
+            checks_weights: fields.take("checks_weights")?,
             on_phase: fields.take("on_phase")?,
             on_training: fields.take("on_training")?,
             on_dropped: fields.take("on_dropped")?,
@@ -136,9 +133,10 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 path: fields.take("output_path")?,
                 external_threshold: fields.take("external_threshold")?,
                 source_map: fields.take("source_map")?,
-                embed_sources: fields.take("embed_sources")?,
+                embed_sources: options.sources == SourcesMode::Embed,
                 inputs: fields.take("inputs")?,
             },
+            options,
         };
         fields.finish()?;
         Ok(options)
@@ -166,12 +164,6 @@ impl<'py> Fields<'py> {
         })
     }
 
-    /// Removes a field whose value is one of a few words, and parses the word.
-    fn word<T: FromStr<Err = UnknownWord>>(&self, name: &str) -> PyResult<T> {
-        let word: String = self.take(name)?;
-        word.parse().map_err(|error| error::unknown_word(&error))
-    }
-
     /// Fails if a field was not read.
     fn finish(self) -> PyResult<()> {
         if self.0.is_empty() {
@@ -185,4 +177,59 @@ impl<'py> Fields<'py> {
 fn export_stack(frames: Vec<Frame>) -> Vec<ExportFrame> {
     let frame = |(file, line, function)| ExportFrame { file, line, function };
     frames.into_iter().map(frame).collect()
+}
+
+/// Returns the table of options for Python, which builds its settings from it.
+#[pyfunction]
+pub(crate) fn options(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    table().iter().map(|row| described(py, row)).collect()
+}
+
+fn described<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("name", row.name)?;
+    fields.set_item("doc", row.doc)?;
+    fields.set_item("kind", row.kind.name())?;
+    fields.set_item("default", written(py, &row.default)?)?;
+    fields.set_item("flag", row.flag)?;
+    fields.set_item("variable", &row.variable)?;
+    fields.set_item("alias", row.alias)?;
+    fields.set_item("needs_file", row.needs_file)?;
+    match row.kind {
+        Kind::Word { alias, what, words } => {
+            fields.set_item("type_alias", alias)?;
+            fields.set_item("refusal", format!("`{{}}` is not {what}"))?;
+            fields.set_item("advice", words.join(", "))?;
+            fields.set_item("words", words)?;
+        }
+        Kind::Number { least, most, refusal, advice } => {
+            fields.set_item("refusal", refusal)?;
+            fields.set_item("advice", advice)?;
+            fields.set_item("limits", (least, most))?;
+        }
+        _ => {}
+    }
+    Ok(fields)
+}
+
+/// Reads a value of a setting that the core knows.
+fn read(object: &Bound<'_, PyAny>) -> Option<Value> {
+    let flag = object.extract().map(Value::Flag);
+    let number = flag.or_else(|_| object.extract().map(Value::Number));
+    let text = number.or_else(|_| object.extract().map(Value::Text));
+    text.or_else(|_| object.extract().map(Value::Pairs)).ok()
+}
+
+/// Returns a value as Python sees it.
+pub(crate) fn written<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::Nothing => Ok(py.None().into_bound(py)),
+        Value::Flag(flag) => flag.into_bound_py_any(py),
+        Value::Number(number) => number.into_bound_py_any(py),
+        Value::Text(text) => text.into_bound_py_any(py),
+        Value::Path(path) => path.into_bound_py_any(py),
+        Value::Texts(texts) => PyTuple::new(py, texts).map(Bound::into_any),
+        Value::Numbers(numbers) => PyTuple::new(py, numbers).map(Bound::into_any),
+        Value::Pairs(pairs) => PyTuple::new(py, pairs).map(Bound::into_any),
+    }
 }

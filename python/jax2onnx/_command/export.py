@@ -45,7 +45,6 @@ def run(
     input_params: Mapping[str, bool | int | float | ArraySpec],
     output: os.PathLike[str] | None,
     dry_run: bool,
-    double: bool,
     quiet: bool,
     json: bool,
     options: Mapping[str, Any],
@@ -55,7 +54,7 @@ def run(
     try:
         with watch.running(), printed_warnings() as said, _summaries(dry_run=dry_run) as found:
             _progress.stage("importing")
-            path = _export(target, inputs, input_params, output or _DRY_OUTPUT, double, options)
+            path = _export(target, inputs, input_params, output or _DRY_OUTPUT, options)
         if dry_run:
             summary = _dry_summary(found[0], output, watch.seconds)
         else:
@@ -131,14 +130,13 @@ def _export(
     inputs: Sequence[tuple[str | None, ArraySpec]],
     input_params: Mapping[str, bool | int | float | ArraySpec],
     output: os.PathLike[str] | str,
-    double: bool,
     options: Mapping[str, Any],
 ) -> str:
     from .. import _api
     from .._tracing.binding import bound
 
     fn = load(target)
-    double = _config.settings(enable_double_precision=double or None).enable_double_precision
+    double = _config.settings(**options).enable_double_precision
     specs = [
         (name, _struct(name or f"input {place}", spec, double=double))
         for place, (name, spec) in enumerate(inputs)
@@ -149,12 +147,11 @@ def _export(
         if name in params:
             raise ConfigError(f"{quoted(name)} is both an input and a keyword input")
         params[name] = _struct(name, value, double=double) if isinstance(value, tuple) else value
-    arguments: dict[str, Any] = {"input_names": names, **options}
+    arguments = {"input_names": names, **options, "enable_double_precision": double}
     path: str = _api.to_onnx(
         fn,
         positional,
         params,
-        enable_double_precision=double,
         return_mode="file",
         output_path=output,
         **arguments,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _files, _progress
-from .._config import StrPath
 from .._errors import ConfigError
+from .._types import StrPath
 from .._words import quoted
 
 if TYPE_CHECKING:

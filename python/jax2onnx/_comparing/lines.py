@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _core
-from .._config import StrPath
 from .._errors import errors_of_core
+from .._types import StrPath
 from .graphs import Graph
 from .models import Loaded
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import _progress
-from .._config import StrPath
+from .._types import StrPath
 from .._words import lines, quoted
 from .report import VERSION, First, excerpt_of, in_iterations
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _files
-from .._config import StrPath
 from .._errors import ConfigError
+from .._types import StrPath
 from .._words import lines, quoted
 from .arrays import OutputComparison
 from .judging import Statistics

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 
 from .. import _files
-from .._config import StrPath
 from .._errors import ConfigError
+from .._types import StrPath
 from .._words import quoted
 from .arrays import Array
 

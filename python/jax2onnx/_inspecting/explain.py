@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .. import _core
-from .._config import StrPath
 from .._errors import ConfigError, errors_of_core
+from .._types import StrPath
 
 if TYPE_CHECKING:
     import onnx

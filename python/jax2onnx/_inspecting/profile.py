@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .. import _core, _files
-from .._config import StrPath
 from .._errors import ConfigError, errors_of_core
+from .._types import StrPath
 from .explain import Line, explain, line_of, path_or_bytes
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._config import StrPath
 from .._errors import ConfigError, InputSpecError, Jax2OnnxWarning
+from .._types import StrPath
 from .explain import explain, path_or_bytes
 from .feeds import Feeds
 

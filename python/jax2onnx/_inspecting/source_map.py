@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from .. import _core
-from .._config import StrPath
 from .._errors import SourceMapError, errors_of_core
+from .._types import StrPath
 from ..provenance_reader import Frame, Origin, Table
 
 if TYPE_CHECKING:

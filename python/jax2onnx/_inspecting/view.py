@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import _core, _files
-from .._config import StrPath
 from .._errors import errors_of_core
+from .._types import StrPath
 from .explain import path_or_bytes
 
 if TYPE_CHECKING:

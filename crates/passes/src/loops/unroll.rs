@@ -5,6 +5,7 @@
 //! constant.
 
 use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, ValueId};
+use options::Options;
 use rustc_hash::FxHashMap;
 
 use super::Counted;
@@ -24,13 +25,13 @@ const ACCESS: i64 = 10;
 /// the loop may become this many times fewer nodes.
 const WITH_ACCESSES: usize = 4;
 
-pub(crate) fn run(edit: &mut Edit<'_>, max_nodes: usize) {
+pub(crate) fn run(edit: &mut Edit<'_>, options: &Options) {
     for index in 0..edit.len() {
         if edit.is_live(index)
             && let Some(counted) = Counted::at(edit, index)
             && let Some(rounds) = counted.rounds.known()
         {
-            edit.noted_patch(NAME, index, |patch| unroll(patch, &counted, rounds, max_nodes));
+            edit.noted_patch(NAME, index, |patch| unroll(patch, &counted, rounds, options.unroll));
         }
     }
 }
@@ -141,13 +142,19 @@ impl Counted {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use onnx::Edit;
+    use options::Options;
 
     use crate::testing::check_lean;
+
+    fn unroll(edit: &mut Edit<'_>, unroll: usize) {
+        super::run(edit, &Options { unroll, ..Options::default() });
+    }
 
     #[test]
     fn a_short_loop_is_its_rounds_each_with_its_lines() {
         check_lean(
-            |edit| super::run(edit, 16),
+            |edit| unroll(edit, 16),
             "graph g(x:f32[3]) -> (y)
 y:f32[3] = Loop(3:i64, true, x) {body={
   graph b(i:i64[], c:bool[], v:f32[3]) -> (d, w)
@@ -175,7 +182,7 @@ y:f32[3] = Loop(3:i64, true, x) {body={
     #[test]
     fn rounds_take_rows_and_are_stacked_in_their_directions() {
         check_lean(
-            |edit| super::run(edit, 40),
+            |edit| unroll(edit, 40),
             "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, zs)
 y:f32[3], %9:f32[3], ys:f32[2,3], zs:f32[2,3] = Scan(x, x, xs) {body={
   graph b(v:f32[3], u:f32[3], e:f32[3]) -> (w, t, o, p)
@@ -209,7 +216,7 @@ y:f32[3], %9:f32[3], ys:f32[2,3], zs:f32[2,3] = Scan(x, x, xs) {body={
     #[test]
     fn a_long_loop_a_nested_one_and_one_of_unknown_length_stay() {
         check_lean(
-            |edit| super::run(edit, 4),
+            |edit| unroll(edit, 4),
             "graph g(x:f32[3], xs:f32[N,3], p:bool[]) -> (y, z, u)
 y:f32[3] = Loop(5:i64, true, x) {body={
   graph b(i:i64[], c:bool[], v:f32[3]) -> (d, w)

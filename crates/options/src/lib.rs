@@ -1,0 +1,14 @@
+//! The options of an export, in one table.
+//!
+//! [`table`] is the table as data. The command line builds its flags from it, and Python its settings. [`Options`] is the
+//! same table as a struct, which the stages of an export read. `tools/options.py` writes the signature of `to_onnx`
+//! and the table of `docs/configuration.md`.
+
+mod row;
+mod table;
+mod value;
+
+pub use provenance::{Level, PathPolicy};
+pub use row::{Kind, Row};
+pub use table::{ExportMode, NanMode, NormalizationMode, Options, SourcesMode, WeightsMode, table};
+pub use value::Value;

@@ -1,0 +1,135 @@
+//! A row of the table of options.
+
+use crate::Value;
+
+/// An option of an export.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The argument of `to_onnx`. With dashes, it is the key in `pyproject.toml`.
+    pub name: &'static str,
+    /// The documentation of the argument.
+    pub doc: &'static str,
+    pub kind: Kind,
+    pub default: Value,
+    /// The heading in `--help`.
+    pub heading: &'static str,
+    /// The flag of `jax2onnx export` without the dashes.
+    pub flag: &'static str,
+    /// The name of the flag's value in `--help`; empty if the flag has none.
+    pub value_name: &'static str,
+    /// The documentation of the flag.
+    pub help: &'static str,
+    /// The variable of the environment.
+    pub variable: String,
+    /// Another key in `pyproject.toml`.
+    pub alias: Option<&'static str>,
+    /// The option without which the flag has no effect.
+    pub requires: Option<&'static str>,
+    /// True if an export that writes no file ignores the environment and the project.
+    pub needs_file: bool,
+}
+
+/// The values that an option takes. The type of the option follows from it, and how each place writes a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Flag,
+    /// A name.
+    Text,
+    /// A whole number from `least` to `most`. `refusal` says that the value `{}` is none, in the
+    /// format of Python, and `advice` what to use.
+    Number {
+        least: i64,
+        most: i64,
+        refusal: &'static str,
+        advice: &'static str,
+    },
+    /// One of a few words. `alias` is the name of the type in Python.
+    Word {
+        alias: &'static str,
+        what: &'static str,
+        words: &'static [&'static str],
+    },
+    Names,
+    /// Positions of arguments or results.
+    Positions,
+    /// The path of a file to write.
+    Path,
+    /// Whether to write a file, or its path.
+    FlagOrPath,
+    /// Packages, files and folders. The entries of all places add up.
+    Code,
+    /// Folders and the names to write instead. The entries of all places add up.
+    Prefixes,
+}
+
+impl Kind {
+    /// Returns the name of the kind for Python.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Flag => "flag",
+            Kind::Text => "text",
+            Kind::Number { .. } => "number",
+            Kind::Word { .. } => "word",
+            Kind::Names => "names",
+            Kind::Positions => "positions",
+            Kind::Path => "path",
+            Kind::FlagOrPath => "flag or path",
+            Kind::Code => "code",
+            Kind::Prefixes => "prefixes",
+        }
+    }
+
+    /// Returns the default of an option that has no other.
+    fn default(self) -> Value {
+        match self {
+            Kind::Flag | Kind::FlagOrPath => Value::Flag(false),
+            Kind::Code => Value::Texts(Vec::new()),
+            Kind::Prefixes => Value::Pairs(Vec::new()),
+            _ => Value::Nothing,
+        }
+    }
+}
+
+impl Row {
+    /// Makes a row. `flag` is the flag as the user writes it, with the name of its value: `--unroll NODES`.
+    pub(crate) fn new(
+        name: &'static str,
+        doc: &'static str,
+        kind: Kind,
+        heading: &'static str,
+        flag: &'static str,
+        help: &'static str,
+    ) -> Row {
+        let (flag, value_name) = flag.split_once(' ').unwrap_or((flag, ""));
+        Row {
+            name,
+            doc: doc.trim(),
+            kind,
+            default: kind.default(),
+            heading,
+            flag: flag.trim_start_matches('-'),
+            value_name,
+            help,
+            variable: format!("JAX2ONNX_{}", name.to_uppercase()),
+            alias: None,
+            requires: None,
+            needs_file: false,
+        }
+    }
+
+    pub(crate) fn variable(self, variable: &str) -> Row {
+        Row { variable: variable.into(), ..self }
+    }
+
+    pub(crate) fn alias(self, key: &'static str) -> Row {
+        Row { alias: Some(key), ..self }
+    }
+
+    pub(crate) fn requires(self, option: &'static str) -> Row {
+        Row { requires: Some(option), ..self }
+    }
+
+    pub(crate) fn needs_file(self) -> Row {
+        Row { needs_file: true, ..self }
+    }
+}
