@@ -18,7 +18,7 @@ SAMPLE ?= 16
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 
-.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto fuzz fuzz-numbers sweep grid viewer clean tools
+.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench              measure the cost of an export, as ratios"
 	@echo "make bench-runtime      compare the run time of exported models with others"
 	@echo "make generate           regenerate the files that CONTRIBUTING.md lists"
+	@echo "make options            regenerate the signature of to_onnx from the table of options"
 	@echo "make fuzz               run the fuzz targets, SECONDS each"
 	@echo "make fuzz-numbers       compare random programs with JAX for SECONDS, from SEED on"
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
@@ -145,11 +146,16 @@ bench: build
 	$(PY) benches/command.py
 	$(PY) benches/view.py
 
+# A row of crates/options/src/table.rs is part of the signature of `to_onnx`, its documentation and a page.
+options: develop
+	$(PY) tools/options.py
+
 # CONTRIBUTING.md lists what is generated. The tables come first, because they are compiled in.
 generate: $(VENV)/installed
 	$(PY) tools/generate_operators.py
 	$(PY) tools/generate_kernels.py
 	$(MAKE) build
+	$(PY) tools/options.py
 	$(PY) tools/primitives.py
 	$(MAKE) build
 	$(PY) tools/layers.py

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
@@ -36,16 +35,6 @@ def predict(x: Any, y: Any) -> Any:
 
 def export(**options: Any) -> onnx.ModelProto:
     return jax2onnx.to_onnx(predict, [(2, 3), (3, 2)], **options)
-
-
-#: The arguments that describe one call.
-ONE_CALL = {"fn", "inputs", "input_params", "return_mode", "output_path"}
-
-
-def test_the_project_accepts_the_options_of_to_onnx() -> None:
-    arguments = set(inspect.signature(jax2onnx.to_onnx).parameters) - ONE_CALL
-    others = {"library_code", "module_scopes"}
-    assert {setting.name for setting in SETTINGS} == arguments | others
 
 
 def test_every_option_of_the_project_reaches_the_model() -> None:

@@ -281,6 +281,14 @@ mod tests {
     }
 
     #[test]
+    fn the_walk_through_shows_a_row_of_the_table() {
+        let (_, row) = include_str!("table.rs").split_once("    /// The maximum number").unwrap();
+        let (row, _) = row.split_once("\n\n").unwrap();
+        let shown = format!("```rust\n/// The maximum number{}\n```", row.replace("\n    ", "\n"));
+        assert!(include_str!("../../../CONTRIBUTING.md").contains(&shown), "{shown}");
+    }
+
+    #[test]
     fn an_option_of_another_type_is_named() {
         let wrong = |wrong: &'static str, value: Option<Value>| {
             Options::read(|name| {
