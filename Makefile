@@ -149,6 +149,7 @@ bench: build
 # A row of crates/options/src/table.rs is part of the signature of `to_onnx`, its documentation and a page.
 options: develop
 	$(PY) tools/options.py
+	$(PY) tools/fixtures.py
 
 # CONTRIBUTING.md lists what is generated. The tables come first, because they are compiled in.
 generate: $(VENV)/installed
