@@ -40,9 +40,9 @@ _FLAG: Final = TomlType("true or false", lambda value: isinstance(value, bool))
 _STRINGS: Final = _list_of("strings", _STRING)
 
 
-def _entries(text: str) -> list[str]:
-    """Return the entries of a variable, which `os.pathsep` separates."""
-    return [entry for entry in text.split(os.pathsep) if entry]
+def _entries(text: str, separator: str = os.pathsep) -> list[str]:
+    """Return the entries of a variable."""
+    return [entry for entry in text.split(separator) if entry]
 
 
 def _number(text: str) -> Any:
@@ -68,9 +68,9 @@ _FORMS: Final = {
     "text": Form(_STRING),
     "number": Form(_NUMBER, _number),
     "word": Form(_STRING),
-    "names": Form(_STRINGS, lambda text: text.split(",")),
+    "names": Form(_STRINGS, lambda text: _entries(text, ",")),
     "positions": Form(
-        _list_of("numbers", _NUMBER), lambda text: [_number(each) for each in text.split(",")]
+        _list_of("numbers", _NUMBER), lambda text: list(map(_number, _entries(text, ",")))
     ),
     "path": Form(_STRING),
     "flag or path": Form(_FLAG, lambda text: _flag(text) if text.lower() in _OFF | _ON else text),
@@ -124,7 +124,7 @@ class Setting(NamedTuple):
             case "word" if value not in self.words:
                 raise self._refused(value, where)
             case "number" if not (_is_number(value) and self.limits[0] <= value <= self.limits[1]):
-                # The message names the option.
+                # An argument has no place. The message names the option in any case.
                 name = "" if self.name in self.refusal else f"`{self.name}`"
                 raise self._refused(value, where or name)
         return value
