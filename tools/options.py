@@ -70,7 +70,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _export
 from ._config import Prefixes
-from ._types import {aliases}
+from ._types import (
+{aliases})
 
 if TYPE_CHECKING:
     import onnx
@@ -86,6 +87,17 @@ if TYPE_CHECKING:
     `[tool.jax2onnx]` in `pyproject.toml`, then the default. `jax2onnx config` shows all values.
 
     Args:
+        fn: The function to convert. JAX traces it unchanged.
+        inputs: One spec per argument: a shape with numbers and names such as `("B", 3)`, a
+            `jax.ShapeDtypeStruct`, an array, a number, or a container of these. You can also use
+            the notation of the command line: `"f32[B,3]"`, or `"x=f32[B,3]"` for the parameter `x`.
+        input_params: Keyword arguments of `fn` that become inputs of the model, by name: numbers,
+            arrays, and flags such as `deterministic`. If Python code branches on a flag, jax2onnx
+            traces both branches, and the model contains an `If`.
+{positional}
+        return_mode: `"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"`
+            writes the model and returns its path.
+        output_path: The path of the model file. Only `return_mode="file"` uses it.
 {documentation}
 
     Returns:
@@ -120,115 +132,91 @@ if TYPE_CHECKING:
         raise
 '''
 
-#: The arguments that describe one call.
-CALL = {
-    "fn": "The function to convert. JAX traces it unchanged.",
-    "inputs": (
-        'One spec per argument: a shape with numbers and names such as `("B", 3)`, a '
-        "`jax.ShapeDtypeStruct`, an array, a number, or a container of these. You can also use the "
-        'notation of the command line: `"f32[B,3]"`, or `"x=f32[B,3]"` for the parameter `x`.'
-    ),
-    "input_params": (
-        "Keyword arguments of `fn` that become inputs of the model, by name: numbers, arrays, and "
-        "flags such as `deterministic`. If Python code branches on a flag, jax2onnx traces both "
-        "branches, and the model contains an `If`."
-    ),
-}
-OUTPUT = {
-    "return_mode": (
-        '`"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"` writes '
-        "the model and returns its path."
-    ),
-    "output_path": 'The path of the model file. Only `return_mode="file"` uses it.',
-}
-
 
 def table() -> list[Row]:
     """Return the table of the compiled module. The package itself may be stale."""
     folders = importlib.util.find_spec("jax2onnx").submodule_search_locations
-    files = [file for folder in folders for file in Path(folder).glob("_core.*.so")]
-    files += [file for folder in folders for file in Path(folder).glob("_core*.pyd")]
-    spec = importlib.util.spec_from_file_location("jax2onnx._core", files[0])
+    file = next(
+        file for folder in folders for file in Path(folder).glob("_core.*") if file.suffix != ".pyi"
+    )
+    spec = importlib.util.spec_from_file_location("jax2onnx._core", file)
     core = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(core)
     return core.options()
 
 
 def filled(row: Row, column: int) -> str:
-    words = ", ".join(f'`"{word}"`' for word in row.get("words", ()))
+    words = ", ".join(f"`{quoted(word)}`" for word in row.get("words", ()))
     return KINDS[row["kind"]][column].format_map({**row, "words": words})
 
 
 def types(rows: list[Row]) -> str:
-    words = [row for row in rows if row["kind"] == "word"]
-    literals = [
-        (row["type_alias"], ", ".join(f'"{word}"' for word in row["words"])) for row in words
-    ]
+    literals = {row["type_alias"]: row["words"] for row in rows if row["kind"] == "word"}
     return TYPES.format(
         note=NOTE,
-        aliases="\n".join(f"{name}: TypeAlias = Literal[{words}]" for name, words in literals),
+        aliases="\n".join(
+            f"{name}: TypeAlias = Literal[{', '.join(map(quoted, words))}]"
+            for name, words in literals.items()
+        ),
         fields="\n".join(f"    {row['name']}: {filled(row, 1)}" for row in rows),
     )
 
 
-def signature(rows: list[Row], mode: str, path: str) -> str:
-    parameters = [
-        "fn: Callable[..., Any]",
-        "inputs: Sequence[Any]",
-        "input_params: Mapping[str, Any] | None = None",
-    ]
-    parameters += [argument(row) for row in rows[: len(POSITIONAL)]]
-    parameters += ["*", f"return_mode: {mode}", f"output_path: {path}"]
-    parameters += [argument(row) for row in rows[len(POSITIONAL) :]]
-    return "\n".join(f"    {parameter}," for parameter in parameters)
+def quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+def api(rows: list[Row]) -> str:
+    first = sorted(filter(is_positional, rows), key=lambda row: POSITIONAL.index(row["name"]))
+    rest = [row for row in rows if not is_positional(row)]
+
+    def signature(mode: str, path: str) -> str:
+        lines = [
+            "fn: Callable[..., Any]",
+            "inputs: Sequence[Any]",
+            "input_params: Mapping[str, Any] | None = None",
+            *map(argument, first),
+            "*",
+            f"return_mode: Literal[{mode}",
+            f"output_path: StrPath{path}",
+            *map(argument, rest),
+        ]
+        return "\n".join(f"    {line}," for line in lines)
+
+    optional = " | None = None"
+    overloads = (
+        (signature('"proto"] = "proto"', optional), '"onnx.ModelProto"'),
+        (signature('"ir"]', optional), '"onnx_ir.Model"'),
+        (signature('"file"]', ""), "str"),
+    )
+    aliases = sorted({"StrPath", *(row["type_alias"] for row in rows if row["kind"] == "word")})
+    return API.format(
+        note=NOTE,
+        aliases="".join(f"    {alias},\n" for alias in aliases),
+        overloads="".join(
+            f"@overload\ndef to_onnx(\n{lines}\n) -> {result}: ...\n\n\n"
+            for lines, result in overloads
+        ),
+        signature=signature('"proto", "ir", "file"] = "proto"', optional),
+        positional="\n".join(map(documented, first)),
+        documentation="\n".join(map(documented, rest)),
+        options="\n".join(f'        "{row["name"]}": {row["name"]},' for row in [*first, *rest]),
+    )
+
+
+def is_positional(row: Row) -> bool:
+    return row["name"] in POSITIONAL
 
 
 def argument(row: Row) -> str:
     return f"{row['name']}: {filled(row, 0)} | None = None"
 
 
-def api(rows: list[Row]) -> str:
-    by_name = {row["name"]: row for row in rows}
-    ordered = [by_name[name] for name in POSITIONAL]
-    ordered += [row for row in rows if row["name"] not in POSITIONAL]
-    overloads = [
-        (f'Literal["{mode}"]{default}', path, result)
-        for mode, default, path, result in (
-            ("proto", ' = "proto"', "StrPath | None = None", '"onnx.ModelProto"'),
-            ("ir", "", "StrPath | None = None", '"onnx_ir.Model"'),
-            ("file", "", "StrPath", "str"),
-        )
-    ]
-    aliases = sorted({"StrPath", *(row["type_alias"] for row in rows if row["kind"] == "word")})
-    documentation = {
-        **CALL,
-        **{row["name"]: row["doc"] for row in ordered[: len(POSITIONAL)]},
-        **OUTPUT,
-        **{row["name"]: row["doc"] for row in ordered[len(POSITIONAL) :]},
-    }
-    return API.format(
-        note=NOTE,
-        aliases="(\n" + "".join(f"    {alias},\n" for alias in aliases) + ")",
-        overloads="".join(
-            f"@overload\ndef to_onnx(\n{signature(ordered, mode, path)}\n) -> {result}: ...\n\n\n"
-            for mode, path, result in overloads
-        ),
-        signature=signature(
-            ordered, 'Literal["proto", "ir", "file"] = "proto"', "StrPath | None = None"
-        ),
-        documentation="\n".join(documented(name, doc) for name, doc in documentation.items()),
-        options="\n".join(f'        "{row["name"]}": {row["name"]},' for row in ordered),
-    )
-
-
-def documented(name: str, doc: str) -> str:
+def documented(row: Row) -> str:
+    text = f"{row['name']}: {' '.join(row['doc'].split())}"
+    first, more = " " * 8, " " * 12
     return textwrap.fill(
-        f"{name}: {' '.join(doc.split())}",
-        WIDTH,
-        initial_indent=" " * 8,
-        subsequent_indent=" " * 12,
-        break_on_hyphens=False,
-        break_long_words=False,
+        text, WIDTH, initial_indent=first, subsequent_indent=more, break_on_hyphens=False
     )
 
 

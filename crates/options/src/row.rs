@@ -35,8 +35,8 @@ pub enum Kind {
     Flag,
     /// A name.
     Text,
-    /// A whole number from `least` to `most`. `refusal` says that the value `{}` is none, in the
-    /// format of Python, and `advice` what to use.
+    /// A whole number from `least` to `most`. `refusal` says that the value `{}` is wrong, in
+    /// the syntax of `str.format`, and `advice` lists the right values.
     Number {
         least: i64,
         most: i64,
@@ -115,21 +115,5 @@ impl Row {
             requires: None,
             needs_file: false,
         }
-    }
-
-    pub(crate) fn variable(self, variable: &str) -> Row {
-        Row { variable: variable.into(), ..self }
-    }
-
-    pub(crate) fn alias(self, key: &'static str) -> Row {
-        Row { alias: Some(key), ..self }
-    }
-
-    pub(crate) fn requires(self, option: &'static str) -> Row {
-        Row { requires: Some(option), ..self }
-    }
-
-    pub(crate) fn needs_file(self) -> Row {
-        Row { needs_file: true, ..self }
     }
 }

@@ -10,13 +10,13 @@ use crate::{Kind, Row, Value};
 /// Defines [`table`] and [`Options`].
 ///
 /// A row starts with the documentation of the argument of `to_onnx`. Then follow the name, the type and the default in
-/// Rust, the kind, the heading, the flag and the documentation of the flag. A row without a type is no field of
-/// [`Options`]: Python reads the option itself, before it calls the core.
+/// Rust, the kind, the heading, the flag, the documentation of the flag, and other fields of [`Row`]. A row without a
+/// type is not a field of [`Options`]: Python reads the option before it calls the core.
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
         $name:ident $(: $type:ty = $default:expr)? => $kind:expr, $heading:ident, $flag:literal,
-        $help:literal $(, $method:ident($($argument:expr)?))*;
+        $help:literal $(, $field:ident: $value:expr)*;
     )*) => {
         /// The options that the core reads. The table documents them.
         #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ macro_rules! options {
                 let doc = concat!($($doc, "\n"),+);
                 let row = Row::new(stringify!($name), doc, $kind, $heading, $flag, $help);
                 $(let row = Row { default: <Value as From<$type>>::from(default.$name), ..row };)?
-                row$(.$method($($argument)?))*
+                Row { $($field: $value,)* ..row }
             }),*]
         }
     };
@@ -121,7 +121,7 @@ options! {
     /// file beside the model, `"auto"` into a file if they take more than 1 GiB.
     weights: WeightsMode = WeightsMode::Auto => word!(WeightsMode), MODEL, "--weights PLACE",
     "Write the weights into the model or into a file beside it; `auto` moves more than 1 GiB to a file",
-    needs_file();
+    needs_file: true;
 
     /// `"force_decomposed"` keeps norms as arithmetic. The other modes replace a norm with one operator, such as
     /// `LayerNormalization`, if the two are exactly equal.
@@ -155,18 +155,18 @@ options! {
     /// precedence over `jax2onnx.provenance(...)` and the environment.
     provenance: Level = Level::Off => word!(Level), PROVENANCE, "--provenance LEVEL",
     "How much provenance the model contains [default: see `jax2onnx config`]",
-    variable("JAX2ONNX_ENABLE_STACKTRACE_METADATA");
+    variable: "JAX2ONNX_ENABLE_STACKTRACE_METADATA".into();
 
     /// How to write the paths of files: `"relative"`, `"absolute"` or `"basename"`.
     provenance_paths: PathPolicy = PathPolicy::Relative => word!(PathPolicy), PROVENANCE,
     "--provenance-paths POLICY", "How the model names source files",
-    variable("JAX2ONNX_STACKTRACE_PATHS");
+    variable: "JAX2ONNX_STACKTRACE_PATHS".into();
 
     /// Folders, and the names to write instead of them: `["/home/me/proj=proj"]`, or a dictionary.
     provenance_prefixes: Vec<(String, String)> = Vec::new() => Kind::Prefixes, PROVENANCE,
     "--provenance-prefix FOLDER=NAME",
     "Replace the start of paths, as in /home/me/proj=proj; may be repeated",
-    variable("JAX2ONNX_STACKTRACE_PREFIXES"), alias("path-prefixes");
+    variable: "JAX2ONNX_STACKTRACE_PREFIXES".into(), alias: Some("path-prefixes");
 
     /// Packages, files and folders whose lines count as yours: `["my_lib"]`.
     user_code => Kind::Code, PROVENANCE, "--user-code CODE",
@@ -179,11 +179,11 @@ options! {
     /// The path of the source map to write. `True` means `<output_path>.map`. The map contains the origins of all nodes.
     /// Read it with `jax2onnx.SourceMap`.
     source_map => Kind::FlagOrPath, PROVENANCE, "--source-map PATH",
-    "Write a source map too, by default to OUTPUT.map", needs_file();
+    "Write a source map too, by default to OUTPUT.map", needs_file: true;
 
     /// What the source map stores for each source file: `"hash"` only a hash, `"embed"` also the text.
     sources: SourcesMode = SourcesMode::Hash => word!(SourcesMode), PROVENANCE, "--sources WHAT",
-    "Store a hash or the text of each source file in the source map", requires("source_map"), needs_file();
+    "Store a hash or the text of each source file in the source map", requires: Some("source_map"), needs_file: true;
 
     /// The path of a text file to write. It contains every equation of the jaxpr with its types, parameters and source
     /// line.
