@@ -170,6 +170,8 @@ generate-proto: $(VENV)/installed
 	cargo run --quiet --manifest-path tools/generate-proto/Cargo.toml -- \
 		$$($(PY) -c "import onnx, os; print(os.path.dirname(onnx.__file__))") target/proto
 	mv target/proto/onnx.rs crates/onnx/src/proto/generated.rs
+	mv target/proto/schema.rs crates/onnx/src/proto/schema/generated.rs
+	cargo fmt --package jax2onnx-onnx
 
 # Needs a nightly compiler and cargo-fuzz. `cargo test` runs the same functions briefly.
 # A run that takes longer than -timeout seconds or more than -rss_limit_mb of memory is a failure.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use onnx::external_data::locate;
+use onnx::locate::locate;
 use onnx::scan::Tensor;
 
-pub use onnx::external_data::Outside;
+pub use onnx::locate::Outside;
 
 /// Returns the size of the file at `location`, below the folder of the model.
 pub fn size(folder: &Path, location: &str) -> Result<u64, Outside> {

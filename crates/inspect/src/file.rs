@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use onnx::proto::load::without_weights;
-use onnx::scan::ScanError;
+use onnx::scan::FormatError;
 use onnx::source_map::NoMap;
 use provenance::source_map::{MapError, WrongPair};
 
@@ -20,7 +20,7 @@ pub enum OpenError {
     #[error("`{}` is not a file", .path.display())]
     NoFile { path: PathBuf },
     #[error("{name}: {why}")]
-    Scan { name: String, why: ScanError },
+    Scan { name: String, why: FormatError },
     #[error("{name}: {why}")]
     Model { name: String, why: NoMap },
     #[error("{}: this is neither a source map nor a model with provenance: {why}", .path.display())]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use inspect::{ModelFile, Recorded, Weights};
-use onnx::scan::{ScanError, scan};
+use onnx::scan::{FormatError, scan};
 use provenance::codec::encode;
 use provenance::{Location, Origin, OriginId, PathPolicy, Paths, ScopeKind, Site, Table, Tier};
 
@@ -173,7 +173,7 @@ fn is_quick(bytes: Vec<u8>) {
 #[test]
 fn a_file_of_nothing_but_empty_nodes_is_refused_in_bounded_memory() {
     let bytes = field(7, &field(1, b"").repeat(8 << 20));
-    assert_eq!(scan(&bytes).unwrap_err(), ScanError::TooMany);
+    assert_eq!(scan(&bytes).unwrap_err(), FormatError::TooMany);
 }
 
 #[test]

@@ -14,19 +14,12 @@ use crate::check::constants_of;
 use crate::dtype::DType;
 use crate::model::Model;
 use crate::outputs::Output;
-use crate::proto::{Layout, Message, Placed, Render, WriteError, model_proto};
+use crate::proto::{Layout, Message, Placed, Render, WriteError, locations, model_proto};
 use crate::staged::{Lock, Permissions, Staged, Target, Temporary, folder_of, write_back};
 use crate::tensor::{Assumptions, Part, Tensor, write_parts};
+use crate::weight_files::{data_name, remove_leftovers, remove_unused, written_weights};
 
 mod copy;
-mod locate;
-mod references;
-mod unused;
-
-pub use locate::{Outside, locate};
-pub use references::locations;
-pub(crate) use references::{files_of, references};
-pub(crate) use unused::remove_leftovers;
 
 /// The alignment of tensors in the data file, so that a runtime can map them.
 const ALIGNMENT: u64 = 4096;
@@ -78,14 +71,14 @@ pub fn save(
 pub fn save_bytes(bytes: &[u8], from: &Path, output: Output) -> Result<(), WriteError> {
     let target = output.target();
     let failed = |why| target.failed(why);
-    let locations = locations(Cursor::new(bytes)).map_err(failed)?;
+    let named = locations(Cursor::new(bytes)).map_err(failed)?;
     let source = folder_of(from);
     let is_same = fs::canonicalize(&source).ok() == fs::canonicalize(&target.folder).ok();
     let mut copies = Vec::new();
-    if !locations.is_empty() {
+    if !named.is_empty() {
         refuse_distant_link(target)?;
     }
-    for location in locations.iter().filter(|_| !is_same) {
+    for location in named.iter().filter(|_| !is_same) {
         let copy = copy::stage(&source, target, location)?;
         if copy.is_some() {
             output.refuse_weights(location)?;
@@ -95,8 +88,8 @@ pub fn save_bytes(bytes: &[u8], from: &Path, output: Output) -> Result<(), Write
     let staged = output.stage(|out| out.write_all(bytes))?;
     commit(staged, |_, target, placed| {
         // Another export may have replaced the model and removed its weights.
-        let now = File::open(from).and_then(references::locations);
-        if is_same && now.is_ok_and(|now| now != locations) {
+        let now = File::open(from).and_then(locations);
+        if is_same && now.is_ok_and(|now| now != named) {
             return Err(target
                 .failed(io::Error::other("the model file was replaced while jax2onnx read it")));
         }
@@ -111,7 +104,7 @@ fn commit(
     place_weights: impl FnOnce(&Lock, &Target, &mut Vec<PathBuf>) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
     let lock = Lock::take(&model.target.folder);
-    let replaced = unused::written_weights(&model.target.path);
+    let replaced = written_weights(&model.target.path);
     // If the old weights are not removed, a leftover tells the next export which they are.
     let outgoing = match replaced.is_empty() {
         true => None,
@@ -121,7 +114,7 @@ fn commit(
     let done =
         place_weights(&lock, &model.target, &mut candidates).and_then(|()| model.rename(&lock));
     let outgoing_path = outgoing.iter().map(|outgoing| outgoing.path().to_owned());
-    let is_settled = unused::remove(&lock, &candidates, &outgoing_path.collect::<Vec<_>>());
+    let is_settled = remove_unused(&lock, &candidates, &outgoing_path.collect::<Vec<_>>());
     if let Some(outgoing) = outgoing.filter(|_| !is_settled) {
         outgoing.leave_behind();
     }
@@ -170,7 +163,7 @@ impl DataFile {
     fn stage(&self, target: &Target) -> Result<(Temporary, String), WriteError> {
         refuse_distant_link(target)?;
         remove_leftovers(&target.folder);
-        let replaced = unused::written_weights(&target.path);
+        let replaced = written_weights(&target.path);
         let permissions = match replaced.first().map(fs::metadata) {
             Some(Ok(metadata)) => Permissions::Kept(metadata),
             _ => target.permissions(),
@@ -185,7 +178,7 @@ impl DataFile {
             })
         });
         let temporary = temporary.map_err(|why| target.failed_weights(why))?;
-        Ok((temporary, unused::data_name(&target.name, hash)))
+        Ok((temporary, data_name(&target.name, hash)))
     }
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {

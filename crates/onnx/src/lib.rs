@@ -1,6 +1,6 @@
 //! An ONNX model in memory: values, nodes, graphs; how they are built, edited, checked and written.
 //!
-//! Only [`proto`] depends on protobuf. A node cannot be created without an origin.
+//! Only [`proto`] knows protobuf. A node cannot be created without an origin.
 
 pub mod attr;
 pub mod build;
@@ -14,6 +14,7 @@ pub mod functions;
 pub mod hoist;
 pub mod infer;
 pub mod kernels;
+pub mod locate;
 pub mod model;
 pub mod names;
 pub mod operator;
@@ -30,6 +31,7 @@ pub mod tensor;
 pub mod text;
 pub mod value;
 mod value_origins;
+mod weight_files;
 
 pub use attr::Attr;
 pub use build::{Builder, Problem, SymbolSource};

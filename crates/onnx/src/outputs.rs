@@ -7,9 +7,9 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::external_data::{files_of, locations, references};
-use crate::proto::WriteError;
+use crate::proto::{WriteError, locations};
 use crate::staged::{Staged, Target, folder_of, follow_links};
+use crate::weight_files::{files_of, references, remove_leftovers};
 
 /// The files that a command reads and writes.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +111,7 @@ impl Output {
         self,
         contents: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Staged, WriteError> {
+        remove_leftovers(&self.target.folder);
         self.target.stage(contents)
     }
 

@@ -1,29 +1,36 @@
-//! Models as protobuf. Nothing outside this module knows the format.
+//! Reads and writes models as protobuf. The modules that know the format are private to this one.
 //!
-//! `proto/generated.rs` is prost-build's output for `onnx.proto` as onnx 1.23 ships it, without
-//! the comments and with `raw_data` as [`Bytes`].
+//! `tools/generate-proto` derives two descriptions from the `onnx.proto` of onnx 1.23: `generated` has prost's
+//! messages, which models are written with, and `schema` has the table of fields, by which `wire` reads the bytes
+//! of a file in place. `scan`, `load`, `locations` and `annotations` only say what to do at which field.
 
 use bytes::Bytes;
 
 mod annotate;
 pub(crate) mod annotations;
 #[allow(clippy::all, clippy::pedantic, dead_code, unused_qualifications)]
-pub(crate) mod generated;
+mod generated;
 pub mod load;
+mod locations;
 mod message;
 #[cfg(test)]
 mod read;
 pub mod scan;
+#[allow(dead_code)]
+mod schema;
 mod skim;
-pub(crate) mod wire;
+#[cfg(test)]
+pub(crate) mod testing;
+mod wire;
 mod write;
 
 pub(crate) use annotate::annotate;
+pub use locations::locations;
 pub use message::Message;
 #[cfg(test)]
 pub(crate) use read::{DecodeError, External, read, read_with};
 pub use skim::{Skim, skim};
-pub use wire::WireError;
+pub use wire::{EncodingError, FormatError};
 pub(crate) use write::{Layout, Placed, model_proto};
 pub use write::{Render, WriteError};
 #[cfg(test)]
@@ -36,9 +43,7 @@ pub enum ReadError {
     #[error("this is not an ONNX model: {0}")]
     Protobuf(#[from] prost::DecodeError),
     #[error(transparent)]
-    Scan(#[from] scan::ScanError),
-    #[error("this is not an ONNX model: it is truncated")]
-    Damaged,
+    Format(#[from] FormatError),
 }
 
 /// The name of an output that its node leaves out.
@@ -67,23 +72,5 @@ pub fn unpack_strings(mut data: &[u8]) -> Option<Vec<&[u8]>> {
     Some(strings)
 }
 
-/// Changes the message in a file.
 #[cfg(test)]
-pub(crate) fn edit_file(path: &std::path::Path, edit: impl FnOnce(&mut generated::ModelProto)) {
-    let bytes = std::fs::read(path).unwrap();
-    let mut proto = <generated::ModelProto as prost::Message>::decode(&bytes[..]).unwrap();
-    edit(&mut proto);
-    std::fs::write(path, prost::Message::encode_to_vec(&proto)).unwrap();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strings_are_packed_with_their_lengths() {
-        let data = pack_strings([&b"ab"[..], b"", b"c"]);
-        assert_eq!(unpack_strings(&data), Some(vec![&b"ab"[..], b"", b"c"]));
-        assert_eq!(unpack_strings(&data[..data.len() - 1]), None);
-    }
-}
+mod tests;

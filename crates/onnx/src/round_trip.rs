@@ -291,22 +291,3 @@ fn a_map_belongs_to_one_model() {
     let nothing = take_apart(&bare).unwrap_err().to_string();
     assert!(nothing.starts_with("the model contains no provenance"), "{nothing}");
 }
-
-#[test]
-fn nesting_has_a_bound() {
-    // A graph (7) in a model; then node (1), attribute (5) and graph (6), again and again.
-    let mut bytes = Vec::new();
-    for level in 0..=20_001 {
-        let field = if level == 20_001 { 7 } else { [6, 5, 1][level % 3] };
-        let mut outer = vec![field << 3 | 2];
-        let mut length = bytes.len();
-        while length >= 0x80 {
-            outer.push((length & 0x7f) as u8 | 0x80);
-            length >>= 7;
-        }
-        outer.push(length as u8);
-        bytes.splice(0..0, outer);
-    }
-    let error = read(bytes.into()).unwrap_err().to_string();
-    assert!(error.contains("recursion limit"), "{error}");
-}

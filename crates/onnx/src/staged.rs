@@ -6,7 +6,6 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::external_data::remove_leftovers;
 use crate::proto::WriteError;
 
 mod lock;
@@ -87,7 +86,6 @@ impl Target {
         self,
         contents: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<Staged, WriteError> {
-        remove_leftovers(&self.folder);
         let write = |file: &mut File| write_back(file, |out| contents(out));
         match Temporary::write(&self.folder, &self.permissions(), write) {
             Ok(temporary) => Ok(Staged { temporary, target: self }),

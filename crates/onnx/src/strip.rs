@@ -4,14 +4,14 @@ use provenance::source_map::Draft;
 use provenance::{Level, keys};
 
 use crate::proto::annotations::{self, Entry};
-use crate::proto::{ReadError, skim};
+use crate::proto::{ReadError, annotate, skim};
 use crate::source_map::{MapParts, NoMap, model_value};
 
 mod annotations_json;
 
 pub use annotations_json::NoAnnotations;
 
-/// A model that less is said in.
+/// A model without some of its metadata.
 #[derive(Clone, Debug)]
 pub struct Stripped {
     pub model: Vec<u8>,
@@ -19,8 +19,8 @@ pub struct Stripped {
     pub removed: usize,
 }
 
-/// Removes all of our metadata, or what is beyond `level`. The id of the source map stays where
-/// `keep_debug_id` says so.
+/// Removes the metadata of jax2onnx that `level` does not include. With `keep_debug_id`, the id of the source map
+/// stays.
 pub fn strip(model: &[u8], level: Level, keep_debug_id: bool) -> Result<Stripped, ReadError> {
     skim(model).map_err(ReadError::from)?;
     let unwanted = |key: &str| match key {
@@ -69,8 +69,8 @@ pub enum StripError {
     Place,
 }
 
-/// Takes a model apart into one that says nothing and a map from which [`attach`] puts it together
-/// again, byte by byte.
+/// Splits a model into one without provenance and a source map. [`attach`] restores the model from both, byte for
+/// byte.
 pub fn take_apart(model: &[u8]) -> Result<Apart, StripError> {
     let skim = skim(model).map_err(ReadError::from)?;
     let parts = MapParts::of(&skim)?;
@@ -86,16 +86,17 @@ pub fn take_apart(model: &[u8]) -> Result<Apart, StripError> {
     Ok(Apart { model: clean, map, removed: entries.len(), lost: parts.lost })
 }
 
-/// Puts into a model what its map says: as it was, where [`take_apart`] made the map.
+/// Writes the provenance of a source map into its model. If [`take_apart`] created the map, the result is the
+/// original model.
 pub fn attach(model: &[u8], map: &str) -> Result<Vec<u8>, StripError> {
     let skim = skim(model).map_err(ReadError::from)?;
     let (source_map, entries) = annotations_json::read(map)?;
     source_map.check(model_value(&skim, keys::DEBUG_ID).ok_or(StripError::NoId)?)?;
-    let Some(entries) = entries else {
-        return Ok(crate::proto::annotate(model, &source_map)?);
-    };
     let (clean, _) = annotations::take(model, &is_ours)?;
-    annotations::put(&clean, &entries)?.ok_or(StripError::Place)
+    match entries {
+        Some(entries) => annotations::put(&clean, &entries)?.ok_or(StripError::Place),
+        None => Ok(annotate(&clean, &source_map)?),
+    }
 }
 
 fn is_ours(key: &str) -> bool {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::locate::{below, locate};
+use crate::locate::{Outside, below, locate};
 use crate::proto::WriteError;
 use crate::staged::{Permissions, Target, Temporary, folder_of, sync_folder};
 
@@ -74,7 +74,7 @@ fn refuse_link_out(path: &Path, target: &Target, location: &str) -> Result<(), W
     let nearest = path.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
     match (nearest, fs::canonicalize(&target.folder)) {
         (Some(nearest), Ok(folder)) if !nearest.starts_with(&folder) => {
-            let why = super::Outside::Link(location.to_owned());
+            let why = Outside::Link(location.to_owned());
             Err(WriteError::Outside { path: target.given.clone(), why })
         }
         _ => Ok(()),

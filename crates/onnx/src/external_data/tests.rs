@@ -4,9 +4,11 @@ use bytes::Bytes;
 use expect_test::expect;
 
 use super::*;
+use crate::locate::locate;
 use crate::names::assign_names;
 use crate::outputs::Files;
-use crate::proto::{DecodeError, External, edit_file, no_metadata, read_with};
+use crate::proto::testing::rename_weights;
+use crate::proto::{DecodeError, External, no_metadata, read_with};
 use crate::staged::testing::Folder;
 use crate::text::parse_graph;
 
@@ -335,14 +337,7 @@ fn rename_data(folder: &Folder, name: &str) {
     let [data] = &folder.data()[..] else { panic!("{:?}", folder.files()) };
     let path = folder.0.join("m.onnx");
     fs::rename(folder.0.join(data), folder.0.join(name)).unwrap();
-    edit_file(&path, |proto| {
-        for tensor in &mut proto.graph.as_mut().unwrap().initializer {
-            let locations = tensor.external_data.iter_mut();
-            for entry in locations.filter(|entry| entry.key() == "location") {
-                entry.value = Some(name.into());
-            }
-        }
-    });
+    rename_weights(&path, name);
 }
 
 #[test]

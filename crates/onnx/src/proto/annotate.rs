@@ -10,15 +10,14 @@ use rustc_hash::FxHashMap;
 use super::ReadError;
 use super::generated::{GraphProto, ModelProto, NodeProto, StringStringEntryProto};
 
-/// Writes the provenance of a map into a model at the level `indexed`, in place of the old
-/// provenance.
+/// Writes the provenance of a map into a model that has none, at the level `indexed`.
 pub(crate) fn annotate(model: &[u8], map: &SourceMap) -> Result<Vec<u8>, ReadError> {
     let mut model = ModelProto::decode(Bytes::copy_from_slice(model))?;
     let nothing_there = |_: &std::path::Path| false;
-    // The files of a map are named already as they are to be.
+    // A map already contains the paths to write.
     let paths = Paths::new(PathPolicy::Absolute, &nothing_there);
     let mut renderer = Renderer::new(&map.provenance.table, Level::Indexed, paths, &[]);
-    // The numbers of the table are those of the map.
+    // Origins keep their numbers.
     for &origin in &map.provenance.origins {
         renderer.number(origin);
     }
@@ -39,16 +38,13 @@ pub(crate) fn annotate(model: &[u8], map: &SourceMap) -> Result<Vec<u8>, ReadErr
     open.extend(model.functions.iter_mut().flat_map(|function| &mut function.node));
     while let Some(node) = open.pop() {
         let number = node.name.as_deref().and_then(|name| of_name.get(name));
-        let fresh = number.map(|&number| rendered(number)).unwrap_or_default();
-        node.metadata_props.retain(|entry| !is_ours(entry));
-        node.metadata_props.extend(fresh);
+        node.metadata_props.extend(number.into_iter().flat_map(|&number| rendered(number)));
         let bodies = node
             .attribute
             .iter_mut()
             .flat_map(|attribute| attribute.g.iter_mut().chain(&mut attribute.graphs));
         open.extend(bodies.flat_map(|graph: &mut GraphProto| &mut graph.node));
     }
-    model.metadata_props.retain(|entry| !is_ours(entry));
     model.metadata_props.push(entry(keys::PROVENANCE, renderer.table()));
     model.metadata_props.push(entry(keys::DEBUG_ID, map.debug_id.to_string()));
     Ok(model.encode_to_vec())
@@ -67,7 +63,6 @@ fn annotate_values(
     let weights = graph.initializer.iter_mut();
     let weights = weights.map(|tensor| (tensor.name.as_deref(), &mut tensor.metadata_props));
     for (name, props) in ends.chain(weights) {
-        props.retain(|entry| !is_ours(entry));
         if let Some(value) = name.and_then(|name| of_name.get(name)) {
             if !value.paths.is_empty() {
                 props.push(entry(keys::PATH, value.paths.join("\n")));
@@ -75,10 +70,6 @@ fn annotate_values(
             props.extend(value.origin.map(&mut *rendered).unwrap_or_default());
         }
     }
-}
-
-fn is_ours(entry: &StringStringEntryProto) -> bool {
-    entry.key.as_deref().is_some_and(keys::is_provenance)
 }
 
 fn entry(key: &str, value: String) -> StringStringEntryProto {

@@ -4,13 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use super::generated::{GraphProto, ModelProto, TensorProto};
+use super::schema::Field;
+use super::wire::begin_field;
 use super::write::{WriteError, property};
 use crate::tensor::{Assumptions, Part, Tensor, write_parts};
-
-/// The tags of fields that are written by hand, with their wire type.
-const GRAPH: u8 = 7 << 3 | 2;
-const INITIALIZER: u8 = 5 << 3 | 2;
-const RAW_DATA: u8 = 9 << 3 | 2;
 
 /// An initializer. If it has `contents`, `proto` is without them.
 pub(crate) struct Initializer {
@@ -92,7 +89,7 @@ impl Message {
         };
         let mut message = Message::default();
         message.encode(&model);
-        message.field(GRAPH, graph);
+        message.field(Field::ModelGraph, graph);
         message.encode(&after);
         message
     }
@@ -103,17 +100,11 @@ impl Message {
         let after = TensorProto { metadata_props, ..TensorProto::default() };
         field.encode(&proto);
         if let Some(contents) = contents {
-            field.begin(RAW_DATA, contents.byte_len());
+            begin_field(&mut field.end, Field::TensorRawData, contents.byte_len());
             field.contents(contents);
         }
         field.encode(&after);
-        self.field(INITIALIZER, field);
-    }
-
-    /// Appends the tag and the length of a field.
-    fn begin(&mut self, tag: u8, length: usize) {
-        self.end.push(tag);
-        prost::encoding::encode_varint(length as u64, &mut self.end);
+        self.field(Field::GraphInitializer, field);
     }
 
     fn encode(&mut self, proto: &impl prost::Message) {
@@ -126,8 +117,8 @@ impl Message {
     }
 
     /// Appends a field that is a message.
-    fn field(&mut self, tag: u8, message: Message) {
-        self.begin(tag, message.size());
+    fn field(&mut self, field: Field, message: Message) {
+        begin_field(&mut self.end, field, message.size());
         for (bytes, contents) in message.parts {
             self.end.extend(bytes);
             self.contents(contents);

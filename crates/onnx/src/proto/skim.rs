@@ -2,7 +2,7 @@
 
 use provenance::outline::Outline;
 
-use super::scan::{Graph, Pair, ScanError, scan};
+use super::scan::{FormatError, Graph, Pair, scan};
 
 /// The names and the metadata of a model, whatever operators, types and attributes it has.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Skim {
 }
 
 /// Reads the names and the metadata of a model, and nothing else.
-pub fn skim(bytes: &[u8]) -> Result<Skim, ScanError> {
+pub fn skim(bytes: &[u8]) -> Result<Skim, FormatError> {
     let scan = scan(bytes)?;
     let metadata = scan.nodes.iter().map(|node| pairs(&node.metadata)).collect();
     let model_metadata = pairs(&scan.metadata);

@@ -17,7 +17,7 @@ use super::unpack_strings;
 use crate::attr::Attr;
 use crate::check::{constants_of, holds_its_contents, type_of};
 use crate::dtype::DType;
-use crate::external_data::Outside;
+use crate::locate::Outside;
 use crate::model::{Function, Graph, Model, Node};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Symbol, Type, ValueId};

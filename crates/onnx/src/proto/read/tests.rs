@@ -1,6 +1,8 @@
 use super::*;
 use crate::proto::generated::TensorShapeProto;
 use crate::proto::generated::tensor_shape_proto::Dimension;
+use crate::proto::schema::Field;
+use crate::proto::testing::field;
 
 #[track_caller]
 fn check(proto: TensorProto, expected: &[u8]) {
@@ -72,4 +74,15 @@ fn axes_of_unknown_size_are_all_different_and_stay_unknown() {
     assert_eq!(model.text().to_string(), "graph ``(x:f32[?0,?1]) -> ()\n");
     let bytes = crate::proto::to_bytes(&model, &mut crate::proto::no_metadata).unwrap();
     assert_eq!(ModelProto::decode(&*bytes).unwrap().graph.unwrap().input, graph.input);
+}
+
+#[test]
+fn nesting_has_a_bound() {
+    let mut graph = Vec::new();
+    for _ in 0..7000 {
+        let attribute = field(Field::AttributeG, &graph);
+        graph = field(Field::GraphNode, field(Field::NodeAttribute, attribute));
+    }
+    let error = read(field(Field::ModelGraph, graph).into()).unwrap_err().to_string();
+    assert!(error.contains("recursion limit"), "{error}");
 }

@@ -1,9 +1,10 @@
 //! Locates attributes, and decodes them when they are needed.
 
-use super::super::wire::{Content, Fields};
-use super::message::Reader;
+use super::super::generated::attribute_proto::AttributeType;
+use super::super::schema::{Field, Message};
+use super::super::wire::{FieldBytes, FormatError, MessageBytes};
+use super::Memory;
 use super::types::{self, Tensor};
-use super::{Pair2, ScanError, numbers};
 
 /// An attribute of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,27 +42,28 @@ const MAX_NUMBERS: usize = 1 << 20;
 /// The largest memory for the parts of one attribute, in bytes.
 const MAX_MEMORY: usize = 1 << 26;
 
+/// Returns an attribute and the graphs in it.
 pub(super) fn read<'a>(
-    reader: &mut Reader<'a>,
-    content: &'a [u8],
-    bodies: &mut Vec<Pair2<'a>>,
-) -> Result<Attribute<'a>, ScanError> {
-    let mut attribute = Attribute { message: content, ..Attribute::default() };
-    let first = bodies.len();
-    for field in reader.fields("AttributeProto", content) {
+    memory: &mut Memory,
+    field: &FieldBytes<'a>,
+) -> Result<(Attribute<'a>, Vec<MessageBytes<'a>>), FormatError> {
+    let mut attribute = Attribute { message: field.bytes(), ..Attribute::default() };
+    let mut bodies = Vec::new();
+    for field in field.message()? {
         let field = field?;
-        match field.number {
-            1 => attribute.name = field.text()?,
-            6 | 11 => reader.push(bodies, ("", field.message()?))?,
-            20 => attribute.kind = field.int()? as i32,
-            21 => attribute.reference = field.text()?,
-            5 | 10 => drop(field.message()?),
-            _ => {}
+        match field.id() {
+            Field::AttributeName => attribute.name = field.text()?,
+            Field::AttributeG | Field::AttributeGraphs => {
+                if let Some(body) = field.nested()? {
+                    memory.push(&mut bodies, body)?;
+                }
+            }
+            Field::AttributeType => attribute.kind = field.int() as i32,
+            Field::AttributeRefAttrName => attribute.reference = field.text()?,
+            _ => field.check()?,
         }
     }
-    // The name may stand behind the bodies.
-    bodies[first..].iter_mut().for_each(|body| body.0 = attribute.name);
-    Ok(attribute)
+    Ok((attribute, bodies))
 }
 
 impl<'a> Attribute<'a> {
@@ -70,54 +72,53 @@ impl<'a> Attribute<'a> {
         if !self.reference.is_empty() {
             return AttributeValue::Reference(self.reference);
         }
-        let fields = || Fields(self.message).map_while(Result::ok);
-        let last = |number: u64| fields().filter(|field| field.number == number).last();
-        let all = |number: u64| fields().filter(move |field| field.number == number);
-        let texts = |number: u64| all(number).filter_map(|field| field.bytes());
-        let float = |bits: u32| f32::from_bits(bits);
-        match self.kind {
-            1 => match last(2).map(|field| field.content) {
-                Some(Content::Fixed32(bits)) => AttributeValue::Float(float(bits)),
-                _ => AttributeValue::Other,
-            },
-            2 => match last(3).map(|field| field.content) {
-                Some(Content::Number(number)) => AttributeValue::Int(number as i64),
-                _ => AttributeValue::Other,
-            },
-            3 => AttributeValue::Text(texts(4).last().unwrap_or_default()),
-            4 => self.tensors().next().map_or(AttributeValue::Other, AttributeValue::Tensor),
-            5 | 10 => AttributeValue::Graphs,
-            6 => {
-                let packed = all(7).flat_map(|field| floats(field.content));
-                AttributeValue::Floats(packed.take(MAX_NUMBERS).collect())
+        let Ok(kind) = AttributeType::try_from(self.kind) else { return AttributeValue::Other };
+        let ints = |field: &FieldBytes<'a>| field.ints().map_while(Result::ok);
+        match kind {
+            AttributeType::Float => self
+                .all(Field::AttributeF)
+                .filter_map(|field| field.floats().next())
+                .last()
+                .map_or(AttributeValue::Other, AttributeValue::Float),
+            AttributeType::Int => self
+                .all(Field::AttributeI)
+                .last()
+                .map_or(AttributeValue::Other, |field| AttributeValue::Int(field.int())),
+            AttributeType::String => {
+                let text = self.all(Field::AttributeS).last();
+                AttributeValue::Text(text.map(|field| field.bytes()).unwrap_or_default())
             }
-            7 => {
-                let ints = all(8).flat_map(|field| numbers(field.content)).map_while(Result::ok);
-                AttributeValue::Ints(ints.map(|int| int as i64).take(MAX_NUMBERS).collect())
-            }
-            8 => AttributeValue::Texts(texts(9).take(MAX_NUMBERS).collect()),
+            AttributeType::Tensor => self
+                .all(Field::AttributeT)
+                .filter_map(|field| types::tensor(&mut Memory(MAX_MEMORY), &field).ok())
+                .last()
+                .map_or(AttributeValue::Other, AttributeValue::Tensor),
+            AttributeType::Graph | AttributeType::Graphs => AttributeValue::Graphs,
+            AttributeType::Floats => AttributeValue::Floats(
+                self.all(Field::AttributeFloats)
+                    .flat_map(|field| field.floats())
+                    .take(MAX_NUMBERS)
+                    .collect(),
+            ),
+            AttributeType::Ints => AttributeValue::Ints(
+                self.all(Field::AttributeInts)
+                    .flat_map(|field| ints(&field))
+                    .take(MAX_NUMBERS)
+                    .collect(),
+            ),
+            AttributeType::Strings => AttributeValue::Texts(
+                self.all(Field::AttributeStrings)
+                    .map(|field| field.bytes())
+                    .take(MAX_NUMBERS)
+                    .collect(),
+            ),
             _ => AttributeValue::Other,
         }
     }
 
-    /// Returns the tensors in it, without damaged ones.
-    pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
-        let message = self.message;
-        let fields = Fields(message).map_while(Result::ok);
-        let tensors = fields.filter(|field| matches!(field.number, 5 | 10));
-        tensors.filter_map(|field| field.bytes()).filter_map(move |content| {
-            types::tensor(&mut Reader::new(message, MAX_MEMORY), content).ok()
-        })
-    }
-}
-
-fn floats(content: Content<'_>) -> Vec<f32> {
-    match content {
-        Content::Fixed32(bits) => vec![f32::from_bits(bits)],
-        Content::Bytes(bytes) => {
-            let chunks = bytes.as_chunks::<4>().0.iter().take(MAX_NUMBERS);
-            chunks.map(|chunk| f32::from_le_bytes(*chunk)).collect()
-        }
-        _ => Vec::new(),
+    /// Returns the fields with this id.
+    fn all(&self, id: Field) -> impl Iterator<Item = FieldBytes<'a>> + use<'a> {
+        let fields = MessageBytes::new(Message::Attribute, self.message).map_while(Result::ok);
+        fields.filter(move |field| field.id() == id)
     }
 }

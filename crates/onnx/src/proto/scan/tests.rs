@@ -1,25 +1,12 @@
 use std::fmt::Write;
 
 use expect_test::expect;
-use provenance::outline::Place;
 
 use super::*;
 use crate::names::assign_names;
+use crate::proto::testing::{self, field};
 use crate::proto::{no_metadata, to_bytes};
 use crate::text::parse_graph;
-
-/// Reads a field with contents of a length.
-fn field(number: u8, content: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![number << 3 | 2];
-    let mut length = content.len();
-    while length >= 0x80 {
-        bytes.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-    bytes.extend_from_slice(content);
-    bytes
-}
 
 fn refused(bytes: &[u8]) -> String {
     scan(bytes).unwrap_err().to_string()
@@ -90,24 +77,26 @@ fn a_model_is_read_without_its_weights() {
 #[test]
 fn a_broken_file_is_described() {
     assert_eq!(refused(b""), "this is not an ONNX model: it has no graph");
-    assert_eq!(refused(b"\x00\x00"), "this is not an ONNX model: it has no graph");
     assert_eq!(
         refused(b"\x0b"),
         "this is not an ONNX model: a field has the unknown kind 3, in the `ModelProto` at byte 0"
     );
-    let two = [field(7, b""), field(7, b"")].concat();
-    assert_eq!(refused(&two), "this is not an ONNX model: it has two graphs");
-    let cut = field(7, &[10, 5, b'a']);
+    let cut = field(Field::ModelGraph, [10, 5, b'a']);
     assert_eq!(
         refused(&cut),
         "this is not an ONNX model: it is truncated, in the `GraphProto` at byte 2"
     );
-    let latin = field(7, &field(1, &field(3, b"caf\xe9")));
+    let latin = testing::model(&[field(Field::GraphNode, field(Field::NodeName, b"caf\xe9"))]);
     assert_eq!(refused(&latin), "the text at byte 6, in a `NodeProto`, is not UTF-8");
-    let wrong = field(7, &[8, 1]);
+    let wrong = field(Field::ModelGraph, [8, 1]);
     assert_eq!(
         refused(&wrong),
-        "this is not an ONNX model: field 1 of the `GraphProto` at byte 2 has the wrong kind"
+        "this is not an ONNX model: `node` has the wrong kind, in the `GraphProto` at byte 2"
+    );
+    let dims = field(Field::GraphInitializer, field(Field::TensorDims, [1, 0x80]));
+    assert_eq!(
+        refused(&testing::model(&[dims])),
+        "the packed numbers at byte 6, in a `TensorProto`, are malformed"
     );
 }
 
@@ -115,28 +104,63 @@ fn a_broken_file_is_described() {
 fn bodies_and_types_may_not_be_nested_without_end() {
     let mut graph = Vec::new();
     let mut deepest = 0;
-    for depth in 1..=MAX_NESTED + 1 {
-        graph = field(1, &field(5, &field(6, &graph)));
-        if scan(&field(7, &graph)).is_ok() {
+    for depth in 1..=150 {
+        let attribute = field(Field::AttributeG, &graph);
+        graph = field(Field::GraphNode, field(Field::NodeAttribute, attribute));
+        if scan(&testing::model(&[graph.clone()])).is_ok() {
             deepest = depth;
         }
     }
-    assert_eq!(deepest, MAX_NESTED);
-    assert_eq!(refused(&field(7, &graph)), "graphs or types are nested more than 100 deep");
+    assert_eq!(deepest, 133);
+    let deep = "messages are nested more than 400 deep";
+    assert_eq!(refused(&testing::model(&[graph])), deep);
     let mut ty = Vec::new();
     for _ in 0..5000 {
-        ty = field(4, &field(1, &ty));
+        ty = field(Field::TypeSequenceType, field(Field::TypeSequenceElemType, ty));
     }
-    let value = field(7, &field(11, &field(2, &ty)));
-    assert_eq!(refused(&value), "graphs or types are nested more than 100 deep");
+    let value = field(Field::GraphInput, field(Field::ValueInfoType, ty));
+    assert_eq!(refused(&testing::model(&[value])), deep);
 }
 
 #[test]
 fn a_small_file_cannot_ask_for_much_memory() {
-    let bytes = field(1, b"").repeat(4096);
-    let mut reader = Reader::new(&bytes, 1000);
-    let error = read_graph(&mut reader, &bytes, Place::Main, None, 0).unwrap_err();
-    assert_eq!(error, ScanError::TooMany);
+    let bytes = testing::model(&[field(Field::GraphNode, b"").repeat(4096)]);
+    assert!(scan_within(&bytes, 1 << 20).is_ok());
+    assert_eq!(scan_within(&bytes, 1 << 19).unwrap_err(), FormatError::TooMany);
+}
+
+#[test]
+fn an_attribute_has_its_last_value_and_a_function_the_attributes_with_defaults() {
+    let ints = field(Field::AttributeInts, [1, 2]);
+    let attribute = [field(Field::AttributeName, "axes"), ints, vec![8 << 3, 3, 0xa0, 1, 7]];
+    let function = [
+        field(Field::FunctionName, "f"),
+        field(Field::FunctionAttribute, "alpha"),
+        field(Field::FunctionAttributeProto, attribute.concat()),
+        field(Field::FunctionNode, field(Field::NodeAttribute, attribute.concat())),
+    ];
+    let bytes = [field(Field::ModelFunctions, function.concat()), testing::model(&[])].concat();
+    let scan = scan(&bytes).unwrap();
+    assert_eq!(scan.functions().next().unwrap().attributes, ["alpha", "axes"]);
+    let value = scan.nodes[0].attribute("axes").unwrap().value();
+    assert_eq!(value, AttributeValue::Ints(vec![1, 2, 3]));
+}
+
+#[test]
+fn sparse_tensors_with_other_indices_have_other_contents() {
+    let tensor = |name: &str, indices: u8| {
+        let values = [field(Field::TensorName, name), field(Field::TensorRawData, "1234")];
+        let indices = field(Field::TensorRawData, [indices; 8]);
+        let parts = [
+            field(Field::SparseTensorValues, values.concat()),
+            field(Field::SparseTensorIndices, indices),
+        ];
+        testing::model(&[field(Field::GraphSparseInitializer, parts.concat())])
+    };
+    let files = [tensor("a", 1), tensor("b", 1), tensor("a", 2)];
+    let [a, b, c] =
+        files.each_ref().map(|file| scan(file).unwrap().graphs.remove(0).initializers.remove(0));
+    assert_eq!((a.has_contents_of(&b), a.has_contents_of(&c)), (Some(true), Some(false)));
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::super::wire::Fields;
-use super::message::{self, Reader};
-use super::{MAX_NESTED, Pair, ScanError, meta, numbers};
+use super::super::generated::tensor_proto::DataLocation;
+use super::super::schema::{Field, Message};
+use super::super::wire::{FieldBytes, FormatError, MessageBytes};
+use super::{Memory, Pair, meta};
 use crate::dtype::DType;
 
 /// A value with its type.
@@ -143,19 +144,30 @@ impl<'a> Tensor<'a> {
     }
 
     /// True if another tensor has the same contents, which are read for this; nothing if they are in
-    /// another file, or written in another form.
+    /// another file, or encoded in another way.
     pub fn has_contents_of(&self, other: &Tensor<'_>) -> Option<bool> {
-        if self.is_external || other.is_external || self.raw.is_some() != other.raw.is_some() {
+        let is_different =
+            self.is_sparse != other.is_sparse || self.raw.is_some() != other.raw.is_some();
+        if self.is_external || other.is_external || is_different {
             return None;
         }
-        if let (Some(raw), Some(other)) = (self.raw, other.raw) {
+        if !self.is_sparse
+            && let (Some(raw), Some(other)) = (self.raw, other.raw)
+        {
             return Some(raw == other);
         }
-        let contents = |message| {
-            let fields = Fields(message).map_while(Result::ok);
-            fields.filter(|field| !matches!(field.number, 8 | 12 | 16)).map(|field| field.whole)
-        };
-        Some(contents(self.message).eq(contents(other.message)))
+        Some(self.contents().eq(other.contents()))
+    }
+
+    /// Returns the encoded fields without those that only describe the tensor.
+    fn contents(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let kind = if self.is_sparse { Message::SparseTensor } else { Message::Tensor };
+        let fields = MessageBytes::new(kind, self.message).walk(|field| !field.is_metadata());
+        let fields = fields.map_while(Result::ok).filter(|field| {
+            let is_described = matches!(field.id(), Field::TensorName | Field::TensorDocString);
+            !is_described && !field.id().is_metadata() && !field.is_message()
+        });
+        fields.map(|field| field.encoded())
     }
 
     /// `f32[2,3]`
@@ -166,114 +178,98 @@ impl<'a> Tensor<'a> {
 }
 
 pub(super) fn value_info<'a>(
-    reader: &mut Reader<'a>,
-    content: &'a [u8],
-) -> Result<ValueInfo<'a>, ScanError> {
+    memory: &mut Memory,
+    field: &FieldBytes<'a>,
+) -> Result<ValueInfo<'a>, FormatError> {
     let mut value = ValueInfo::default();
-    for field in reader.fields("ValueInfoProto", content) {
+    for field in field.message()? {
         let field = field?;
-        match field.number {
-            1 => value.name = field.text()?,
-            2 => value.ty = value_type(reader, field.message()?, 0)?,
-            3 => value.doc = field.text()?,
-            4 => {
-                let pair = message::pair(reader, field.message()?)?;
-                reader.push(&mut value.metadata, pair)?;
-            }
+        match field.id() {
+            Field::ValueInfoName => value.name = field.text()?,
+            Field::ValueInfoType => value.ty = value_type(memory, &field)?,
+            Field::ValueInfoDocString => value.doc = field.text()?,
+            Field::ValueInfoMetadataProps => memory.push(&mut value.metadata, field.pair()?)?,
             _ => {}
         }
     }
     Ok(value)
 }
 
-/// Returns a `TypeProto`.
+/// Returns a type. The last one counts, as in protobuf.
 fn value_type<'a>(
-    reader: &mut Reader<'a>,
-    content: &'a [u8],
-    depth: usize,
-) -> Result<Option<ValueType<'a>>, ScanError> {
-    if depth > MAX_NESTED {
-        return Err(ScanError::Nested);
-    }
+    memory: &mut Memory,
+    field: &FieldBytes<'a>,
+) -> Result<Option<ValueType<'a>>, FormatError> {
     let mut ty = None;
-    for field in reader.fields("TypeProto", content) {
+    for field in field.message()? {
         let field = field?;
-        ty = Some(match field.number {
-            1 | 8 => {
-                let (element, shape) = tensor_type(reader, field.message()?)?;
-                match field.number {
-                    1 => ValueType::Tensor { element, shape },
-                    _ => ValueType::SparseTensor { element, shape },
-                }
-            }
-            4 => ValueType::Sequence(inner(reader, field.message()?, 1, depth)?.1),
-            5 => {
-                let (key, value) = inner(reader, field.message()?, 2, depth)?;
-                ValueType::Map { key, value }
-            }
-            9 => ValueType::Optional(inner(reader, field.message()?, 1, depth)?.1),
-            // The denotation.
-            6 => continue,
-            other => ValueType::Other(other),
+        let parts = TypeParts::read(memory, &field)?;
+        let TypeParts { element, shape, inner } = parts;
+        ty = Some(match field.id() {
+            Field::TypeTensorType => ValueType::Tensor { element, shape },
+            Field::TypeSparseTensorType => ValueType::SparseTensor { element, shape },
+            Field::TypeSequenceType => ValueType::Sequence(inner),
+            Field::TypeMapType => ValueType::Map { key: element, value: inner },
+            Field::TypeOptionalType => ValueType::Optional(inner),
+            Field::TypeDenotation => continue,
+            _ => ValueType::Other(field.number()),
         });
     }
     Ok(ty)
 }
 
-/// Returns the number in field 1, and the type in field `at`.
-fn inner<'a>(
-    reader: &mut Reader<'a>,
-    content: &'a [u8],
-    at: u64,
-    depth: usize,
-) -> Result<(i32, Option<Box<ValueType<'a>>>), ScanError> {
-    let (mut key, mut ty) = (0, None);
-    for field in reader.fields("TypeProto", content) {
-        let field = field?;
-        if field.number == at {
-            ty = value_type(reader, field.message()?, depth + 1)?.map(Box::new);
-        } else if field.number == 1 {
-            key = field.int()? as i32;
-        }
-    }
-    Ok((key, ty))
+/// The parts of any type.
+#[derive(Default)]
+struct TypeParts<'a> {
+    /// The type of the elements, or of the keys.
+    element: i32,
+    shape: Option<Vec<Dim<'a>>>,
+    /// The type of the elements of a sequence or an optional, or of the values of a map.
+    inner: Option<Box<ValueType<'a>>>,
 }
 
-type ElementAndShape<'a> = (i32, Option<Vec<Dim<'a>>>);
-
-fn tensor_type<'a>(
-    reader: &mut Reader<'a>,
-    content: &'a [u8],
-) -> Result<ElementAndShape<'a>, ScanError> {
-    let (mut element, mut shape) = (0, None);
-    for field in reader.fields("TypeProto.Tensor", content) {
-        let field = field?;
-        match field.number {
-            1 => element = field.int()? as i32,
-            2 => {
-                let mut dims = Vec::new();
-                for dim in reader.fields("TensorShapeProto", field.message()?) {
-                    let dim = dim?;
-                    if dim.number == 1 {
-                        let dim = self::dim(reader, dim.message()?)?;
-                        reader.push(&mut dims, dim)?;
-                    }
+impl<'a> TypeParts<'a> {
+    fn read(memory: &mut Memory, field: &FieldBytes<'a>) -> Result<TypeParts<'a>, FormatError> {
+        let mut parts = TypeParts::default();
+        for field in field.message()? {
+            let field = field?;
+            match field.id() {
+                Field::TypeTensorElemType
+                | Field::TypeSparseTensorElemType
+                | Field::TypeMapKeyType => parts.element = field.int() as i32,
+                Field::TypeTensorShape | Field::TypeSparseTensorShape => {
+                    parts.shape = Some(shape(memory, &field)?);
                 }
-                shape = Some(dims);
+                Field::TypeSequenceElemType
+                | Field::TypeOptionalElemType
+                | Field::TypeMapValueType => {
+                    parts.inner = value_type(memory, &field)?.map(Box::new);
+                }
+                _ => field.check()?,
             }
-            _ => {}
         }
+        Ok(parts)
     }
-    Ok((element, shape))
 }
 
-fn dim<'a>(reader: &Reader<'a>, content: &'a [u8]) -> Result<Dim<'a>, ScanError> {
-    let mut dim = Dim::Unknown;
-    for field in reader.fields("TensorShapeProto.Dimension", content) {
+fn shape<'a>(memory: &mut Memory, field: &FieldBytes<'a>) -> Result<Vec<Dim<'a>>, FormatError> {
+    let mut dims = Vec::new();
+    for field in field.message()? {
         let field = field?;
-        match field.number {
-            1 => dim = Dim::Known(field.int()?),
-            2 => dim = Dim::Named(field.text()?),
+        if field.id() == Field::TensorShapeDim {
+            memory.push(&mut dims, dim(&field)?)?;
+        }
+    }
+    Ok(dims)
+}
+
+fn dim<'a>(field: &FieldBytes<'a>) -> Result<Dim<'a>, FormatError> {
+    let mut dim = Dim::Unknown;
+    for field in field.message()? {
+        let field = field?;
+        match field.id() {
+            Field::TensorShapeDimensionDimValue => dim = Dim::Known(field.int()),
+            Field::TensorShapeDimensionDimParam => dim = Dim::Named(field.text()?),
             _ => {}
         }
     }
@@ -284,59 +280,58 @@ fn dim<'a>(reader: &Reader<'a>, content: &'a [u8]) -> Result<Dim<'a>, ScanError>
 }
 
 pub(super) fn tensor<'a>(
-    reader: &mut Reader<'a>,
-    content: &'a [u8],
-) -> Result<Tensor<'a>, ScanError> {
-    let mut tensor = Tensor { message: content, ..Tensor::default() };
-    for field in reader.fields("TensorProto", content) {
+    memory: &mut Memory,
+    field: &FieldBytes<'a>,
+) -> Result<Tensor<'a>, FormatError> {
+    let mut tensor = Tensor { message: field.bytes(), ..Tensor::default() };
+    for field in field.message()? {
         let field = field?;
-        match field.number {
-            1 => {
-                for size in numbers(field.content) {
-                    let size = size.map_err(|why| field.wire(why))? as i64;
-                    reader.push(&mut tensor.dims, size)?;
-                }
+        match field.id() {
+            Field::TensorDims => push_ints(memory, &mut tensor.dims, &field)?,
+            Field::TensorDataType => tensor.element = field.int() as i32,
+            Field::TensorFloatData
+            | Field::TensorInt32Data
+            | Field::TensorStringData
+            | Field::TensorInt64Data
+            | Field::TensorDoubleData
+            | Field::TensorUint64Data => tensor.typed += field.bytes().len(),
+            Field::TensorName => tensor.name = field.text()?,
+            Field::TensorRawData => tensor.raw = Some(field.bytes()),
+            Field::TensorDocString => tensor.doc = field.text()?,
+            Field::TensorExternalData => memory.push(&mut tensor.external, field.pair()?)?,
+            Field::TensorDataLocation => {
+                tensor.is_external = field.int() == DataLocation::External as i64;
             }
-            2 => tensor.element = field.int()? as i32,
-            // Numbers one by one have a tag each.
-            4..=7 | 10 | 11 => tensor.typed += field.message().map_or(1, <[u8]>::len),
-            8 => tensor.name = field.text()?,
-            9 => tensor.raw = Some(field.message()?),
-            12 => tensor.doc = field.text()?,
-            13 => {
-                let pair = message::pair(reader, field.message()?)?;
-                reader.push(&mut tensor.external, pair)?;
-            }
-            14 => tensor.is_external = field.int()? == 1,
-            16 => {
-                let pair = message::pair(reader, field.message()?)?;
-                reader.push(&mut tensor.metadata, pair)?;
-            }
-            _ => {}
+            Field::TensorMetadataProps => memory.push(&mut tensor.metadata, field.pair()?)?,
+            _ => field.check()?,
         }
     }
     Ok(tensor)
 }
 
-/// Returns a `SparseTensorProto`, as the tensor of its values with the shape of the whole.
+/// Returns a sparse tensor, as the tensor of its values with the shape of the whole.
 pub(super) fn sparse<'a>(
-    reader: &mut Reader<'a>,
-    content: &'a [u8],
-) -> Result<Tensor<'a>, ScanError> {
+    memory: &mut Memory,
+    field: &FieldBytes<'a>,
+) -> Result<Tensor<'a>, FormatError> {
+    let message = field.bytes();
     let mut sparse = Tensor::default();
     let mut dims = Vec::new();
-    for field in reader.fields("SparseTensorProto", content) {
+    for field in field.message()? {
         let field = field?;
-        match field.number {
-            1 => sparse = tensor(reader, field.message()?)?,
-            3 => {
-                for size in numbers(field.content) {
-                    let size = size.map_err(|why| field.wire(why))? as i64;
-                    reader.push(&mut dims, size)?;
-                }
-            }
-            _ => {}
+        match field.id() {
+            Field::SparseTensorValues => sparse = tensor(memory, &field)?,
+            Field::SparseTensorDims => push_ints(memory, &mut dims, &field)?,
+            _ => field.check()?,
         }
     }
-    Ok(Tensor { dims, is_sparse: true, message: content, ..sparse })
+    Ok(Tensor { dims, is_sparse: true, message, ..sparse })
+}
+
+fn push_ints(
+    memory: &mut Memory,
+    list: &mut Vec<i64>,
+    field: &FieldBytes<'_>,
+) -> Result<(), FormatError> {
+    field.ints().try_for_each(|int| memory.push(list, int?))
 }

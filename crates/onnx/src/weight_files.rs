@@ -1,9 +1,12 @@
-//! Removes weight files of jax2onnx that no model refers to anymore.
+//! Finds the weight files of the models in a folder, and removes those that no model refers to anymore.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use super::references::{References, files_of, references};
+use crate::locate::locate;
+use crate::proto::locations;
 use crate::staged::{Lock, folder_of, leftovers};
 
 const SUFFIX: &str = ".data";
@@ -11,14 +14,54 @@ const SUFFIX: &str = ".data";
 /// The digits of a hash in the name of a file.
 const DIGITS: usize = 16;
 
+/// Returns the files of weights that the model at `path` refers to and that exist.
+pub(crate) fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = folder_of(path);
+    let locations = locations(File::open(path)?)?;
+    Ok(locations.iter().filter_map(|location| locate(&folder, location).ok()).collect())
+}
+
+/// The models in a folder.
+pub(crate) struct References {
+    /// Each with the files of weights that it refers to.
+    pub(crate) models: Vec<(PathBuf, Vec<PathBuf>)>,
+    /// False if a file named `*.onnx` cannot be read.
+    pub(crate) is_complete: bool,
+}
+
+/// Reads the models in a folder.
+pub(crate) fn references(folder: &Path) -> References {
+    let mut found = References { models: Vec::new(), is_complete: true };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return References { is_complete: false, ..found };
+    };
+    for entry in entries {
+        let Ok(entry) = entry else {
+            found.is_complete = false;
+            continue;
+        };
+        let path = entry.path();
+        // A link to a model counts. Opening what is not a regular file might not end.
+        if !path.is_file() {
+            continue;
+        }
+        match files_of(&path) {
+            Ok(files) => found.models.push((path, files)),
+            // A file with another name is not a model.
+            Err(_) => found.is_complete &= path.extension() != Some(OsStr::new("onnx")),
+        }
+    }
+    found
+}
+
 /// Returns the name of the file with the weights of the model `name`.
-pub(super) fn data_name(name: &str, hash: u64) -> String {
+pub(crate) fn data_name(name: &str, hash: u64) -> String {
     format!("{name}.{hash:0DIGITS$x}{SUFFIX}")
 }
 
 /// Returns the files of weights that a model refers to and that an export wrote beside it. A model may refer to
 /// any file, so only the name of a file tells.
-pub(super) fn written_weights(model: &Path) -> Vec<PathBuf> {
+pub(crate) fn written_weights(model: &Path) -> Vec<PathBuf> {
     let folder = fs::canonicalize(folder_of(model)).ok();
     let is_beside = |file: &PathBuf| file.parent() == folder.as_deref();
     let files = files_of(model).unwrap_or_default().into_iter();
@@ -38,7 +81,7 @@ fn is_written(file: &Path, model: &Path) -> bool {
 
 /// Removes the files that no model in the folder refers to. Files named `except` are not models. Returns false
 /// if the next export should try again.
-pub(super) fn remove(lock: &Lock, candidates: &[PathBuf], except: &[PathBuf]) -> bool {
+pub(crate) fn remove_unused(lock: &Lock, candidates: &[PathBuf], except: &[PathBuf]) -> bool {
     if candidates.is_empty() || !lock.is_held() {
         return candidates.is_empty();
     }
@@ -63,7 +106,7 @@ pub(crate) fn remove_leftovers(folder: &Path) {
     let lock = Lock::take(folder);
     let paths: Vec<PathBuf> = found.iter().map(|(path, _)| path.clone()).collect();
     let weights: Vec<PathBuf> = paths.iter().flat_map(|path| written_weights(path)).collect();
-    if !remove(&lock, &weights, &paths) {
+    if !remove_unused(&lock, &weights, &paths) {
         return;
     }
     for path in &paths {
