@@ -60,6 +60,7 @@ fn schema<'a>(
          #[derive(Clone, Copy, Debug, PartialEq, Eq)]\n\
          pub(in crate::proto) enum Field {{\n{fields}    /// A field that `onnx.proto` does not have.\n    Unknown,\n}}\n\n\
          /// In the order of [`Field`].\n\
+         #[rustfmt::skip]\n\
          pub(super) const ROWS: &[Row] = &[\n{rows}];\n"
     ))
 }

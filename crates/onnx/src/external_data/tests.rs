@@ -7,7 +7,7 @@ use super::*;
 use crate::locate::locate;
 use crate::names::assign_names;
 use crate::outputs::Files;
-use crate::proto::testing::rename_weights;
+use crate::proto::testing::with_location;
 use crate::proto::{DecodeError, External, no_metadata, read_with};
 use crate::staged::testing::Folder;
 use crate::text::parse_graph;
@@ -337,7 +337,8 @@ fn rename_data(folder: &Folder, name: &str) {
     let [data] = &folder.data()[..] else { panic!("{:?}", folder.files()) };
     let path = folder.0.join("m.onnx");
     fs::rename(folder.0.join(data), folder.0.join(name)).unwrap();
-    rename_weights(&path, name);
+    let model = with_location(&fs::read(&path).unwrap(), name);
+    fs::write(path, model).unwrap();
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Encoded fields, for tests.
 
-use std::path::Path;
-
 use prost::Message;
 
 use super::generated::ModelProto;
@@ -20,14 +18,13 @@ pub(super) fn model(graph: &[Vec<u8>]) -> Vec<u8> {
     field(Field::ModelGraph, graph.concat())
 }
 
-/// Changes the name of the weight file in the model at `path`.
-pub(crate) fn rename_weights(path: &Path, name: &str) {
-    let bytes = std::fs::read(path).unwrap();
-    let mut proto = ModelProto::decode(&bytes[..]).unwrap();
+/// Returns a model with another name of its weight file.
+pub(crate) fn with_location(model: &[u8], name: &str) -> Vec<u8> {
+    let mut proto = ModelProto::decode(model).unwrap();
     for tensor in &mut proto.graph.as_mut().unwrap().initializer {
         for entry in tensor.external_data.iter_mut().filter(|entry| entry.key() == "location") {
             entry.value = Some(name.into());
         }
     }
-    std::fs::write(path, proto.encode_to_vec()).unwrap();
+    proto.encode_to_vec()
 }

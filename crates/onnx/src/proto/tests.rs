@@ -163,10 +163,8 @@ fn every_reader_accepts_the_same_bytes() {
             accepted += 1;
         }
     };
-    for at in 0..bytes.len() {
-        if at % 3 == 0 {
-            check(&bytes[..at], &at);
-        }
+    for at in (0..bytes.len()).step_by(13) {
+        check(&bytes[..at], &at);
         let mut bytes = bytes.clone();
         let flipped = [1, 2, 7, 8, 0x80][at % 5];
         bytes[at] ^= flipped;
