@@ -3,6 +3,7 @@
 
 mod structured;
 
+use std::io::Cursor;
 use std::path::PathBuf;
 
 use inspect::blame::blame;
@@ -15,7 +16,7 @@ use inspect::where_::where_;
 use inspect::{ModelFile, Sources, explain, json, profile};
 use provenance::clean::json_text;
 use provenance::resolve::{Resolver, Sure};
-use provenance::{SourceMap, codec};
+use provenance::{Level, SourceMap, codec};
 use structured::Choices;
 
 /// The number of nodes that are asked for one by one.
@@ -23,6 +24,12 @@ const MAX_ASKED: usize = 16;
 
 /// Reads bytes as a model.
 pub fn model(data: &[u8]) {
+    let _ = onnx::proto::locations(Cursor::new(data));
+    let _ = onnx::proto::load::without_weights(&mut Cursor::new(data), data.len());
+    let _ = onnx::strip::strip(data, Level::Off, false);
+    if let Ok(apart) = onnx::strip::take_apart(data) {
+        assert!(onnx::strip::attach(&apart.model, &apart.map).is_ok_and(|model| model == data));
+    }
     let file = ModelFile::from_bytes(data.to_vec());
     let Ok(document) = file.read(None) else { return };
     let sources = Sources::new(vec![PathBuf::from("/nonexistent")], &document);

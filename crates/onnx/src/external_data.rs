@@ -1,7 +1,7 @@
-//! Models as files: weights inside, or in a file beside the model.
+//! Writes models to files, with the weights in the model or in a file beside it.
 //!
-//! The weights have a file of their own for each contents, and the model names it. The weights are on the disk
-//! before the model gets its name, which is one step: whatever stops an export, a model has its own weights.
+//! The name of a weight file contains the hash of its contents. An export first writes the weights to the disk and
+//! then renames the model in one step. So whenever an export is interrupted, the model refers to the right weights.
 
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -27,11 +27,11 @@ const ALIGNMENT: u64 = 4096;
 /// Tensors with fewer bytes stay in the model.
 const MIN_EXTERNAL_BYTES: usize = 1024;
 
-/// Writes the model. Once its weights have more than `threshold` bytes in all, they go into one file
-/// beside it, `<name>.<hash>.data`, unless none is large enough for that.
+/// Writes the model. If the weights have more than `threshold` bytes together, the large ones go into one file
+/// beside the model, `<name>.<hash>.data`.
 ///
-/// After an error, the folder is as it was. The weights of the model that is replaced are removed if no other
-/// model in the folder refers to them.
+/// After an error, the folder is unchanged. If the model replaces another one, the old weights are removed unless
+/// another model in the folder refers to them.
 pub fn save(
     model: &Model,
     render: &mut Render<'_>,
@@ -66,8 +66,8 @@ pub fn save(
     })
 }
 
-/// Writes another form of the model at `from`, which refers to the same weights. If the output is in another
-/// folder, the weights are copied. A file in that folder with other contents is not replaced.
+/// Writes a changed copy of the model at `from`, which refers to the same weight files. If the output is in another
+/// folder, the weight files are copied there. They do not replace files with other contents.
 pub fn save_bytes(bytes: &[u8], from: &Path, output: Output) -> Result<(), WriteError> {
     let target = output.target();
     let failed = |why| target.failed(why);
@@ -97,7 +97,7 @@ pub fn save_bytes(bytes: &[u8], from: &Path, output: Output) -> Result<(), Write
     })
 }
 
-/// Places the weights, replaces the model, and removes weights that are not used anymore. `place_weights` adds
+/// Places the weights, replaces the model, and removes weights that no model uses anymore. `place_weights` adds
 /// the files that it writes to its last argument.
 fn commit(
     model: Staged,
@@ -105,7 +105,7 @@ fn commit(
 ) -> Result<(), WriteError> {
     let lock = Lock::take(&model.target.folder);
     let replaced = written_weights(&model.target.path);
-    // If the old weights are not removed, a leftover tells the next export which they are.
+    // If the old weights cannot be removed now, this link to the old model tells the next export about them.
     let outgoing = match replaced.is_empty() {
         true => None,
         false => Temporary::link(&model.target.folder, &model.target.path).ok(),
@@ -138,7 +138,7 @@ fn weight_bytes(model: &Model) -> usize {
     sizes.sum()
 }
 
-/// The file that external tensors are laid out in.
+/// The tensors in the external data file, with their offsets.
 #[derive(Default)]
 struct DataFile {
     end: u64,
@@ -159,7 +159,7 @@ impl Layout for DataFile {
 }
 
 impl DataFile {
-    /// Writes the weights of a model under a temporary name. Returns them with the name that they get.
+    /// Writes the weights under a temporary name. Returns the temporary file and its final name.
     fn stage(&self, target: &Target) -> Result<(Temporary, String), WriteError> {
         refuse_distant_link(target)?;
         remove_leftovers(&target.folder);
@@ -193,11 +193,12 @@ impl DataFile {
     }
 }
 
-/// The number of bytes that are hashed at a time, which the cache of a processor holds.
+/// The number of bytes to hash at once; they fit into the cache of a processor.
 const HASHED_BYTES: usize = 1 << 17;
 
-/// Hashes what is written. Weights are memory of the user, and other threads may change it at any time. So the bytes
-/// are copied first, and the copy is both hashed and written. The hash depends only on all bytes together.
+/// Writes bytes and hashes them. Weights are in the memory of the user, and other threads may change them at any
+/// time, so the bytes are copied first, and the copy is both hashed and written. The hash does not depend on how the
+/// bytes are split into writes.
 struct Hashing<W> {
     out: W,
     hasher: FxHasher,
@@ -234,7 +235,7 @@ impl<W: Write> Write for Hashing<W> {
         Ok(taken)
     }
 
-    /// Leaves the bytes that do not fill a block, so that blocks begin at the same places in equal files.
+    /// Keeps an incomplete block, so that equal files are hashed in equal blocks.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! The rule for external data: a regular file below the folder of the model, after links are resolved.
+//! Locates external data. It must be a regular file below the folder of the model, after links are resolved.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// The reason why a weight file is neither read nor written.
+/// The reason why a location is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Outside {
@@ -21,13 +21,13 @@ pub enum Outside {
     NoLocation(String),
 }
 
-/// Returns the path of the file at `location`, which exists below the folder of the model.
+/// Returns the path of the file at `location`, if it exists below the folder of the model.
 pub fn locate(folder: &Path, location: &str) -> Result<PathBuf, Outside> {
     let path = below(location)?;
     let missing = |_| Outside::Missing(location.to_owned());
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let folder = fs::canonicalize(folder).map_err(missing)?;
-    // A link may lead anywhere, as the last part or before it.
+    // Any part of the path may be a link that leads anywhere.
     let real = fs::canonicalize(folder.join(path)).map_err(missing)?;
     if !real.starts_with(&folder) {
         return Err(Outside::Link(location.to_owned()));
@@ -38,7 +38,7 @@ pub fn locate(folder: &Path, location: &str) -> Result<PathBuf, Outside> {
     Ok(real)
 }
 
-/// Returns a location as a path that does not lead out of its folder, links apart.
+/// Returns a location as a path, and refuses one that leads out of the folder. Does not look at links.
 pub(crate) fn below(location: &str) -> Result<&Path, Outside> {
     let path = Path::new(location);
     let is_absolute = path.is_absolute() || location.starts_with(['/', '\\']);

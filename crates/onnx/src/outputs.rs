@@ -18,7 +18,7 @@ pub struct Files {
     outputs: Vec<Named>,
 }
 
-/// A file, and what it is called in messages.
+/// A file, and its description in messages.
 #[derive(Clone, Debug)]
 struct Named {
     what: String,
@@ -34,7 +34,7 @@ impl Files {
     /// Notes that a model is read, and its weights in other files.
     pub fn read_model(&mut self, what: impl Into<String>, path: &Path) {
         self.read(what, path);
-        // Whoever reads the model reports what is wrong with it.
+        // If the model is damaged, the code that reads it reports that.
         let files = if path.is_file() { files_of(path).unwrap_or_default() } else { Vec::new() };
         for file in files {
             self.read(format!("a file with weights of `{}`", path.display()), &file);
@@ -47,12 +47,12 @@ impl Files {
         self.inputs.iter().map(move |input| (&*input.what, absolute(&input.path)))
     }
 
-    /// Returns a file that may be written. Refuses one that is an input, another output, or the weights of a model.
+    /// Returns a file to write. Refuses an input, another output, and the weights of a model.
     pub fn write(&mut self, what: impl Into<String>, path: &Path) -> Result<Output, WriteError> {
         self.write_in_place(what, path, None)
     }
 
-    /// Returns a file that may be written, and that may be the given input.
+    /// Returns a file to write, which may be the given input.
     pub fn write_in_place(
         &mut self,
         what: impl Into<String>,
@@ -70,7 +70,7 @@ impl Files {
         Ok(Output { target, others })
     }
 
-    /// Refuses an output that is another output or an input, except one.
+    /// Refuses an output that is also another output or an input other than `except`.
     fn refuse(
         &self,
         Named { what, path }: &Named,
@@ -119,14 +119,14 @@ impl Output {
         &self.target
     }
 
-    /// Refuses a file of weights beside the output that is another file of the command.
+    /// Refuses a weight file beside the output that is also another file of the command.
     pub(crate) fn refuse_weights(&self, name: &str) -> Result<(), WriteError> {
         let path = self.target.folder.join(name);
         self.others.refuse(&Named { what: "the weights".to_owned(), path }, None)
     }
 }
 
-/// Creates a folder for outputs, with the folders around it.
+/// Creates a folder for outputs, with its parents.
 pub fn create_folder(path: &Path) -> Result<(), WriteError> {
     let created = match fs::metadata(path) {
         Ok(found) if !found.is_dir() => {
@@ -137,14 +137,14 @@ pub fn create_folder(path: &Path) -> Result<(), WriteError> {
     created.map_err(|why| WriteError::File { path: path.to_owned(), why })
 }
 
-/// The identity of a file, which is the same for all paths that lead to it.
+/// The identity of a file, which is the same for all paths to it.
 #[derive(PartialEq, Eq)]
 enum Identity {
-    /// A file that exists, by its numbers, which all of its names share.
+    /// An existing file, by the numbers of its device and inode.
     Numbers(u64, u64),
-    /// A file that exists, on a system without such numbers.
+    /// An existing file, on a system without such numbers.
     Existing(PathBuf),
-    /// A file that does not exist, by its folder and its name.
+    /// A file that does not exist yet, by its folder and its name.
     New(PathBuf),
 }
 
@@ -160,7 +160,7 @@ impl Identity {
         let folder = folder_of(&path);
         let folder = fs::canonicalize(&folder).unwrap_or(folder);
         let name = path.file_name().unwrap_or_default();
-        // The usual file systems of these systems ignore the case of letters.
+        // The default file systems of Windows and macOS ignore case.
         let name = match cfg!(any(windows, target_os = "macos")) {
             true => name.to_string_lossy().to_lowercase().into(),
             false => name.to_owned(),
@@ -173,7 +173,7 @@ impl Identity {
     }
 }
 
-/// Returns the numbers of the device and of the file on it.
+/// Returns the numbers of the device and the inode.
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
 fn numbers(found: &Metadata) -> Option<(u64, u64)> {

@@ -1,5 +1,5 @@
-//! Writes files under a temporary name, syncs them, and renames them when they are complete. Only an
-//! [`Output`](crate::outputs::Output) is written.
+//! Writes files under a temporary name, syncs them, and renames them when they are complete. Other modules write
+//! files through an [`Output`](crate::outputs::Output).
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -18,10 +18,10 @@ pub(crate) use lock::{Lock, sync_folder};
 pub(crate) use temporary::{Permissions, Temporary, leftovers};
 pub(crate) use written_back::write_back;
 
-/// The longest chain of symbolic links that is followed.
+/// The maximum length of a chain of symbolic links.
 const MAX_LINKS: usize = 40;
 
-/// A file under a temporary name in the folder of its target; gone unless it is committed.
+/// A file under a temporary name in the folder of its target. It is removed unless it is committed.
 pub struct Staged {
     pub(crate) temporary: Temporary,
     pub(crate) target: Target,
@@ -42,12 +42,12 @@ impl Staged {
     }
 }
 
-/// The file that a path leads to. It does not exist, or it can be replaced.
+/// The file to write: a regular file, or one that does not exist yet.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// The path for messages.
+    /// The path that the user gave, for messages.
     pub(crate) given: PathBuf,
-    /// The path whose last part is not a symbolic link.
+    /// The path after following symbolic links.
     pub(crate) path: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) name: String,
@@ -107,7 +107,7 @@ impl Target {
     }
 }
 
-/// Returns the path that a chain of symbolic links ends at, whether there is a file or not.
+/// Follows a chain of symbolic links. The file at its end need not exist.
 pub(crate) fn follow_links(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {

@@ -11,19 +11,19 @@ use crate::staged::{Lock, folder_of, leftovers};
 
 const SUFFIX: &str = ".data";
 
-/// The digits of a hash in the name of a file.
+/// The number of digits of the hash in the name of a weight file.
 const DIGITS: usize = 16;
 
-/// Returns the files of weights that the model at `path` refers to and that exist.
+/// Returns the existing weight files that the model at `path` refers to.
 pub(crate) fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = folder_of(path);
     let locations = locations(File::open(path)?)?;
     Ok(locations.iter().filter_map(|location| locate(&folder, location).ok()).collect())
 }
 
-/// The models in a folder.
+/// The models in a folder, and their weight files.
 pub(crate) struct References {
-    /// Each with the files of weights that it refers to.
+    /// Each model with the weight files that it refers to.
     pub(crate) models: Vec<(PathBuf, Vec<PathBuf>)>,
     /// False if a file named `*.onnx` cannot be read.
     pub(crate) is_complete: bool,
@@ -41,26 +41,26 @@ pub(crate) fn references(folder: &Path) -> References {
             continue;
         };
         let path = entry.path();
-        // A link to a model counts. Opening what is not a regular file might not end.
+        // Follow links to models, but do not open a pipe or a device, which might never end.
         if !path.is_file() {
             continue;
         }
         match files_of(&path) {
             Ok(files) => found.models.push((path, files)),
-            // A file with another name is not a model.
+            // A file with another extension may simply not be a model.
             Err(_) => found.is_complete &= path.extension() != Some(OsStr::new("onnx")),
         }
     }
     found
 }
 
-/// Returns the name of the file with the weights of the model `name`.
+/// Returns the name of the weight file of the model `name`.
 pub(crate) fn data_name(name: &str, hash: u64) -> String {
     format!("{name}.{hash:0DIGITS$x}{SUFFIX}")
 }
 
-/// Returns the files of weights that a model refers to and that an export wrote beside it. A model may refer to
-/// any file, so only the name of a file tells.
+/// Returns the weight files of a model that an export wrote beside it. A model may refer to any file, so an export
+/// is recognized by the name of the file.
 pub(crate) fn written_weights(model: &Path) -> Vec<PathBuf> {
     let folder = fs::canonicalize(folder_of(model)).ok();
     let is_beside = |file: &PathBuf| file.parent() == folder.as_deref();
@@ -75,11 +75,11 @@ fn is_written(file: &Path, model: &Path) -> bool {
     let has_hash = name
         .rsplit_once('.')
         .is_some_and(|(_, hash)| hash.len() == DIGITS && hash.chars().all(is_digit));
-    // Earlier versions named the file after the model alone.
+    // Earlier versions wrote no hash.
     has_hash || Some(name) == model
 }
 
-/// Removes the files that no model in the folder refers to. Files named `except` are not models. Returns false
+/// Removes the candidates that no model in the folder refers to, not counting the models in `except`. Returns false
 /// if the next export should try again.
 pub(crate) fn remove_unused(lock: &Lock, candidates: &[PathBuf], except: &[PathBuf]) -> bool {
     if candidates.is_empty() || !lock.is_held() {
@@ -93,11 +93,11 @@ pub(crate) fn remove_unused(lock: &Lock, candidates: &[PathBuf], except: &[PathB
     let used: Vec<&PathBuf> = models.flat_map(|(_, files)| files).collect();
     let is_unused =
         |file: &&PathBuf| fs::canonicalize(file).is_ok_and(|file| !used.contains(&&file));
-    // The model is complete with or without these files.
+    // A file that stays does no harm.
     candidates.iter().filter(is_unused).filter(|file| fs::remove_file(file).is_err()).count() == 0
 }
 
-/// Removes temporary files whose process is gone, and the weights of models that never got their name.
+/// Removes the temporary files of processes that have ended, and the weights of their unfinished models.
 pub(crate) fn remove_leftovers(folder: &Path) {
     let found = leftovers(folder);
     if found.is_empty() {

@@ -57,7 +57,7 @@ fn a_deeply_nested_file_is_an_error() {
         &expect![[r#"
         exit 2
         --- stderr
-        error: ../../../../fuzz/corpus/model/nested.onnx: graphs or types are nested more than 100 deep
+        error: ../../../../fuzz/corpus/model/nested.onnx: messages are nested more than 300 deep
     "#]],
     );
 }

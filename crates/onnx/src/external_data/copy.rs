@@ -8,13 +8,13 @@ use crate::locate::{Outside, below, locate};
 use crate::proto::WriteError;
 use crate::staged::{Permissions, Target, Temporary, folder_of, sync_folder};
 
-/// A file of weights that is copied under a temporary name.
+/// A copy of a weight file under a temporary name.
 pub(super) struct Copy {
     temporary: Temporary,
     location: String,
 }
 
-/// Copies the weights at `location` under a temporary name; nothing if they are there already.
+/// Copies the weights at `location` under a temporary name. Returns `None` if the target has them already.
 pub(super) fn stage(
     source: &Path,
     target: &Target,
@@ -53,8 +53,8 @@ impl Copy {
     }
 }
 
-/// True if the folder of the target has a file with these contents at `location`. A file with other contents
-/// is an error, and so is a location to which a link leads out of the folder.
+/// True if the target has a file with these contents at `location`. Refuses a file with other contents, and a link
+/// out of the folder.
 fn is_there(file: &Path, target: &Target, location: &str) -> Result<bool, WriteError> {
     let outside = |why| WriteError::Outside { path: target.given.clone(), why };
     let path = target.folder.join(below(location).map_err(outside)?);
@@ -69,7 +69,7 @@ fn is_there(file: &Path, target: &Target, location: &str) -> Result<bool, WriteE
     }
 }
 
-/// Refuses a path whose nearest folder that exists is outside the folder of the target.
+/// Refuses a path whose nearest existing folder is outside the folder of the target.
 fn refuse_link_out(path: &Path, target: &Target, location: &str) -> Result<(), WriteError> {
     let nearest = path.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok());
     match (nearest, fs::canonicalize(&target.folder)) {

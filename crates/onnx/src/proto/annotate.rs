@@ -1,4 +1,4 @@
-//! Writes the contents of a source map into a model.
+//! Writes the provenance in a source map into a model.
 
 use bytes::Bytes;
 use prost::Message;

@@ -1,4 +1,4 @@
-//! A model as one protobuf message. Large contents are computed while the message is written.
+//! Encodes a model as one protobuf message, whose large contents are computed while it is written.
 
 use std::io;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use super::wire::begin_field;
 use super::write::{WriteError, property};
 use crate::tensor::{Assumptions, Part, Tensor, write_parts};
 
-/// An initializer. If it has `contents`, `proto` is without them.
+/// An initializer. If `contents` is set, `proto` does not contain them.
 pub(crate) struct Initializer {
     pub proto: TensorProto,
     pub contents: Option<Arc<Tensor>>,
 }
 
 impl Initializer {
-    /// Names the file that the contents are in, if they are in another file.
+    /// Sets the name of the external file, if the contents are external.
     pub(crate) fn set_location(&mut self, location: &str) {
         if !self.proto.external_data.is_empty() {
             self.proto.external_data.insert(0, property("location", location));
@@ -24,7 +24,7 @@ impl Initializer {
     }
 }
 
-/// A model as one protobuf message, not yet written, its weights shared with the model.
+/// A model as one protobuf message. It shares its large weights with the model.
 #[derive(Default)]
 pub struct Message {
     /// Large contents, each with the bytes before it.
@@ -40,7 +40,7 @@ impl Message {
         sizes.sum::<usize>() + self.end.len()
     }
 
-    /// Writes it into a buffer of that size.
+    /// Writes the message into a buffer of exactly its size.
     pub fn write_into(&self, mut buffer: &mut [u8]) -> Result<(), WriteError> {
         for (bytes, contents) in &self.parts {
             let (of_bytes, rest) = buffer.split_at_mut(bytes.len());
@@ -56,7 +56,7 @@ impl Message {
         }
     }
 
-    /// Writes it, with contents computed block by block.
+    /// Writes the message, and computes contents block by block.
     pub(crate) fn write(&self, out: &mut (impl io::Write + ?Sized)) -> io::Result<()> {
         let parts = self
             .parts

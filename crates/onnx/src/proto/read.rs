@@ -1,4 +1,4 @@
-//! Decodes a model completely, so that tests can compare it with the one that was written.
+//! Decodes a whole model, so that tests can compare it with the model that was written.
 
 use std::io;
 use std::path::PathBuf;
@@ -79,8 +79,8 @@ pub(crate) fn read(bytes: Bytes) -> Result<Model, DecodeError> {
     Reader::model(bytes, None)
 }
 
-/// Reads a model; `fetch` gives the contents that are in another file. Empty contents stand for
-/// those that nobody asked for.
+/// Reads a model; `fetch` returns the contents that are in another file. It may return no bytes if the caller does
+/// not need them.
 pub(crate) fn read_with(bytes: Bytes, fetch: &mut Fetch<'_>) -> Result<Model, DecodeError> {
     Reader::model(bytes, Some(fetch))
 }
@@ -88,9 +88,9 @@ pub(crate) fn read_with(bytes: Bytes, fetch: &mut Fetch<'_>) -> Result<Model, De
 struct Reader<'a, 'f> {
     values: Values,
     fetch: Option<&'a mut Fetch<'f>>,
-    /// The names of each graph around the one that is read, outermost first.
+    /// The names in each enclosing graph, outermost first.
     scopes: Vec<Names>,
-    /// The origin of everything that was read: nothing is known.
+    /// The origin of all nodes, which says that nothing is known.
     origin: OriginId,
     unknown_dims: u32,
 }
@@ -201,7 +201,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         })
     }
 
-    /// Leaves the scope of a graph, whose parts are these.
+    /// Leaves the scope of a graph, and returns the graph.
     fn close(
         &mut self,
         name: String,
@@ -436,7 +436,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 }
 
-/// Returns the contents that a tensor holds itself, as bytes.
+/// Returns the contents of a tensor that are in the model, as bytes.
 fn contents(dtype: DType, proto: TensorProto) -> Bytes {
     fn each<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Bytes {
         values.iter().flat_map(|&value| bytes(value)).collect()
@@ -455,12 +455,12 @@ fn contents(dtype: DType, proto: TensorProto) -> Bytes {
         DType::U32 => each(&proto.uint64_data, |value| (value as u32).to_le_bytes()),
         DType::I32 => each(&proto.int32_data, i32::to_le_bytes),
         _ if dtype.bits() == 16 => each(&proto.int32_data, |value| (value as u16).to_le_bytes()),
-        // A byte, or several narrower elements packed into one.
+        // Each number is a byte, which may contain several narrower elements.
         _ => each(&proto.int32_data, |value| [value as u8]),
     }
 }
 
-/// Drops weights from the inputs, where they had to be listed before IR version 4.
+/// Drops weights from the inputs. Before IR version 4, every weight had to be an input.
 fn drop_weights_from_inputs(graph: &mut GraphProto) {
     let weights: FxHashSet<&Option<String>> =
         graph.initializer.iter().map(|initializer| &initializer.name).collect();

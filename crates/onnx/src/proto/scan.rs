@@ -1,7 +1,8 @@
 //! Reads a model file in place, without its weights.
 //!
 //! Names, types and metadata are borrowed from the bytes, and the contents of tensors are skipped. The file is
-//! untrusted, so reading takes a bounded amount of memory, and recursion is bounded.
+//! untrusted, so memory and recursion are bounded. Parts that the scan does not return are checked nevertheless, so
+//! that a damaged file is refused.
 
 mod attribute;
 mod types;
@@ -21,7 +22,7 @@ use super::wire::{FieldBytes, MessageBytes};
 /// The largest memory for the entries of a file, in bytes.
 const MAX_MEMORY: usize = 1 << 29;
 
-/// Key and value, as they are in the file.
+/// A key and its value.
 pub type Pair<'a> = (&'a str, &'a str);
 
 /// A model without the contents of its weights.
@@ -36,7 +37,7 @@ pub struct Scan<'a> {
     pub metadata: Vec<Pair<'a>>,
     /// Domain and version.
     pub opsets: Vec<(&'a str, i64)>,
-    /// The main one, the functions, the bodies; each behind the one that it is a body in.
+    /// The main graph, then the functions, then the bodies, each after the graph that contains it.
     pub graphs: Vec<Graph<'a>>,
     /// In the order of their graphs.
     pub nodes: Vec<Node<'a>>,
@@ -48,7 +49,7 @@ pub struct Scan<'a> {
 #[derive(Clone, Debug)]
 pub struct Graph<'a> {
     pub place: Place,
-    /// The graph whose values are seen from this one.
+    /// The enclosing graph, whose values this one can read.
     pub around: Option<usize>,
     pub name: &'a str,
     pub doc: &'a str,
@@ -62,7 +63,7 @@ pub struct Graph<'a> {
     pub opsets: Vec<(&'a str, i64)>,
     /// For a function, the attributes that a call may set.
     pub attributes: Vec<&'a str>,
-    /// The numbers of its nodes.
+    /// The range of its nodes in [`Scan::nodes`].
     pub nodes: Range<usize>,
 }
 
@@ -85,7 +86,7 @@ pub struct Node<'a> {
     pub attributes: Vec<Attribute<'a>>,
     pub metadata: Vec<Pair<'a>>,
     pub doc: &'a str,
-    /// The number of its graph.
+    /// The index of its graph.
     pub graph: u32,
 }
 
@@ -99,12 +100,12 @@ impl<'a> Node<'a> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// Returns the domain; empty for ONNX's own, which has two names.
+    /// Returns the domain. The domain of ONNX has two names, and both become the empty one.
     pub fn domain(&self) -> &'a str {
         if self.domain == "ai.onnx" { "" } else { self.domain }
     }
 
-    /// Returns the operator, with its domain in front if that is not ONNX's:
+    /// Returns the operator, prefixed with its domain unless that is the domain of ONNX:
     /// `com.microsoft::FusedGemm`.
     pub fn op_with_domain(&self) -> Cow<'a, str> {
         match self.domain() {
@@ -157,7 +158,7 @@ impl<'a> Scan<'a> {
 
     /// Returns the main graph.
     pub fn main(&self) -> &Graph<'a> {
-        // A scan has at least one graph: what has none is refused.
+        // `scan` refuses a model without a graph.
         &self.graphs[0]
     }
 
@@ -174,7 +175,7 @@ impl<'a> Scan<'a> {
         tensors.filter_map(|field| types::tensor(&mut Memory(MAX_MEMORY), &field).ok())
     }
 
-    /// Returns the names and the readers; nodes and graphs have the same numbers as here.
+    /// Returns the names and the readers. Nodes and graphs keep their indices.
     pub fn outline(&self) -> Outline {
         let mut builder = OutlineBuilder::default();
         for graph in &self.graphs {

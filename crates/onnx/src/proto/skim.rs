@@ -4,7 +4,7 @@ use provenance::outline::Outline;
 
 use super::scan::{FormatError, Graph, Pair, scan};
 
-/// The names and the metadata of a model, whatever operators, types and attributes it has.
+/// The names and the metadata of a model, which may contain any operators, types and attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Skim {
     pub outline: Outline,
@@ -15,7 +15,7 @@ pub struct Skim {
     pub model_metadata: Vec<(String, String)>,
 }
 
-/// Reads the names and the metadata of a model, and nothing else.
+/// Reads the names and the metadata of a model.
 pub fn skim(bytes: &[u8]) -> Result<Skim, FormatError> {
     let scan = scan(bytes)?;
     let metadata = scan.nodes.iter().map(|node| pairs(&node.metadata)).collect();

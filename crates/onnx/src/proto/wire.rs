@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::schema::{Field, Kind, Message};
 
 /// Messages nested more deeply are refused. Protobuf's own readers stop at 100.
-const MAX_DEPTH: u32 = 400;
+const MAX_DEPTH: u32 = 300;
 
 /// The largest number of bytes before the contents of a field: two numbers.
 const MAX_HEADER: u64 = 20;
@@ -147,19 +147,19 @@ pub(super) struct Found {
     pub(super) start: u64,
     /// The positions of the contents.
     pub(super) content: Range<u64>,
-    /// The positions of the number of bytes of the contents, or of nothing.
+    /// The positions of the length of the contents; empty if the encoding has none.
     pub(super) length: Range<u64>,
-    encoded: Encoded,
+    encoding: Encoding,
     message: Message,
     depth: u32,
 }
 
-/// How the contents of a field are encoded, with the bits of a single number.
+/// How the contents of a field are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoded {
-    Varint(u64),
-    Fixed64(u64),
-    Fixed32(u32),
+enum Encoding {
+    Varint,
+    Fixed64,
+    Fixed32,
     /// A message, a text, or packed numbers.
     Bytes,
 }
@@ -214,23 +214,14 @@ impl Fields {
         }
         let rest = &header[tag_size..];
         let start = position + tag_size as u64;
-        let (encoded, length, size) = match tag & 7 {
-            0 => {
-                let (number, size) = varint(rest)?;
-                (Encoded::Varint(number), 0, size as u64)
-            }
-            1 => {
-                let bytes = rest.first_chunk().ok_or(EncodingError::Truncated)?;
-                (Encoded::Fixed64(u64::from_le_bytes(*bytes)), 0, 8)
-            }
+        let (encoding, length, size) = match tag & 7 {
+            0 => (Encoding::Varint, 0, varint(rest)?.1 as u64),
+            1 => (Encoding::Fixed64, 0, 8),
             2 => {
                 let (size, length) = varint(rest)?;
-                (Encoded::Bytes, length as u64, size)
+                (Encoding::Bytes, length as u64, size)
             }
-            5 => {
-                let bytes = rest.first_chunk().ok_or(EncodingError::Truncated)?;
-                (Encoded::Fixed32(u32::from_le_bytes(*bytes)), 0, 4)
-            }
+            5 => (Encoding::Fixed32, 0, 4),
             kind => return Err(EncodingError::Kind(kind as u8)),
         };
         let content = start + length;
@@ -241,7 +232,7 @@ impl Fields {
             start: position,
             length: start..content,
             content: content..end.ok_or(EncodingError::Truncated)?,
-            encoded,
+            encoding,
             message: self.message,
             depth: self.depth,
         })
@@ -265,15 +256,14 @@ impl Found {
 
     /// True if the contents are encoded as the table says. Repeated numbers may be packed or not.
     fn has_right_kind(&self) -> bool {
-        match (self.id.kind(), self.encoded) {
-            (None, _)
-            | (Some(Kind::Text | Kind::Bytes | Kind::Message(_)), Encoded::Bytes)
-            | (Some(Kind::Int), Encoded::Varint(_))
-            | (Some(Kind::Float), Encoded::Fixed32(_))
-            | (Some(Kind::Double), Encoded::Fixed64(_)) => true,
-            (Some(Kind::Int | Kind::Float | Kind::Double), Encoded::Bytes) => self.id.is_repeated(),
-            _ => false,
-        }
+        let Some(kind) = self.id.kind() else { return true };
+        let single = match kind {
+            Kind::Int => Encoding::Varint,
+            Kind::Float => Encoding::Fixed32,
+            Kind::Double => Encoding::Fixed64,
+            Kind::Text | Kind::Bytes | Kind::Message(_) => Encoding::Bytes,
+        };
+        self.encoding == single || (self.encoding == Encoding::Bytes && self.id.is_repeated())
     }
 }
 
@@ -433,10 +423,7 @@ impl<'a> FieldBytes<'a> {
 
     /// Returns the number of an `int` field; 0 for other fields.
     pub(super) fn int(&self) -> i64 {
-        match self.found.encoded {
-            Encoded::Varint(number) => number as i64,
-            _ => 0,
-        }
+        self.ints().next().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Returns the numbers of an `int` field, packed or not.

@@ -31,10 +31,10 @@ pub(crate) fn no_metadata(_: OriginId) -> Vec<(&'static str, String)> {
     Vec::new()
 }
 
-/// Contents up to this size are encoded with the message; larger ones are computed when it is written.
+/// Contents up to this size are part of the encoded message. Larger ones are computed while it is written.
 const MAX_ENCODED_BYTES: usize = 4096;
 
-/// The largest message that protobuf can hold.
+/// The maximum size of a protobuf message.
 const MAX_BYTES: usize = i32::MAX as usize;
 
 /// The reason why a model cannot be written.
@@ -46,7 +46,7 @@ pub enum WriteError {
          put the weights into an external data file"
     )]
     TooLarge { bytes: usize },
-    /// The model must be converted again, without assumptions.
+    /// The caller converts the model again, without assumptions.
     #[error("what was assumed of large weights is wrong")]
     WrongAssumption,
     #[error("value {} has no name", .0.0)]
@@ -130,8 +130,8 @@ pub(crate) trait Layout {
     fn place(&mut self, tensor: &Tensor) -> Option<Placed>;
 }
 
-/// Returns the model as protobuf, and apart from it the initializers of its graph, whose contents are shared
-/// with `model`.
+/// Returns the model as protobuf, and the initializers of its graph separately. They share their contents with
+/// `model`.
 pub(crate) fn model_proto(
     model: &Model,
     render: &mut Render<'_>,
@@ -263,8 +263,7 @@ impl Writer<'_, '_> {
         Ok(proto)
     }
 
-    /// Returns the metadata that was there before, with the rendered origin in place of its old
-    /// rendering.
+    /// Returns the existing metadata, with the rendered origin instead of the old one.
     fn metadata(
         &mut self,
         old: &[(String, String)],
@@ -317,7 +316,7 @@ impl Writer<'_, '_> {
         Ok(proto)
     }
 
-    /// Returns the types of those values whose type is known.
+    /// Returns the values with a known type.
     fn typed(&self, ids: impl Iterator<Item = ValueId>) -> Result<Vec<ValueInfoProto>, WriteError> {
         ids.filter(|&id| self.model.values[id].ty.is_some()).map(|id| self.value_info(id)).collect()
     }
@@ -381,7 +380,7 @@ fn tensor_proto(
     Ok(proto)
 }
 
-/// True if nothing is said of the size: two sizes that a model leaves out need not be equal.
+/// True if the file leaves the size out. Such a symbol only says that the size is unknown.
 fn is_unknown(dim: &Dim) -> bool {
     matches!(dim.as_symbol(), Some(Symbol::Unknown(_)))
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = ".jax2onnx.lock";
 
-/// True if a file in a folder is its lock.
+/// True if this is the name of the lock of a folder.
 pub(super) fn is_lock(name: &str) -> bool {
     name == NAME
 }
 
-/// A folder in which no other export replaces or removes files. Where files cannot be locked, others may.
+/// A folder in which no other export replaces or removes files, if its file system has locks.
 pub(crate) struct Lock {
     folder: PathBuf,
     /// The locked file.
@@ -35,7 +35,7 @@ impl Lock {
         &self.folder
     }
 
-    /// Writes the names of files to the disk.
+    /// Writes the names of the files in the folder to the disk.
     pub(crate) fn sync_folder(&self) -> io::Result<()> {
         sync_folder(&self.folder)
     }
@@ -50,7 +50,7 @@ impl Drop for Lock {
     }
 }
 
-/// Locks a file, which is created if it does not exist.
+/// Locks a file. Creates it if it does not exist.
 fn hold(path: &Path) -> io::Result<File> {
     loop {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
@@ -75,7 +75,7 @@ fn is_same(_: &File, _: &Path) -> io::Result<bool> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Writes the names of files in a folder to the disk, if the system has a way to do so.
+/// Writes the names of the files in a folder to the disk, if the system supports it.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let Ok(opened) = File::open(folder) else { return Ok(()) };
     match opened.sync_all() {

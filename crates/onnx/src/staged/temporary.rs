@@ -1,4 +1,4 @@
-//! Creates temporary files, which the process keeps locked. A file that is not locked is a leftover.
+//! Creates temporary files. The process keeps them locked, so a temporary file without a lock is a leftover.
 
 use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 const PREFIX: &str = ".jax2onnx-";
 const SUFFIX: &str = ".tmp";
 
-/// The number of names to try.
+/// The number of random names to try.
 const MAX_ATTEMPTS: usize = 100;
 
-/// The permissions of a file that is written.
+/// The permissions of a new file.
 #[derive(Clone, Debug)]
 pub(crate) enum Permissions {
-    /// Those of a new file.
+    /// The default of the system.
     New,
-    /// Those of the file that is replaced.
+    /// The permissions of the file that it replaces.
     Kept(Metadata),
-    /// Those of the file that is copied, as far as a new file may have them.
+    /// The permissions of the file that it is a copy of, as far as the system allows.
     Copied(Metadata),
 }
 
-/// A file under a temporary name, removed when it is dropped unless it is left behind.
+/// A file under a temporary name. Dropping it removes the file, unless it was left behind.
 pub(crate) struct Temporary {
     path: PathBuf,
     file: File,
@@ -42,7 +42,7 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Creates a temporary second name for a file.
+    /// Creates a second, temporary name for a file.
     pub(crate) fn link(folder: &Path, path: &Path) -> io::Result<Temporary> {
         let file = File::open(path)?;
         file.try_lock()?;
@@ -60,7 +60,7 @@ impl Temporary {
                 Err(why) => return Err(why),
             };
             let temporary = Temporary { path, file, is_removed: true };
-            // Between the two steps, another process may have removed the file as a leftover.
+            // Before the file was locked, another process may have removed it as a leftover.
             let is_taken = matches!(temporary.file.try_lock(), Err(TryLockError::WouldBlock));
             if is_taken || !temporary.path.exists() {
                 continue;
@@ -81,7 +81,7 @@ impl Temporary {
         fs::rename(&self.path, path)
     }
 
-    /// Lets the next export find the file.
+    /// Keeps the file, so that the next export finds it.
     pub(crate) fn leave_behind(mut self) {
         self.is_removed = false;
     }
@@ -100,18 +100,18 @@ impl Drop for Temporary {
     }
 }
 
-/// Returns a path that is random, so that neither a leftover nor a process with the same id is in the way.
+/// Returns a random path. A name with only the process id could collide with a leftover.
 fn temporary_path(folder: &Path) -> PathBuf {
     let number = RandomState::new().hash_one(std::process::id());
     folder.join(format!("{PREFIX}{number:016x}{SUFFIX}"))
 }
 
-/// True if a file is a temporary one.
+/// True if this is the name of a temporary file.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.starts_with(PREFIX) && name.ends_with(SUFFIX)
 }
 
-/// Returns the temporary files in a folder whose process is gone. While a file is open, it is locked.
+/// Returns the temporary files in a folder whose process has ended. They stay locked while they are open.
 pub(crate) fn leftovers(folder: &Path) -> Vec<(PathBuf, File)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_temporary));
@@ -131,7 +131,7 @@ fn options(permissions: &Permissions) -> OpenOptions {
     #[cfg(unix)]
     if let Permissions::Kept(metadata) | Permissions::Copied(metadata) = permissions {
         use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-        // The owner must be able to write a copy of a file that is read-only.
+        // Even if the original is read-only, the owner must be able to write the copy.
         options.mode(metadata.mode() & 0o777 | 0o200);
     }
     options
@@ -143,7 +143,7 @@ fn keep_permissions(file: &File, replaced: &Metadata) -> io::Result<()> {
         use std::os::unix::fs::{MetadataExt, fchown};
         let current = file.metadata()?;
         if (current.uid(), current.gid()) != (replaced.uid(), replaced.gid()) {
-            // Only some users may give a file away; the others own the new one.
+            // Most users may not change the owner; then they own the new file.
             let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
         }
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// A folder that is gone after the test.
+/// A temporary folder, which is removed after the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

@@ -1,26 +1,26 @@
-//! Writes a file while the disk already stores what was written before.
+//! Syncs a file in the background while it is written.
 //!
-//! The system keeps what is written in memory until the file is synced, so that the disk would be idle while weights are
-//! computed.
+//! Without this, the system would keep the bytes in memory until the final sync, and the disk would be idle while the
+//! weights are computed.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{Scope, ScopedJoinHandle, scope};
 
-/// After so many bytes, the disk begins to store them.
+/// The number of bytes between two syncs.
 const SYNCED_BYTES: usize = 1 << 24;
 
-/// A file that is synced from time to time by another thread.
+/// A file that another thread syncs from time to time.
 pub(crate) struct WrittenBack<'scope, 'env> {
     file: &'env File,
     scope: &'scope Scope<'scope, 'env>,
-    /// The number of bytes since the other thread was last woken.
+    /// The number of bytes since the last sync began.
     unsynced: usize,
     syncing: Option<(SyncSender<()>, ScopedJoinHandle<'scope, io::Result<()>>)>,
 }
 
-/// Writes a file. Returns the first error of the contents or else of the disk.
+/// Writes a file. If both the contents and a sync fail, returns the error of the contents.
 pub(crate) fn write_back<'env>(
     file: &'env File,
     contents: impl FnOnce(&mut WrittenBack<'_, 'env>) -> io::Result<()>,
@@ -43,7 +43,7 @@ impl WrittenBack<'_, '_> {
             let (full, is_full) = mpsc::sync_channel(1);
             (full, scope.spawn(move || is_full.into_iter().try_for_each(|()| file.sync_data())))
         });
-        // A thread that is still busy will sync these bytes next, and one that failed reports it at the end.
+        // If the thread is busy, it syncs these bytes next. If it failed, `write_back` returns its error.
         let _ = full.try_send(());
         self.unsynced = 0;
     }
@@ -91,7 +91,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn an_error_of_the_disk_is_reported() {
-        // It takes all bytes, but cannot be synced.
+        // This device accepts all bytes, but cannot be synced.
         let file = File::options().write(true).open("/dev/null").unwrap();
         let few = write_back(&file, |out| out.write_all(&[0; 8]));
         assert!(few.is_ok());

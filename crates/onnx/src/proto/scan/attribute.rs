@@ -12,7 +12,7 @@ pub struct Attribute<'a> {
     pub name: &'a str,
     /// The number in `AttributeProto.AttributeType`.
     pub kind: i32,
-    /// In a function: the attribute of the call that gives the value.
+    /// In a function: the name of the attribute of the call that has the value.
     pub reference: &'a str,
     /// The whole message.
     pub message: &'a [u8],
@@ -29,15 +29,15 @@ pub enum AttributeValue<'a> {
     Floats(Vec<f32>),
     Texts(Vec<&'a [u8]>),
     Tensor(Tensor<'a>),
-    /// The bodies are graphs of the scan.
+    /// One or more graphs, which are in [`Scan::graphs`](super::Scan::graphs).
     Graphs,
-    /// Taken from the call of the function.
+    /// The value of this attribute of the call of the function.
     Reference(&'a str),
-    /// Nothing, or what is not known here.
+    /// No value, or one of a kind that is not read.
     Other,
 }
 
-/// The number of elements of an attribute that are returned.
+/// The maximum number of elements to return; the others are left out.
 const MAX_NUMBERS: usize = 1 << 20;
 /// The largest memory for the parts of one attribute, in bytes.
 const MAX_MEMORY: usize = 1 << 26;

@@ -111,8 +111,8 @@ fn bodies_and_types_may_not_be_nested_without_end() {
             deepest = depth;
         }
     }
-    assert_eq!(deepest, 133);
-    let deep = "messages are nested more than 400 deep";
+    assert_eq!(deepest, 99);
+    let deep = "messages are nested more than 300 deep";
     assert_eq!(refused(&testing::model(&[graph])), deep);
     let mut ty = Vec::new();
     for _ in 0..5000 {

@@ -42,7 +42,7 @@ pub enum ValueType<'a> {
         key: i32,
         value: Option<Box<ValueType<'a>>>,
     },
-    /// One that is not known here, by the number of its field.
+    /// An unknown or opaque type, by the number of its field.
     Other(u64),
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for ValueType<'_> {
     }
 }
 
-/// `f32[B,10]`; without brackets if there is no shape.
+/// Writes `f32[B,10]`, or `f32` if the shape is unknown.
 fn write_tensor(
     f: &mut fmt::Formatter<'_>,
     element: i32,
@@ -111,7 +111,7 @@ pub struct Tensor<'a> {
     pub element: i32,
     /// The contents, if they are raw bytes.
     pub raw: Option<&'a [u8]>,
-    /// The number of bytes of contents in another form.
+    /// The number of bytes of the contents, if they are not raw bytes.
     pub typed: usize,
     /// The place of contents in another file.
     pub external: Vec<Pair<'a>>,
@@ -124,12 +124,12 @@ pub struct Tensor<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    /// Returns the number of elements of the shape; nothing if it is not known.
+    /// Returns the number of elements; `None` if the shape is invalid or too large.
     pub fn elements(&self) -> Option<u64> {
         self.dims.iter().try_fold(1u64, |all, &dim| all.checked_mul(u64::try_from(dim).ok()?))
     }
 
-    /// Returns the number of bytes of contents of this type; nothing for strings and unknown types.
+    /// Returns the number of bytes that the type and the shape need; `None` for strings and unknown types.
     pub fn bytes(&self) -> Option<u64> {
         let bits = DType::from_code(self.element)?.bits();
         if bits == 0 || self.is_sparse {
@@ -138,13 +138,12 @@ impl<'a> Tensor<'a> {
         Some(self.elements()?.checked_mul(bits as u64)?.div_ceil(8))
     }
 
-    /// Returns the file that the contents are in, as it is named in the model.
+    /// Returns the external file with the contents, as the model names it.
     pub fn location(&self) -> Option<&'a str> {
         if self.is_external { meta(&self.external, "location") } else { None }
     }
 
-    /// True if another tensor has the same contents, which are read for this; nothing if they are in
-    /// another file, or encoded in another way.
+    /// Compares the contents of two tensors; `None` if they are external or encoded in different ways.
     pub fn has_contents_of(&self, other: &Tensor<'_>) -> Option<bool> {
         let is_different =
             self.is_sparse != other.is_sparse || self.raw.is_some() != other.raw.is_some();
@@ -195,7 +194,7 @@ pub(super) fn value_info<'a>(
     Ok(value)
 }
 
-/// Returns a type. The last one counts, as in protobuf.
+/// Returns a type. If there are several, the last one wins, as in protobuf.
 fn value_type<'a>(
     memory: &mut Memory,
     field: &FieldBytes<'a>,
@@ -309,7 +308,7 @@ pub(super) fn tensor<'a>(
     Ok(tensor)
 }
 
-/// Returns a sparse tensor, as the tensor of its values with the shape of the whole.
+/// Returns a sparse tensor as the tensor of its values, but with the shape of the whole tensor.
 pub(super) fn sparse<'a>(
     memory: &mut Memory,
     field: &FieldBytes<'a>,

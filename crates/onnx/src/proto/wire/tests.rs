@@ -97,7 +97,7 @@ fn nesting_has_a_bound() {
         }
     }
     assert_eq!(deepest, MAX_DEPTH);
-    assert_eq!(refused(Message::Type, &bytes), "messages are nested more than 400 deep");
+    assert_eq!(refused(Message::Type, &bytes), "messages are nested more than 300 deep");
 }
 
 #[test]
