@@ -14,7 +14,8 @@ const MIN_SKIPPED: u64 = 1 << 16;
 pub fn without_weights(file: &mut (impl Read + Seek), size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; size];
     let mut start = 0;
-    for weights in large_weights(file, size as u64).into_iter().chain([size..size]) {
+    let end = std::iter::once(size..size);
+    for weights in large_weights(file, size as u64).into_iter().chain(end) {
         file.seek(SeekFrom::Start(start as u64))?;
         file.read_exact(&mut bytes[start..weights.start])?;
         start = weights.end;
