@@ -14,9 +14,12 @@ pub fn locations(mut model: impl Read + Seek) -> io::Result<Vec<String>> {
     let mut walk = Walk::new(Fields::of_model(size));
     let mut locations = BTreeSet::new();
     while let Some(found) = walk.next(&mut source)? {
+        if found.id.has_tensors() {
+            continue;
+        }
+        walk.pass();
         let entry = found.fields()?.filter(|_| found.id == Field::TensorExternalData);
         let Some(mut entry) = entry else { continue };
-        walk.pass();
         let (mut is_location, mut value) = (false, None);
         while let Some(part) = entry.next(&mut source)? {
             match part.id {

@@ -170,7 +170,8 @@ impl<'a> Scan<'a> {
     /// Returns all tensors of the file, wherever they are; sparse ones as their values and their indices.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
         let is_tensor = |field: Field| field.kind() == Some(Kind::Message(Message::Tensor));
-        let fields = MessageBytes::new(Message::Model, self.bytes).walk(move |it| !is_tensor(it));
+        let is_entered = move |field: Field| field.has_tensors() && !is_tensor(field);
+        let fields = MessageBytes::new(Message::Model, self.bytes).walk(is_entered);
         let tensors = fields.map_while(Result::ok).filter(move |field| is_tensor(field.id()));
         tensors.filter_map(|field| types::tensor(&mut Memory(MAX_MEMORY), &field).ok())
     }

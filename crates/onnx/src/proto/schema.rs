@@ -66,6 +66,21 @@ static METADATA: [Field; NAMES.len()] = {
     fields
 };
 
+/// True for each message that is a tensor or may contain one, at any depth.
+static HAS_TENSORS: [bool; NAMES.len()] = {
+    let mut has_tensors = [false; NAMES.len()];
+    has_tensors[Message::Tensor as usize] = true;
+    let mut i = 0;
+    while i < ROWS.len() * NAMES.len() {
+        let row = &ROWS[i % ROWS.len()];
+        if let Kind::Message(inner) = row.kind {
+            has_tensors[row.message as usize] |= has_tensors[inner as usize];
+        }
+        i += 1;
+    }
+    has_tensors
+};
+
 impl Message {
     /// Returns the name in `onnx.proto`.
     pub(super) fn name(self) -> &'static str {
@@ -103,6 +118,11 @@ impl Field {
 
     pub(super) fn is_repeated(self) -> bool {
         self.row().is_some_and(|row| row.is_repeated)
+    }
+
+    /// True if the field is a tensor or may contain one.
+    pub(super) fn has_tensors(self) -> bool {
+        matches!(self.kind(), Some(Kind::Message(message)) if HAS_TENSORS[message as usize])
     }
 
     /// True if the field is for metadata.
