@@ -283,15 +283,13 @@ impl Walk {
     /// are no more.
     pub(super) fn next<S: Source>(&mut self, source: &mut S) -> Result<Option<Found>, S::Error> {
         self.open.extend(self.inner.take());
-        // If there is an error, the messages around it are dropped.
-        let mut open = std::mem::take(&mut self.open);
-        while let Some(fields) = open.last_mut() {
-            if let Some(found) = fields.next(source)? {
-                self.inner = found.fields()?;
-                self.open = open;
+        while let Some(fields) = self.open.last_mut() {
+            let found = fields.next(source).inspect_err(|_| self.open.clear())?;
+            if let Some(found) = found {
+                self.inner = found.fields().inspect_err(|_| self.open.clear())?;
                 return Ok(Some(found));
             }
-            open.pop();
+            self.open.pop();
         }
         Ok(None)
     }
@@ -448,6 +446,10 @@ impl<'a> FieldBytes<'a> {
 
 /// Returns a number, and how many bytes it takes.
 fn varint(bytes: &[u8]) -> Result<(u64, usize), EncodingError> {
+    // Most numbers are small.
+    if let &[byte @ ..0x80, ..] = bytes {
+        return Ok((byte.into(), 1));
+    }
     let mut number = 0;
     for (i, &byte) in bytes.iter().enumerate().take(10) {
         number |= u64::from(byte & 0x7f) << (7 * i);
