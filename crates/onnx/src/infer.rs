@@ -144,11 +144,11 @@ impl Call<'_> {
 
     /// Returns the axis that an attribute names, counted from the front.
     pub(crate) fn axis(&self, default: i64, rank: usize) -> Result<usize, NotInferred> {
-        self.from_front(self.int_attr("axis", default), rank)
+        self.axis_at(self.int_attr("axis", default), rank)
     }
 
     /// Counts an axis from the front.
-    pub(crate) fn from_front(&self, axis: i64, rank: usize) -> Result<usize, NotInferred> {
+    pub(crate) fn axis_at(&self, axis: i64, rank: usize) -> Result<usize, NotInferred> {
         axis_from_front(axis, rank)
             .ok_or_else(|| self.invalid(format_args!("has no axis {axis} of {rank}")))
     }
@@ -169,6 +169,7 @@ pub fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
 }
 
 /// Returns a single type.
+#[expect(clippy::unnecessary_wraps, reason = "it is what a rule returns")]
 pub(crate) fn one(dtype: DType, shape: impl Into<std::sync::Arc<[Dim]>>) -> Inferred {
     Ok(smallvec![Some(Type::new(dtype, shape))])
 }

@@ -390,6 +390,7 @@ pub(crate) fn top_k(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// Sizes and places.
+#[expect(clippy::unnecessary_wraps, reason = "it is a rule")]
 pub(crate) fn sizes(_: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Ints((0, MAX_AXIS)))
 }

@@ -34,7 +34,7 @@ pub(crate) fn loop_(call: &Call<'_>) -> Inferred {
     let outputs = call.outputs(call.body("body")?).into_iter().skip(1);
     let typed = outputs.enumerate().map(|(place, ty)| match place < carried {
         true => ty,
-        false => with_axis(&ty?, 0, rounds.clone()?),
+        false => Some(with_axis(&ty?, 0, rounds.clone()?)),
     });
     Ok(typed.collect())
 }
@@ -50,7 +50,7 @@ pub(crate) fn scan(call: &Call<'_>) -> Inferred {
         None => ty,
         Some(stack) => {
             let (ty, axis) = (ty?, axes.get(stack).copied().unwrap_or(0));
-            with_axis(&ty, axis_from_front(axis, ty.rank() + 1)?, rounds.clone())
+            Some(with_axis(&ty, axis_from_front(axis, ty.rank() + 1)?, rounds.clone()))
         }
     });
     Ok(typed.collect())
@@ -60,12 +60,12 @@ pub(crate) fn scan(call: &Call<'_>) -> Inferred {
 fn rounds_of_scan(call: &Call<'_>, state: usize) -> Result<Dim, NotInferred> {
     let shape = call.shape(state)?;
     let axis = call.ints_attr("scan_input_axes").and_then(|axes| axes.first().copied());
-    let axis = call.from_front(axis.unwrap_or(0), shape.len())?;
+    let axis = call.axis_at(axis.unwrap_or(0), shape.len())?;
     Ok(shape[axis].clone())
 }
 
-fn with_axis(ty: &Type, axis: usize, size: Dim) -> Option<Type> {
+fn with_axis(ty: &Type, axis: usize, size: Dim) -> Type {
     let mut shape: SmallVec<[Dim; 8]> = ty.shape.iter().cloned().collect();
     shape.insert(axis, size);
-    Some(Type::new(ty.dtype, shape.into_vec()))
+    Type::new(ty.dtype, shape.into_vec())
 }

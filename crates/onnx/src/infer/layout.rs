@@ -16,7 +16,7 @@ pub(crate) fn transpose(call: &Call<'_>) -> Inferred {
         return Err(call.invalid(format_args!("has another permutation")));
     }
     let shape: Result<Vec<Dim>, _> =
-        perm.iter().map(|&axis| Ok(ty.shape[call.from_front(axis, ty.rank())?].clone())).collect();
+        perm.iter().map(|&axis| Ok(ty.shape[call.axis_at(axis, ty.rank())?].clone())).collect();
     one(ty.dtype, shape?)
 }
 
@@ -54,7 +54,7 @@ fn axes(call: &Call<'_>, rank: usize) -> Result<Vec<usize>, NotInferred> {
         Some(axes) => axes.to_vec(),
         None => call.ints(1)?,
     };
-    axes.into_iter().map(|axis| call.from_front(axis, rank)).collect()
+    axes.into_iter().map(|axis| call.axis_at(axis, rank)).collect()
 }
 
 pub(crate) fn squeeze(call: &Call<'_>) -> Inferred {
@@ -95,7 +95,7 @@ pub(crate) fn expand(call: &Call<'_>) -> Inferred {
 pub(crate) fn flatten(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     // The axis may be the rank.
-    let axis = call.from_front(call.int_attr("axis", 1), ty.rank() + 1)?;
+    let axis = call.axis_at(call.int_attr("axis", 1), ty.rank() + 1)?;
     let (rows, columns) = ty.shape.split_at(axis);
     let sizes = [known(Dim::checked_product(rows))?, known(Dim::checked_product(columns))?];
     one(ty.dtype, sizes)
@@ -157,7 +157,7 @@ pub(crate) fn slice(call: &Call<'_>) -> Inferred {
     };
     let mut shape = ty.shape.to_vec();
     for (((start, end), axis), step) in starts.iter().zip(&ends).zip(axes).zip(steps) {
-        let axis = call.from_front(axis, ty.rank())?;
+        let axis = call.axis_at(axis, ty.rank())?;
         shape[axis] = known(sliced(&shape[axis], start, end, step))?;
     }
     one(ty.dtype, shape)
@@ -240,7 +240,7 @@ pub(crate) fn pad(call: &Call<'_>) -> Inferred {
     };
     let mut shape = ty.shape.to_vec();
     for (place, &axis) in axes.iter().enumerate() {
-        let axis = call.from_front(axis, ty.rank())?;
+        let axis = call.axis_at(axis, ty.rank())?;
         for pad in [pads.get(place), pads.get(axes.len() + place)] {
             shape[axis] = known(shape[axis].checked_add(known(pad)?))?;
         }
@@ -282,7 +282,7 @@ pub(crate) fn constant_of_shape(call: &Call<'_>) -> Inferred {
 pub(crate) fn one_hot(call: &Call<'_>) -> Inferred {
     let depth = known(call.sizes_of(1)?.first().cloned())?;
     let mut shape = call.shape(0)?.to_vec();
-    let axis = call.from_front(call.int_attr("axis", -1), shape.len() + 1)?;
+    let axis = call.axis_at(call.int_attr("axis", -1), shape.len() + 1)?;
     shape.insert(axis, depth);
     one(call.dtype(2)?, shape)
 }
@@ -333,14 +333,14 @@ pub(crate) fn resize(call: &Call<'_>) -> Inferred {
     let mut shape = ty.shape.to_vec();
     if call.has(3) && matches!(call.str_attr("keep_aspect_ratio_policy"), None | Some("stretch")) {
         for (axis, size) in axes.into_iter().zip(call.sizes_of(3)?) {
-            shape[call.from_front(axis, ty.rank())?] = size;
+            shape[call.axis_at(axis, ty.rank())?] = size;
         }
         return one(ty.dtype, shape);
     }
     let scales = known(call.inputs.get(2).copied().flatten())?;
     let scales = known(call.values[scales].tensor.as_ref().and_then(|tensor| tensor.floats()))?;
     for (axis, scale) in axes.into_iter().zip(scales) {
-        let axis = call.from_front(axis, ty.rank())?;
+        let axis = call.axis_at(axis, ty.rank())?;
         shape[axis] = match shape[axis].known() {
             Some(size) => Dim::Known((size as f64 * scale).floor() as i64),
             None if scale == 1.0 => continue,

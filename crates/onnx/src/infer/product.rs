@@ -129,7 +129,7 @@ pub(crate) fn dft(call: &Call<'_>) -> Inferred {
         false if is_operand => -2,
         false => call.int_attr("axis", 1),
     };
-    let axis = call.from_front(axis, ty.rank())?;
+    let axis = call.axis_at(axis, ty.rank())?;
     let (is_half, is_inverse) =
         (call.int_attr("onesided", 0) == 1, call.int_attr("inverse", 0) == 1);
     let mut shape = ty.shape.to_vec();

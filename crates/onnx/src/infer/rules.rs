@@ -98,7 +98,7 @@ fn reduced(call: &Call<'_>) -> Result<Option<Vec<usize>>, NotInferred> {
     };
     match axes {
         Some(axes) if !axes.is_empty() => {
-            let axes = axes.into_iter().map(|axis| call.from_front(axis, rank));
+            let axes = axes.into_iter().map(|axis| call.axis_at(axis, rank));
             axes.collect::<Result<_, _>>().map(Some)
         }
         _ if call.int_attr("noop_with_empty_axes", 0) == 1 => Ok(None),

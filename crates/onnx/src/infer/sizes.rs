@@ -77,7 +77,7 @@ impl Call<'_> {
                 let picked = self
                     .ints(1)?
                     .into_iter()
-                    .map(|index| Ok(sizes[self.from_front(index, sizes.len())?].clone()));
+                    .map(|index| Ok(sizes[self.axis_at(index, sizes.len())?].clone()));
                 picked.collect()
             }
             OpType::Slice => self.sliced(),

@@ -29,6 +29,8 @@ const NUMBERS: [f64; 18] = [
     f64::NAN,
 ];
 
+type Function = fn(f64) -> f64;
+
 /// A list of three floats.
 #[derive(Clone, Debug)]
 struct List {
@@ -97,12 +99,12 @@ impl Program {
         let b = self.pick(b);
         let b = self.cast(&b, a.dtype);
         let (x, y) = (a.name.as_str(), b.name.as_str());
-        let each = |f: fn(f64) -> f64| a.elements.iter().map(|&x| f(x)).collect::<Vec<f64>>();
+        let each = |f: Function| a.elements.iter().map(|&x| f(x)).collect::<Vec<f64>>();
         let both = |f: fn(f64, f64) -> f64| {
             a.elements.iter().zip(&b.elements).map(|(&a, &b)| f(a, b)).collect::<Vec<f64>>()
         };
         let larger = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
-        let unary: [(&str, fn(f64) -> f64); 17] = [
+        let unary: [(&str, Function); 17] = [
             ("Neg", |x| -x),
             ("Abs", f64::abs),
             ("Sqrt", f64::sqrt),
@@ -131,7 +133,11 @@ impl Program {
             8 => self.push(a.dtype, &format!("Mul({x}, {y})"), both(|a, b| a * b)),
             9 => self.push(a.dtype, &format!("Div({x}, {y})"), both(|a, b| a / b)),
             10 => self.push(a.dtype, &format!("Mul({x}, {x})"), each(|x| x * x)),
-            11 => self.push(a.dtype, &format!("Sub({x}, {x})"), each(|x| x - x)),
+            11 => self.push(
+                a.dtype,
+                &format!("Sub({x}, {x})"),
+                each(|x| if x.is_finite() { 0.0 } else { f64::NAN }),
+            ),
             12 => {
                 let chosen = a.elements.iter().zip(&b.elements);
                 let chosen = chosen.map(|(&a, &b)| larger(a, b)).collect();

@@ -153,7 +153,7 @@ impl Dropping {
             let result = self.result_of_loop(edit, index, &scan, &equation, found.active);
             result.into_iter().collect()
         });
-        let result = self.choice(edit, index, found.is_open, open, solved)?;
+        let result = choice(edit, index, found.is_open, open, solved);
         self.replace(edit, index, scan, result)
     }
 
@@ -201,7 +201,7 @@ impl Dropping {
         if most == self.rounds {
             return Some(result);
         }
-        self.or_loop(edit, index, scan, result, found.is_open)
+        Some(self.or_loop(edit, index, scan, result, found.is_open))
     }
 
     /// Inserts the choice of the solution or of what the loop of the program computes, if there is no solution yet.
@@ -212,7 +212,7 @@ impl Dropping {
         scan: &Counted,
         solution: ValueId,
         is_open: ValueId,
-    ) -> Option<ValueId> {
+    ) -> ValueId {
         let mut own = scan.copied(edit);
         own.carries.retain(|carry| carry.result == self.carry.result);
         own.stacks.clear();
@@ -224,20 +224,7 @@ impl Dropping {
         let solved = edit.branch("settle-flags/solved", |edit| {
             vec![edit.insert(index, &[], Op::new(OpType::Identity, &[solution]))]
         });
-        self.choice(edit, index, is_open, looped, solved)
-    }
-
-    /// Inserts an `If`. Its branches are canonicalized like the rest of the graph.
-    fn choice(
-        &self,
-        edit: &mut Edit<'_>,
-        index: usize,
-        is_open: ValueId,
-        open: Graph,
-        solved: Graph,
-    ) -> Option<ValueId> {
-        let op = Op::new(OpType::If, &[is_open]).attr("else_branch", solved);
-        Some(edit.insert(index, &[], op.attr("then_branch", open)))
+        choice(edit, index, is_open, looped, solved)
     }
 
     /// Puts the array in the place of what the loop returned. The loop stays if it computes something else.
@@ -397,6 +384,18 @@ fn own_nodes(scan: &Counted, carry: Carry) -> Option<Vec<&Node>> {
         .iter()
         .all(|other| other.result == carry.result || !needed.contains(&other.before));
     (!is_read && is_alone).then_some(own)
+}
+
+/// Inserts an `If`. Its branches are canonicalized like the rest of the graph.
+fn choice(
+    edit: &mut Edit<'_>,
+    index: usize,
+    is_open: ValueId,
+    open: Graph,
+    solved: Graph,
+) -> ValueId {
+    let op = Op::new(OpType::If, &[is_open]).attr("else_branch", solved);
+    edit.insert(index, &[], op.attr("then_branch", open))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) fn to_instance_norm(
     affine: Affine,
 ) -> Result<Op<'static>, Declined> {
     let (first, back) = channel_orders(found.ty(x)?.rank(), 1);
-    let first = transposed(found, x, &first)?;
+    let first = found.emit(transpose(x, &first));
     let op = instance_norm(found, first, affine)?;
     let normalized = found.emit(op);
     Ok(transpose(normalized, &back))
@@ -142,7 +142,7 @@ impl Groups {
         let rank = shape.len();
         let (leading, places) = (&shape[..self.leading], &shape[self.leading..rank - 1]);
         let (order, back) = channel_orders(rank, self.leading);
-        let first = transposed(found, x, &order)?;
+        let first = found.emit(transpose(x, &order));
         let channels = self.count * self.width;
         if self.width == 1 && self.leading == 1 && !places.is_empty() {
             let vector = |vector: Vector| vector.reshaped(&[channels]);
@@ -274,14 +274,6 @@ fn channel_orders(rank: usize, leading: usize) -> (Vec<usize>, Vec<usize>) {
         (0..leading).chain([last]).chain(leading..last).collect(),
         (0..leading).chain(leading + 1..=last).chain([leading]).collect(),
     )
-}
-
-pub(super) fn transposed(
-    found: &mut Found<'_, '_, '_>,
-    x: ValueId,
-    order: &[usize],
-) -> Result<ValueId, Declined> {
-    Ok(found.emit(transpose(x, order)))
 }
 
 /// Returns a value in another shape of as many elements.

@@ -95,7 +95,7 @@ fn over_last_axes(
     let order: Vec<usize> = kept.chain(axes.iter().copied()).collect();
     let mut back: Vec<usize> = (0..rank).collect();
     back.sort_by_key(|&axis| order[axis]);
-    let transposed = group::transposed(found, x, &order)?;
+    let transposed = found.emit(transpose(x, &order));
     let op = make(found, transposed, first)?;
     let result = found.emit(op);
     Ok(transpose(result, &back))

@@ -18,7 +18,7 @@ impl Batches {
     ) -> Option<Op<'static>> {
         let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
         let axis = axis_of(node, edit.ty(array)?.rank())?;
-        self.steps_to_front(edit, node, [array, places], axis, ty)
+        Some(self.steps_to_front(edit, node, [array, places], axis, ty.rank()))
     }
 
     /// Takes a slice of one array in each step, of which the start along one axis differs.
@@ -79,10 +79,7 @@ impl Batches {
         let size = taken[axis];
         if size == 1 {
             let places = ints(edit, self.index, &starts)?;
-            let mut dims = ty.shape.to_vec();
-            dims.remove(axis);
-            let one = Type::new(ty.dtype, dims);
-            let op = self.steps_to_front(edit, node, [array, places], axis, &one)?;
+            let op = self.steps_to_front(edit, node, [array, places], axis, ty.rank() - 1);
             let rows = edit.lift(self.index, node, op);
             let axes = ints(edit, self.index, &[axis as i64 + 1])?;
             return Some(Op::new(OpType::Unsqueeze, &[rows, axes]));
@@ -90,26 +87,25 @@ impl Batches {
         let places: Vec<i64> = starts.iter().flat_map(|&start| start..start + size).collect();
         let places = Tensor::of_ints(DType::I64, vec![steps, size], &places)?;
         let places = edit.constant(self.index, &[], places, &[]);
-        self.steps_to_front(edit, node, [array, places], axis, ty)
+        Some(self.steps_to_front(edit, node, [array, places], axis, ty.rank()))
     }
 
-    /// Returns the operator that looks up places of all steps, whose steps lead. `ty` is the type of one step.
+    /// Returns the operator that looks up places of all steps, whose steps lead. `rank` is that of one step.
     fn steps_to_front(
         &self,
         edit: &mut Edit<'_>,
         node: &Node,
         [array, places]: [ValueId; 2],
         axis: usize,
-        ty: &Type,
-    ) -> Option<Op<'static>> {
+        rank: usize,
+    ) -> Op<'static> {
         let op = Op::new(OpType::Gather, &[array, places]).attr("axis", axis as i64);
         if axis == 0 {
-            return Some(op);
+            return op;
         }
-        let rank = ty.rank() + 1;
         let found = edit.lift(self.index, node, op);
-        let others = (0..rank).filter(|&other| other != axis);
+        let others = (0..=rank).filter(|&other| other != axis);
         let perm: Vec<usize> = std::iter::once(axis).chain(others).collect();
-        Some(transpose(found, &perm))
+        transpose(found, &perm)
     }
 }

@@ -42,7 +42,7 @@ impl Equation {
             before = active;
             (flags, active) = self.product(nodes, before)?;
         }
-        Some(Found { flags, active, is_open: self.is_changed(nodes, before, active) })
+        Some(Found { flags, active, is_open: Equation::is_changed(nodes, before, active) })
     }
 
     /// Inserts a loop of at most so many products.
@@ -62,7 +62,7 @@ impl Equation {
         let mut body = nodes.edit.branch(NAME, |edit| {
             let mut nodes = Nodes { edit, index };
             let Some((_, after)) = self.product(&mut nodes, before) else { return Vec::new() };
-            let goes_on = self.is_changed(&mut nodes, before, after);
+            let goes_on = Equation::is_changed(&mut nodes, before, after);
             let is_open = Op::new(OpType::Identity, &[goes_on]);
             vec![goes_on, after, nodes.add(is_open)]
         });
@@ -84,7 +84,7 @@ impl Equation {
         Some((both, nodes.cast(both, DType::F32)))
     }
 
-    fn is_changed(&self, nodes: &mut Nodes<'_, '_>, before: ValueId, after: ValueId) -> ValueId {
+    fn is_changed(nodes: &mut Nodes<'_, '_>, before: ValueId, after: ValueId) -> ValueId {
         let change = Op::new(OpType::Sub, &[after, before]);
         let change = nodes.add(change);
         let change = Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0);
