@@ -28,7 +28,8 @@ OPSETS = range(17, 27)
 
 #: Operators and types that older opsets lack, and that no others replace.
 NEEDS_LATER = re.compile(
-    r"`(?:Bitwise(?:And|Not|Or|Xor)|ScatterElements with min or max|[iu]4)` needs opset (18|21)"
+    r"`(?:Bitwise(?:And|Not|Or|Xor)|ScatterElements with min or max|[iu]4|f8_\w+)`"
+    r" needs opset (18|19|21)"
 )
 
 FAMILIES = families()

@@ -128,7 +128,11 @@ def test_a_value_holds_its_variable_in_each_round_of_a_program(name: str, optimi
     assert checked.compared > 0
 
 
-@pytest.mark.parametrize("case", all_cases()[::40], ids=repr)
+#: The vectors of complex matrices are unique up to a factor, which rounding decides.
+UNIQUE = [case for case in all_cases() if not case.name.startswith("linalg.complex")]
+
+
+@pytest.mark.parametrize("case", UNIQUE[::40], ids=repr)
 def test_a_value_holds_its_variable_in_a_case(case: Case) -> None:
     checked = held.check(case.fn, case.inputs, double=case.double, opset=case.opset)
     assert not checked.wrong

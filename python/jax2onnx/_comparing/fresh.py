@@ -113,12 +113,12 @@ def exported_again(
             return exported
 
         proto, (jaxpr, pairs) = export(), found.pop()
-        share = _share_of_names(proto, model.proto)
+        share = _share_of_nodes(proto, model.proto)
         for options in _OTHER_OPTIONS if share < _SAME_NAMES else ():
             other = export(**options)
-            if _share_of_names(other, model.proto) > share:
+            if _share_of_nodes(other, model.proto) > share:
                 proto, (jaxpr, pairs) = other, found[-1]
-                share = _share_of_names(other, model.proto)
+                share = _share_of_nodes(other, model.proto)
         again = Loaded(proto)
         main = graphs.main(again)
         arrays = [each if hasattr(each, "dtype") else jax.numpy.asarray(each) for each in leaves]
@@ -129,25 +129,34 @@ def exported_again(
             if isinstance(name, str)
         }
         values = JaxValues(jaxpr, pairs, main, arrays, sizes, double=double)
-    return Fresh(again, feeds, main, values, share)
+    return Fresh(again, feeds, main, values, _share_of_names(proto, model.proto))
 
 
-def _share_of_names(fresh: onnx.ModelProto, model: onnx.ModelProto) -> float:
-    """Return which share of the values of a model a new export has, too.
+def _share_of_nodes(fresh: onnx.ModelProto, model: onnx.ModelProto) -> float:
+    """Return which share of the nodes of a model a new export has, too.
 
     Names are numbered, so that the same name of another operator is often another value.
     """
-    known = set(_names(fresh.graph))
-    wanted = list(_names(model.graph))
-    return sum(name in known for name in wanted) / max(len(wanted), 1)
+    return _share(list(_nodes(model.graph)), set(_nodes(fresh.graph)))
 
 
-def _names(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
-    """Yield the operators and names of all values that nodes compute, including those in bodies."""
+def _share_of_names(fresh: onnx.ModelProto, model: onnx.ModelProto) -> float:
+    """Return which share of the values of a model a new export has, too."""
+    names = ([name for _, name in _nodes(each.graph)] for each in (model, fresh))
+    wanted, known = names
+    return _share(wanted, set(known))
+
+
+def _share(wanted: Sequence[object], known: set[Any]) -> float:
+    return sum(each in known for each in wanted) / max(len(wanted), 1)
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
+    """Yield the operator and the name of each value that a node computes, also in bodies."""
     for node in graph.node:
         yield from ((node.op_type, name) for name in node.output if name)
         for attribute in node.attribute:
-            yield from _names(attribute.g)
+            yield from _nodes(attribute.g)
 
 
 def _spec(leaf: Any, value: Any) -> Any:

@@ -261,7 +261,7 @@ def parts(z: jax.Array) -> jax.Array:
 
 def projected(x: jax.Array, number: float, scale: float, form: str) -> jax.Array:
     """Attention after a norm, with large weights: kept scores may lie below the mask's number."""
-    x = jax.nn.standardize(x, epsilon=1e-6)
+    x = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-6)
     w = weight(x.shape[-1], 8, dtype=x.dtype)
     large = w * np.asarray(scale, x.dtype)
     low = jnp.asarray(number, x.dtype)

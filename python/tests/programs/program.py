@@ -117,8 +117,9 @@ class Step:
         return CONTEXTS[self.context].format(body=body, operands=", ".join(names), first=names[0])
 
     def error(self, value: jax.Array) -> Any:
-        """How far all results of this step may be off: a Fourier transform rounds the largest."""
-        if not IS_TRANSFORM.search(OPERATIONS[self.operation].source):
+        """How far all results of this step may be off: sums of complex products round all."""
+        source = OPERATIONS[self.operation].source
+        if not (IS_TRANSFORM.search(source) or IS_PRODUCT.search(source)):
             return value.dtype.type(0)
         largest = jnp.max(jnp.abs(value), initial=0, where=jnp.isfinite(value))
         return 4 * jnp.finfo(value.dtype).eps * largest
