@@ -3,7 +3,7 @@
 mod product;
 mod transposed;
 
-use onnx::{Attr, DType, Dim, Expr, OpType, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType};
 
 use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
@@ -160,8 +160,7 @@ impl<'g> Convolution<'g> {
         if pads.iter().any(|&pad| pad != 0) {
             attrs.push(("pads", pads[..].into()));
         }
-        let ty = Type::new(DType::F32, &self.shape[..]);
-        builder.node(OpType::Conv, &[x, self.rhs], attrs, ty)
+        builder.sized_node(OpType::Conv, &[x, self.rhs], attrs, &self.shape)
     }
 
     /// Returns the attributes that `Conv` and `ConvTranspose` share, without those at their

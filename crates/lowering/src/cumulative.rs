@@ -16,7 +16,7 @@ pub(crate) fn cumsum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
     let axis = ctx.builder.constant_ints(onnx::DType::I64, &[], &[axis as i64]);
     let attrs = if reverse { vec![("reverse", Attr::Int(1))] } else { Vec::new() };
-    Ok(ctx.builder.node(OpType::CumSum, &[x, axis], attrs, x.ty()))
+    Ok(ctx.builder.node(OpType::CumSum, &[x, axis], attrs))
 }
 
 /// `yᵢ = Π xⱼ` for `j ≤ i`

@@ -116,7 +116,7 @@ fn looped<'g, S: Carried<'g>>(
     let head = [Some(builder.size(limit)), Some(goes_on)];
     let operands: Vec<_> = head.into_iter().chain(before.iter().copied().map(Some)).collect();
     let attrs = vec![("body", Attr::from(body))];
-    let results = builder.nodes(OpType::Loop, &operands, attrs, &types(&before));
+    let results = builder.nodes(OpType::Loop, &operands, attrs, before.len());
     carried.replaced(&mut results.into_iter())
 }
 
@@ -206,7 +206,7 @@ fn transposed(matrix: Expr<'_>) -> Expr<'_> {
 #[track_caller]
 fn triangle(matrix: Expr<'_>, upper: bool) -> Expr<'_> {
     let attrs = if upper { Vec::new() } else { vec![("upper", Attr::Int(0))] };
-    matrix.builder.node(OpType::Trilu, &[matrix], attrs, matrix.ty())
+    matrix.builder.node(OpType::Trilu, &[matrix], attrs)
 }
 
 /// Returns a batch of matrices with ones on the diagonal and zeros elsewhere.
@@ -271,14 +271,12 @@ fn sorted<'g>(
     let builder = list.builder;
     builder.helper("sorted", || {
         let attrs = vec![("largest", Attr::Int(i64::from(!ascending)))];
-        let indices = Type::new(DType::I64, list.shape());
         let operands = [Some(list), Some(builder.ints(&[size]))];
-        let found = builder.nodes(OpType::TopK, &operands, attrs, &[list.ty(), indices]);
+        let found = builder.nodes(OpType::TopK, &operands, attrs, 2);
         let in_order = |matrix: &Expr<'g>| {
             let (row_axis, column_axis) = axes(*matrix);
             let indices = found[1].unsqueeze(&[row_axis]).expand(&matrix.shape());
-            let attrs = vec![("axis", Attr::Int(column_axis as i64))];
-            builder.node(OpType::GatherElements, &[*matrix, indices], attrs, matrix.ty())
+            matrix.gather_elements(indices, column_axis)
         };
         (found[0], matrices.iter().map(in_order).collect())
     })
@@ -294,9 +292,7 @@ fn any(flags: Expr<'_>) -> Expr<'_> {
 /// Returns the index of the largest along an axis, the first of equals; the axis stays.
 #[track_caller]
 fn position_of_largest(x: Expr<'_>, axis: usize) -> Expr<'_> {
-    let shape = onnx::expr::reduced_shape(&x.shape(), &[axis], true);
-    let attrs = vec![("axis", Attr::Int(axis as i64))];
-    x.builder.node(OpType::ArgMax, &[x], attrs, Type::new(DType::I64, shape))
+    x.builder.node(OpType::ArgMax, &[x], vec![("axis", Attr::Int(axis as i64))])
 }
 
 /// Returns the distance from one to the next number of the type.

@@ -86,10 +86,11 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
     let axis: usize = eqn.param("axis")?;
     eqn.ignore(&["sizes"]);
     let [x] = eqn.operands()?;
-    let sizes: Vec<Dim> = eqn.outputs.iter().map(|part| part.shape[axis].clone()).collect();
+    let shapes: Vec<&[Dim]> = eqn.outputs.iter().map(|part| &*part.shape).collect();
+    let sizes: Vec<Dim> = shapes.iter().map(|shape| shape[axis].clone()).collect();
     let attrs = vec![("axis", Attr::Int(axis as i64))];
     let sizes = ctx.builder.sizes(&sizes);
-    Ok(ctx.builder.nodes(OpType::Split, &[Some(x), Some(sizes)], attrs, &eqn.outputs))
+    Ok(ctx.builder.sized_nodes(OpType::Split, &[Some(x), Some(sizes)], attrs, &shapes))
 }
 
 /// Repeats each axis
@@ -99,7 +100,8 @@ pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
     repeats.resize(x.rank(), Dim::Known(1));
     let repeats = ctx.builder.sizes(&repeats);
-    Ok(ctx.builder.node(OpType::Tile, &[x, repeats], Vec::new(), eqn.output()?.clone()))
+    let shape = &eqn.output()?.shape;
+    Ok(ctx.builder.sized_node(OpType::Tile, &[x, repeats], Vec::new(), shape))
 }
 
 /// Reverses some axes

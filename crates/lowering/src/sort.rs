@@ -8,7 +8,7 @@ mod top_k;
 
 pub(crate) use top_k::{approx_top_k, top_k};
 
-use onnx::{Attr, DType, Dim, Expr, OpType, Type};
+use onnx::{Attr, Dim, Expr, OpType};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
@@ -63,13 +63,13 @@ enum Ends {
 fn top<'g>(x: Expr<'g>, axis: usize, first: Ends, count: &Dim) -> (Expr<'g>, Expr<'g>) {
     let mut shape = x.shape().to_vec();
     shape[axis] = count.clone();
-    let results = [Type::new(x.dtype(), &shape[..]), Type::new(DType::I64, &shape[..])];
     let attrs = vec![
         ("axis", Attr::Int(axis as i64)),
         ("largest", Attr::Int(i64::from(first == Ends::Highest))),
     ];
     let count = x.builder.sizes(std::slice::from_ref(count));
-    let results = x.builder.nodes(OpType::TopK, &[Some(x), Some(count)], attrs, &results);
+    let results =
+        x.builder.sized_nodes(OpType::TopK, &[Some(x), Some(count)], attrs, &[&shape, &shape]);
     match results[..] {
         [values, indices] => (values, indices),
         _ => (x, x),
@@ -105,8 +105,7 @@ fn take<'g>(x: Expr<'g>, indices: Expr<'g>, axis: usize) -> Expr<'g> {
     shape.extend_from_slice(&x.shape()[indices.rank()..]);
     let behind: Vec<usize> = (indices.rank()..x.rank()).collect();
     let indices = indices.unsqueeze(&behind).expand(&shape);
-    let attrs = vec![("axis", Attr::Int(axis as i64))];
-    x.builder.node(OpType::GatherElements, &[x, indices], attrs, Type::new(x.dtype(), shape))
+    x.gather_elements(indices, axis)
 }
 
 fn part(x: Expr<'_>, index: i64) -> Expr<'_> {

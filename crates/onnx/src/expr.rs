@@ -67,33 +67,15 @@ impl<'g> Expr<'g> {
         self.builder.scalar(self.dtype(), value)
     }
 
-    /// Adds a node with this operand alone that keeps its type.
+    /// Adds a node with this operand alone.
     #[track_caller]
     pub fn unary(self, op: OpType) -> Expr<'g> {
-        self.builder.node(op, &[self], Attrs::new(), self.ty())
+        self.builder.node(op, &[self], Attrs::new())
     }
 
     /// Adds a node with two operands of one type, which broadcast.
     #[track_caller]
     pub fn binary(self, op: OpType, other: impl Operand<'g>) -> Expr<'g> {
-        let other = other.operand(self);
-        let shape = self.broadcast_with(other, op);
-        self.builder.node(op, &[self, other], Attrs::new(), Type::new(self.dtype(), shape))
-    }
-
-    /// Adds a comparison of two values of one type, which broadcast.
-    #[track_caller]
-    pub fn compare(self, op: OpType, other: impl Operand<'g>) -> Expr<'g> {
-        let other = other.operand(self);
-        let shape = self.broadcast_with(other, op);
-        self.builder.node(op, &[self, other], Attrs::new(), Type::new(DType::Bool, shape))
-    }
-
-    fn broadcast_with(self, other: Expr<'g>, op: OpType) -> Vec<Dim> {
-        let (a, b) = (self.ty(), other.ty());
-        broadcast_shapes(&a.shape, &b.shape).unwrap_or_else(|| {
-            let _ = self.builder.broken(format!("`{op}` of {a} and {b}"), a.clone());
-            a.shape.to_vec()
-        })
+        self.builder.node(op, &[self, other.operand(self)], Attrs::new())
     }
 }

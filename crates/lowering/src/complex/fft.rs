@@ -62,7 +62,7 @@ fn over<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
     let axes = axes.iter().filter(|&&axis| !is_single(pairs, axis));
     axes.fold(pairs, |x, &axis| {
         let inverse = i64::from(direction == Direction::Inverse);
-        dft(x, axis, vec![("inverse", Attr::Int(inverse))], x.ty())
+        dft(x, axis, vec![("inverse", Attr::Int(inverse))])
     })
 }
 
@@ -77,10 +77,7 @@ fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: &Dim) -> Expr<'g> {
         return super::of_real(x).pairs();
     }
     let single = x.unsqueeze(&[x.rank()]);
-    let mut shape = single.shape().to_vec();
-    shape[axis] = size.clone();
-    shape[x.rank()] = Dim::Known(2);
-    let half = dft(single, axis, vec![("onesided", Attr::Int(1))], Type::new(x.dtype(), shape));
+    let half = dft(single, axis, vec![("onesided", Attr::Int(1))]);
     is_real(x.builder, &x.shape()[axis], size).select(half.constant(0.0), half)
 }
 
@@ -114,7 +111,7 @@ fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
 
 /// Adds a `DFT`, which takes the axis as an operand since opset 20.
 #[track_caller]
-fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>, ty: Type) -> Expr<'g> {
+fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>) -> Expr<'g> {
     let builder = x.builder;
     let inputs = if builder.opset() >= 20 {
         let axis = builder.constant_ints(DType::I64, &[], &[axis as i64]);
@@ -123,9 +120,5 @@ fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>, ty: Type) -> 
         attrs.push(("axis", Attr::Int(axis as i64)));
         vec![Some(x)]
     };
-    let results = builder.nodes(OpType::DFT, &inputs, attrs, std::slice::from_ref(&ty));
-    results
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| builder.broken("`DFT` without a result".into(), ty))
+    builder.nodes(OpType::DFT, &inputs, attrs, 1).swap_remove(0)
 }

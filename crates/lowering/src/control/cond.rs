@@ -95,5 +95,5 @@ fn choose<'g>(
         (index.equal(first as f64), this, rest)
     };
     let attrs = vec![("else_branch", Attr::from(on_false)), ("then_branch", Attr::from(on_true))];
-    Ok(builder.nodes(OpType::If, &[Some(condition)], attrs, &eqn.outputs))
+    Ok(builder.nodes(OpType::If, &[Some(condition)], attrs, eqn.outputs.len()))
 }

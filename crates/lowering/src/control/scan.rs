@@ -41,7 +41,7 @@ pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     })?;
     let has_rounds = builder.size(&length).greater(0.0);
     let attrs = vec![("else_branch", Attr::from(none)), ("then_branch", Attr::from(some))];
-    Ok(builder.nodes(OpType::If, &[Some(has_rounds)], attrs, &eqn.outputs))
+    Ok(builder.nodes(OpType::If, &[Some(has_rounds)], attrs, eqn.outputs.len()))
 }
 
 /// Lowers a scan over arrays to ONNX's `Scan`.
@@ -72,7 +72,7 @@ fn run_over<'g>(
         }
     }
     let operands: Vec<Option<Expr<'g>>> = initial.iter().chain(inputs).copied().map(Some).collect();
-    Ok(builder.nodes(OpType::Scan, &operands, attrs, &eqn.outputs))
+    Ok(builder.nodes(OpType::Scan, &operands, attrs, eqn.outputs.len()))
 }
 
 /// Lowers a scan of no rounds: the carry as it was, and outputs without elements.
@@ -119,7 +119,7 @@ fn count<'g>(
         .map(Some)
         .collect();
     let attrs = vec![("body", Attr::from(round))];
-    let mut results = builder.nodes(OpType::Loop, &operands, attrs, &eqn.outputs);
+    let mut results = builder.nodes(OpType::Loop, &operands, attrs, eqn.outputs.len());
     if reverse {
         for output in results.iter_mut().skip(initial.len()) {
             *output = backwards(*output);

@@ -27,7 +27,7 @@ pub(crate) fn until_all<'g, const N: usize>(
     let mut operands = vec![None, Some(any(holds(initial)))];
     operands.extend(initial.map(Some));
     let attrs = vec![("body", Attr::from(round))];
-    let results = builder.nodes(OpType::Loop, &operands, attrs, &states);
+    let results = builder.nodes(OpType::Loop, &operands, attrs, N);
     std::array::from_fn(|i| results[i])
 }
 

@@ -45,7 +45,8 @@ pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     })?;
     let operands: Vec<Option<Expr<'g>>> =
         [None, Some(any(first))].into_iter().chain(initial.into_iter().map(Some)).collect();
-    Ok(builder.nodes(OpType::Loop, &operands, vec![("body", Attr::from(round))], &eqn.outputs))
+    let attrs = vec![("body", Attr::from(round))];
+    Ok(builder.nodes(OpType::Loop, &operands, attrs, eqn.outputs.len()))
 }
 
 fn any(flags: Expr<'_>) -> Expr<'_> {

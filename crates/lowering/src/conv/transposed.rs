@@ -1,6 +1,6 @@
 //! Lowers a convolution whose operand is dilated.
 
-use onnx::{Dim, Expr, OpType, Range, Type};
+use onnx::{Dim, Expr, OpType, Range};
 
 use super::Convolution;
 
@@ -41,8 +41,8 @@ impl<'g> Convolution<'g> {
         if shape.iter().any(|dim| dim.known().is_some_and(|size| size < 1)) {
             return None;
         }
-        let ty = Type::new(self.lhs.dtype(), shape);
-        let spread = builder.node(OpType::ConvTranspose, &[self.lhs, self.flipped()?], attrs, ty);
+        let inputs = [self.lhs, self.flipped()?];
+        let spread = builder.sized_node(OpType::ConvTranspose, &inputs, attrs, &shape);
         if both().all(|side| side >= 0) {
             return Some(spread);
         }
@@ -51,8 +51,7 @@ impl<'g> Convolution<'g> {
         };
         let amounts: Vec<i64> = around(|cut| cut.0).chain(around(|cut| cut.1)).collect();
         let amounts = builder.ints(&amounts);
-        let ty = Type::new(self.lhs.dtype(), &self.shape[..]);
-        Some(builder.node(OpType::Pad, &[spread, amounts], Vec::new(), ty))
+        Some(builder.sized_node(OpType::Pad, &[spread, amounts], Vec::new(), &self.shape))
     }
 
     /// Returns the window backwards, with the channels of the operand before those of the result.

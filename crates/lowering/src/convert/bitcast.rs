@@ -27,7 +27,7 @@ pub(crate) fn bitcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     }
     if from.bits() == to.bits() && ctx.builder.opset() >= 26 {
         let attrs = vec![("to", Attr::Int(to.code().into()))];
-        return Ok(ctx.builder.node(OpType::BitCast, &[x], attrs, result.clone()));
+        return Ok(ctx.builder.node(OpType::BitCast, &[x], attrs));
     }
     let bits = unsigned(if from.is_float() { bits_of(x) } else { x });
     let bits = if from.bits() > to.bits() { split(bits, to) } else { join(bits, to) };

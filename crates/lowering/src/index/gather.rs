@@ -1,7 +1,7 @@
 //! Reads windows at computed indices.
 
 use jaxpr::Param;
-use onnx::{Attr, DType, Dim, Expr, OpType, Type};
+use onnx::{DType, Dim, Expr, OpType};
 
 use super::numbers::{Axis, Mode, Windows, gather_mode};
 use super::places::{Starts, arrange, gather_nd, movable, wide_axes};
@@ -100,9 +100,7 @@ fn windows_at<'g>(
             && windows.batching.iter().copied().eq(side_by_side)
         {
             let at = along_one_axis(starts, windows, axis, batch);
-            let attrs = vec![("axis", Attr::Int(axis as i64))];
-            let ty = Type::new(x.dtype(), at.shape());
-            return (x.builder.node(OpType::GatherElements, &[x, at], attrs, ty), of_indices);
+            return (x.gather_elements(at, axis), of_indices);
         }
     }
     anywhere(x, starts, windows, &looked_up, batch)
@@ -137,8 +135,8 @@ fn one_window<'g>(
     let end = start + builder.sizes(&sizes);
     let axes: Vec<i64> = windows.mapped.iter().map(|&axis| axis as i64).collect();
     let axes = builder.ints(&axes);
-    let ty = Type::new(x.dtype(), &windows.sizes[..]);
-    let window = builder.node(OpType::Slice, &[x, start, end, axes], Vec::new(), ty);
+    let inputs = [x, start, end, axes];
+    let window = builder.sized_node(OpType::Slice, &inputs, Vec::new(), &windows.sizes);
     let collapsed: Vec<usize> =
         looked_up.iter().copied().filter(|axis| windows.collapsed.contains(axis)).collect();
     (window.squeeze(&collapsed), windows.window_axes().into_iter().map(Axis::Window).collect())
@@ -167,7 +165,7 @@ fn anywhere<'g>(
     let places = starts.places(windows, looked_up, batch);
     let window_places = batch.len()..places.rank();
     let order: Vec<usize> = [&along[..], &rest, &window_places.collect::<Vec<_>>()].concat();
-    let found = gather_nd(x, places.transpose(&order), looked_up.len(), own.len());
+    let found = gather_nd(x, places.transpose(&order), own.len());
     let indices = along.iter().chain(&rest).map(|&axis| Axis::Index(axis));
     let entries = wide.iter().chain(&whole).map(|&axis| Axis::Window(axis));
     (found, indices.chain(entries).collect())

@@ -46,7 +46,6 @@ pub(super) fn scatter_joined<'g>(
         places: starts.places(&windows, &axes, batch),
         updates: rearrange(updates, &windows.result_axes(updates.rank()), &want),
         inside: starts.were_in_bounds,
-        width: axes.len(),
     };
     let array = array.cast(movable(own));
     let join = |there: Expr<'g>, update: Expr<'g>| -> Result<Expr<'g>> {
@@ -68,8 +67,6 @@ struct Step<'g> {
     updates: Expr<'g>,
     /// A flag for each window that is written at all.
     inside: Option<Expr<'g>>,
-    /// The number of axes of the array that a place names.
-    width: usize,
 }
 
 impl<'g> Step<'g> {
@@ -80,7 +77,7 @@ impl<'g> Step<'g> {
         batch: usize,
         join: &impl Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>>,
     ) -> Result<Expr<'g>> {
-        let there = gather_nd(x, self.places, self.width, 0);
+        let there = gather_nd(x, self.places, 0);
         let mut joined = join(there, self.updates)?;
         if let Some(inside) = self.inside {
             let behind: Vec<usize> = (batch..joined.rank()).collect();
@@ -100,7 +97,6 @@ impl<'g> Step<'g> {
             places: flat(self.places),
             updates: flat(self.updates),
             inside: self.inside.map(flat),
-            width: self.width,
         }
     }
 
@@ -118,7 +114,6 @@ impl<'g> Step<'g> {
                 places: one(self.places),
                 updates: one(self.updates),
                 inside: self.inside.map(one),
-                width: self.width,
             };
             let written = step.write(inputs[2], 0, join)?;
             Ok(own_results(builder, vec![inputs[1], written]))
@@ -127,7 +122,7 @@ impl<'g> Step<'g> {
         let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
         let operands = [Some(count), Some(goes_on), Some(x)];
         let attrs = vec![("body", Attr::from(round))];
-        let results = builder.nodes(OpType::Loop, &operands, attrs, &[x.ty()]);
-        Ok(results.into_iter().next().unwrap_or(x))
+        let results = builder.nodes(OpType::Loop, &operands, attrs, 1);
+        Ok(results[0])
     }
 }

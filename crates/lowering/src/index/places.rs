@@ -1,6 +1,6 @@
 //! Brings indices into bounds, and computes the indices of whole windows.
 
-use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Type};
+use onnx::{Attr, Builder, DType, Dim, Expr, OpType};
 
 use super::numbers::{Axis, Windows};
 
@@ -138,7 +138,7 @@ pub(super) fn clamp<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)], enough: bool) 
         return indices.max(0.0).min(last);
     }
     let zero = indices.constant(0.0);
-    indices.builder.node(OpType::Clip, &[indices, zero, last], Vec::new(), indices.ty())
+    indices.builder.node(OpType::Clip, &[indices, zero, last], Vec::new())
 }
 
 /// True if every number of a type is below 2³¹.
@@ -227,12 +227,10 @@ pub(super) fn linear<'g>(places: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
 
 /// Takes the entries that vectors of places name; the first `batch` axes of both go together.
 #[track_caller]
-pub(super) fn gather_nd<'g>(x: Expr<'g>, places: Expr<'g>, width: usize, batch: usize) -> Expr<'g> {
-    let (from, at) = (x.shape(), places.shape());
-    let shape = [&at[..at.len() - 1], &from[batch + width..]].concat();
+pub(super) fn gather_nd<'g>(x: Expr<'g>, places: Expr<'g>, batch: usize) -> Expr<'g> {
     let attrs = match batch {
         0 => Vec::new(),
         _ => vec![("batch_dims", Attr::Int(batch as i64))],
     };
-    x.builder.node(OpType::GatherND, &[x, places], attrs, Type::new(x.dtype(), shape))
+    x.builder.node(OpType::GatherND, &[x, places], attrs)
 }

@@ -165,7 +165,7 @@ impl<'g> Scatter<'g, '_> {
         let want: Vec<Axis> = indices.chain(entries).collect();
         let mut updates = rearrange(updates, &windows.result_axes(updates.rank()), &want);
 
-        let there = || gather_nd(x, places, axes.len(), 0);
+        let there = || gather_nd(x, places, 0);
         let reduction = match self.reduction {
             Reduction::Min => {
                 updates = there().min(updates);
@@ -332,7 +332,7 @@ fn write_elements<'g>(
     let write = |x: Expr<'g>, updates: Expr<'g>, reduction: Reduction| {
         let mut attrs = vec![("axis", Attr::Int(axis as i64))];
         attrs.extend(reduction.attr());
-        x.builder.node(OpType::ScatterElements, &[x, places, updates], attrs, x.ty())
+        x.builder.node(OpType::ScatterElements, &[x, places, updates], attrs)
     };
     let written = write(x, updates, reduction);
     if !reduction.loses_nan(x.dtype()) || !x.builder.exact_nan() {
@@ -352,5 +352,5 @@ pub(super) fn write_nd<'g>(
     reduction: Reduction,
 ) -> Expr<'g> {
     let attrs = reduction.attr().into_iter().collect();
-    x.builder.node(OpType::ScatterND, &[x, places, updates], attrs, x.ty())
+    x.builder.node(OpType::ScatterND, &[x, places, updates], attrs)
 }

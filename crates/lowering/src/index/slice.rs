@@ -40,7 +40,7 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
     let end = start + builder.sizes(&sizes);
     let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
     let inputs = [*x, start, end, builder.ints(&axes)];
-    Ok(builder.node(OpType::Slice, &inputs, Vec::new(), result.clone()))
+    Ok(builder.sized_node(OpType::Slice, &inputs, Vec::new(), &result.shape))
 }
 
 /// Returns the operand with a window overwritten, which starts earlier where it would not fit

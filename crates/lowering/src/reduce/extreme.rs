@@ -1,7 +1,7 @@
 //! Maximum and minimum, and their indices.
 
 use onnx::expr::reduced_shape;
-use onnx::{Attr, DType, Expr, OpType, Type};
+use onnx::{Attr, DType, Expr, OpType};
 
 use super::{axes, joined_last, may_be_empty, of_flags};
 use crate::ctx::{Ctx, Eqn};
@@ -66,8 +66,7 @@ pub(super) fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'
         End::Smallest => OpType::ArgMin,
     };
     let attrs = vec![("axis", Attr::Int(axis as i64)), ("keepdims", Attr::Int(i64::from(keep)))];
-    let shape = reduced_shape(&x.shape(), &[axis], keep);
-    x.builder.node(op, &[x], attrs, Type::new(DType::I64, shape))
+    x.builder.node(op, &[x], attrs)
 }
 
 /// Returns the extreme over the axes; of none, the other end of the type.
@@ -118,9 +117,7 @@ fn of_64_bits<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     let x = joined_last(x, axes);
     let axis = x.rank() - 1;
     let index = index_of(x, end, axis, true);
-    let ty = Type::new(x.dtype(), index.shape());
-    let attrs = vec![("axis", Attr::Int(axis as i64))];
-    x.builder.node(OpType::GatherElements, &[x, index], attrs, ty).squeeze(&[axis])
+    x.gather_elements(index, axis).squeeze(&[axis])
 }
 
 /// Returns the least, or the greatest, number of the type.

@@ -97,9 +97,8 @@ fn pad_between<'g>(x: Expr<'g>, axis: usize, interior: i64, value: Expr<'g>) -> 
 #[track_caller]
 fn pad_by<'g>(x: Expr<'g>, amounts: &[Dim], value: Option<Expr<'g>>, shape: &[Dim]) -> Expr<'g> {
     let amounts = x.builder.sizes(amounts);
-    let ty = onnx::Type::new(x.dtype(), shape);
     let inputs: Vec<Expr<'g>> = [x, amounts].into_iter().chain(value).collect();
-    x.builder.node(OpType::Pad, &inputs, Vec::new(), ty)
+    x.builder.sized_node(OpType::Pad, &inputs, Vec::new(), shape)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reduces windows with pooling operators if they compute the same.
 
-use onnx::{Attr, DType, Dim, Expr, OpType, Type};
+use onnx::{Attr, DType, Dim, Expr, OpType};
 
 use super::slide::Slide;
 use crate::element::guards_nan;
@@ -115,7 +115,7 @@ impl Pooling<'_> {
         let x = inputs[0];
         let shape = [&x.shape()[..2], &self.counts].concat();
         let attrs = [self.attrs(), attrs].concat();
-        x.builder.node(op, inputs, attrs, Type::new(x.dtype(), shape))
+        x.builder.sized_node(op, inputs, attrs, &shape)
     }
 
     /// <https://onnx.ai/onnx/operators/onnx__MaxPool.html>; the runtime loses NaN on the way, so it

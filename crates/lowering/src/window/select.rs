@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Range, Type};
+use onnx::{Attr, Builder, Dim, Expr, OpType, Range};
 
 use super::slide::Slide;
 use super::slides;
@@ -23,10 +23,7 @@ pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Res
     let windows = Windows::new(operand, &slides, &shape);
     let chosen = windows.chosen(operand, monoid);
     let tangents = windows.of(tangents, tangents.constant(0.0));
-    let ty = Type::new(tangents.dtype(), chosen.shape());
-    let axis = vec![("axis", Attr::Int(2))];
-    let gathered = ctx.builder.node(OpType::GatherElements, &[tangents, chosen], axis, ty);
-    Ok(windows.leave(gathered.squeeze(&[2]), &windows.counts))
+    Ok(windows.leave(tangents.gather_elements(chosen, 2).squeeze(&[2]), &windows.counts))
 }
 
 /// Returns each element of the source added to where its window selects: the first of the largest
@@ -56,7 +53,7 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     let zeros = source.constant(0.0).expand(&[rows.clone(), longer]);
     let source = source.transpose(&windows.order).reshape(&[rows.clone(), count]);
     let attrs = vec![("axis", Attr::Int(1)), ("reduction", "add".into())];
-    let added = builder.node(OpType::ScatterElements, &[zeros, at, source], attrs, zeros.ty());
+    let added = builder.node(OpType::ScatterElements, &[zeros, at, source], attrs);
     let end = total.known().unwrap_or(-1).into();
     let ranges = [Range::whole(), Range { end, ..Range::whole() }];
     Ok(windows.leave(added.slice(&ranges, &[rows, total]), &windows.sizes).cast(dtype))
@@ -215,8 +212,6 @@ impl<'a> Windows<'a> {
 /// Returns the place of the first largest or smallest element of each window.
 fn place_of(windows: Expr<'_>, monoid: Monoid) -> Expr<'_> {
     let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
-    let mut shape = windows.shape().to_vec();
-    shape[2] = Dim::Known(1);
     let attrs = vec![("axis", Attr::Int(2)), ("keepdims", Attr::Int(1))];
-    windows.builder.node(op, &[windows], attrs, Type::new(DType::I64, shape))
+    windows.builder.node(op, &[windows], attrs)
 }

@@ -1,6 +1,6 @@
 //! Describes how windows slide along an axis, and builds the array of all windows.
 
-use onnx::{Builder, DType, Dim, Expr, OpType, Type};
+use onnx::{Builder, DType, Dim, Expr, OpType};
 
 /// The largest table of indices that is written rather than computed.
 const MAX_TABLE: i64 = 4096;
@@ -120,10 +120,8 @@ impl Slide {
 
 /// Adds one element at the end of an axis.
 fn with_one_more<'g>(x: Expr<'g>, axis: usize, fill: Expr<'g>) -> Expr<'g> {
-    let mut shape = x.shape().to_vec();
-    shape[axis] = x.builder.sum(&shape[axis], &Dim::Known(1));
-    let mut amounts = vec![0; 2 * shape.len()];
-    amounts[shape.len() + axis] = 1;
+    let mut amounts = vec![0; 2 * x.rank()];
+    amounts[x.rank() + axis] = 1;
     let amounts = x.builder.ints(&amounts);
-    x.builder.node(OpType::Pad, &[x, amounts, fill], Vec::new(), Type::new(x.dtype(), shape))
+    x.builder.node(OpType::Pad, &[x, amounts, fill], Vec::new())
 }

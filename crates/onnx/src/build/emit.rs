@@ -5,38 +5,43 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use provenance::{EmitterId, Origin, OriginId, Site};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Builder, Place, Problem};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
-use crate::infer::Call;
+use crate::infer::{Call, NotInferred, Types, agree};
 use crate::kernels::{self, Kernel, Lookup, behavior};
 use crate::model::Node;
 use crate::operator::properties::{CASTS, CONTROL_FLOW, JOINS, NEVER_GROWS, SELECTIONS};
 use crate::operator::{OpType, Operator};
-use crate::value::{Type, Value, ValueId};
+use crate::value::{Dim, Type, Value, ValueId};
 
 /// The attributes of a node, by name.
 pub type Attrs<'a> = Vec<(&'a str, Attr)>;
 
+/// The sizes of each result: those that the operands say, or the same sizes in another spelling.
+type Shapes<'a> = &'a [Option<&'a [Dim]>];
+
 impl Builder {
     /// Adds a node with one result.
     #[track_caller]
-    pub fn node<'g>(
+    pub fn node<'g>(&'g self, op: OpType, inputs: &[Expr<'g>], attrs: Attrs<'_>) -> Expr<'g> {
+        self.emit(op, &operands(inputs), attrs, &[None]).swap_remove(0)
+    }
+
+    /// Adds a node with one result of the stated sizes, which JAX may spell in another way than they follow from the
+    /// operands: `B - 1` stands for `max(B - 1, 0)`.
+    #[track_caller]
+    pub fn sized_node<'g>(
         &'g self,
         op: OpType,
         inputs: &[Expr<'g>],
         attrs: Attrs<'_>,
-        result: Type,
+        shape: &[Dim],
     ) -> Expr<'g> {
-        let inputs: SmallVec<[Option<Expr<'g>>; 4]> = inputs.iter().copied().map(Some).collect();
-        let outputs = self.nodes(op, &inputs, attrs, std::slice::from_ref(&result));
-        outputs
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| self.broken(format!("`{op}` without a result"), result))
+        self.emit(op, &operands(inputs), attrs, &[Some(shape)]).swap_remove(0)
     }
 
     /// Adds a node with optional operands and any number of results; without results, it adds no
@@ -47,9 +52,34 @@ impl Builder {
         op: OpType,
         inputs: &[Option<Expr<'g>>],
         attrs: Attrs<'_>,
-        results: &[Type],
+        results: usize,
     ) -> Vec<Expr<'g>> {
-        if results.is_empty() {
+        self.emit(op, inputs, attrs, &vec![None; results])
+    }
+
+    /// Adds a node whose results have the stated sizes; see [`Builder::sized_node`].
+    #[track_caller]
+    pub fn sized_nodes<'g>(
+        &'g self,
+        op: OpType,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        shapes: &[&[Dim]],
+    ) -> Vec<Expr<'g>> {
+        let shapes: Vec<Option<&[Dim]>> = shapes.iter().copied().map(Some).collect();
+        self.emit(op, inputs, attrs, &shapes)
+    }
+
+    /// Adds a node, with casts if the runtime has no kernel for its operands.
+    #[track_caller]
+    fn emit<'g>(
+        &'g self,
+        op: OpType,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        shapes: Shapes<'_>,
+    ) -> Vec<Expr<'g>> {
+        if shapes.is_empty() {
             return Vec::new();
         }
         let line = Location::caller();
@@ -57,48 +87,39 @@ impl Builder {
             Lookup::Kernel(kernel) => kernel,
             Lookup::Later(needed) => {
                 self.note(Problem::NeedsOpset { op: op.to_string(), needed });
-                return self.push(line, op.into(), inputs, attrs, results);
+                return self.push(line, op, inputs, attrs, shapes);
             }
-            Lookup::Unlisted => return self.push(line, op.into(), inputs, attrs, results),
+            Lookup::Unlisted => return self.push(line, op, inputs, attrs, shapes),
         };
         let types = self.compute_types(op, kernel, inputs);
-        self.note_missing_types(op, kernel, inputs, results);
         if types.iter().all(|(_, from, to)| from == to) {
-            return self.push(line, op.into(), inputs, attrs, results);
+            let outputs = self.push(line, op, inputs, attrs, shapes);
+            self.note_missing_types(op, kernel, inputs, &outputs);
+            return outputs;
         }
         let compute = |variable: Option<usize>| {
-            types
-                .iter()
-                .find(|(known, ..)| Some(*known) == variable)
-                .map(|&(_, from, to)| (from, to))
+            let known = types.iter().find(|(known, ..)| Some(*known) == variable);
+            known.map(|&(_, from, to)| (from, to))
         };
-        let cast_inputs: Vec<Option<Expr<'g>>> = inputs
-            .iter()
-            .enumerate()
-            .map(|(index, input)| {
-                let input = (*input)?;
-                match compute(kernel.variable_of_input(index)) {
-                    Some((_, to)) => Some(self.cast_at(line, input, to, Numbers::Any)),
-                    None => Some(input),
-                }
-            })
-            .collect();
-        let computed: Vec<Type> = results
-            .iter()
-            .enumerate()
-            .map(|(index, result)| match compute(kernel.variable_of_output(index)) {
-                Some((from, to)) if from == result.dtype => Type::new(to, result.shape.clone()),
-                _ => result.clone(),
-            })
-            .collect();
+        let cast_input = |(index, input): (usize, &Option<Expr<'g>>)| {
+            let input = (*input)?;
+            match compute(kernel.variable_of_input(index)) {
+                Some((_, to)) => Some(self.cast_at(line, input, to, Numbers::Any)),
+                None => Some(input),
+            }
+        };
+        let cast_inputs: Vec<Option<Expr<'g>>> =
+            inputs.iter().enumerate().map(cast_input).collect();
         let numbers = numbers_of(op, &attrs);
-        let outputs = self.push(line, op.into(), &cast_inputs, attrs, &computed);
-        let wanted = results.iter().map(|result| result.dtype);
-        outputs
-            .into_iter()
-            .zip(wanted)
-            .map(|(output, dtype)| self.cast_at(line, output, dtype, numbers))
-            .collect()
+        let outputs = self.push(line, op, &cast_inputs, attrs, shapes).into_iter().enumerate();
+        let cast_back =
+            |(index, output): (usize, Expr<'g>)| match compute(kernel.variable_of_output(index)) {
+                Some((from, to)) if output.dtype() == to => {
+                    self.cast_at(line, output, from, numbers)
+                }
+                _ => output,
+            };
+        outputs.map(cast_back).collect()
     }
 
     /// Returns for each type variable of the operator the type of its operands, and the type to
@@ -135,7 +156,7 @@ impl Builder {
         op: OpType,
         kernel: &Kernel,
         inputs: &[Option<Expr<'_>>],
-        results: &[Type],
+        results: &[Expr<'_>],
     ) {
         if !is_not_cast_around(op) {
             return;
@@ -143,10 +164,9 @@ impl Builder {
         let operands = inputs.iter().enumerate().filter_map(|(index, input)| {
             Some((kernel.variable_of_input(index)?, (*input)?.dtype()))
         });
-        let results = results
-            .iter()
-            .enumerate()
-            .filter_map(|(index, result)| Some((kernel.variable_of_output(index)?, result.dtype)));
+        let results = results.iter().enumerate().filter_map(|(index, result)| {
+            Some((kernel.variable_of_output(index)?, result.dtype()))
+        });
         for (variable, dtype) in operands.chain(results) {
             if !kernel.takes(variable, dtype) {
                 self.note(Problem::NoKernel { op: op.to_string(), dtype });
@@ -193,18 +213,14 @@ impl Builder {
             DType::F64 => value,
             _ => self.cast_at(line, value, DType::F32, Numbers::Any),
         };
-        let like = |dtype| Type::new(dtype, wide.shape());
-        let node = |op: OpType, inputs: &[Expr<'g>], dtype| {
-            let inputs: SmallVec<[Option<Expr<'g>>; 4]> =
-                inputs.iter().copied().map(Some).collect();
-            let results = self.push(line, op.into(), &inputs, Attrs::new(), &[like(dtype)]);
-            results.into_iter().next().unwrap_or(wide)
+        let node = |op: OpType, inputs: &[Expr<'g>]| {
+            self.push(line, op, &operands(inputs), Attrs::new(), &[None]).swap_remove(0)
         };
-        let size = node(OpType::Abs, &[wide], wide.dtype());
-        let is_past = node(OpType::GreaterOrEqual, &[size, wide.constant(limit)], DType::Bool);
+        let size = node(OpType::Abs, &[wide]);
+        let is_past = node(OpType::GreaterOrEqual, &[size, wide.constant(limit)]);
         let infinity = wide.constant(f64::INFINITY);
-        let factor = node(OpType::Where, &[is_past, infinity, wide.constant(1.0)], wide.dtype());
-        node(OpType::Mul, &[wide, factor], wide.dtype())
+        let factor = node(OpType::Where, &[is_past, infinity, wide.constant(1.0)]);
+        node(OpType::Mul, &[wide, factor])
     }
 
     fn plain_cast_at<'g>(
@@ -215,30 +231,75 @@ impl Builder {
         mut attrs: Attrs<'_>,
     ) -> Expr<'g> {
         attrs.insert(0, ("to", Attr::Int(dtype.code().into())));
-        let result = Type::new(dtype, value.shape());
+        let outputs = self.push(line, OpType::Cast, &[Some(value)], attrs, &[None]);
         if let Lookup::Kernel(kernel) = kernels::lookup(OpType::Cast, self.opset()) {
-            self.note_missing_types(
-                OpType::Cast,
-                kernel,
-                &[Some(value)],
-                std::slice::from_ref(&result),
-            );
+            self.note_missing_types(OpType::Cast, kernel, &[Some(value)], &outputs);
         }
-        let outputs = self.push(line, OpType::Cast.into(), &[Some(value)], attrs, &[result]);
-        outputs.into_iter().next().unwrap_or(value)
+        outputs[0]
     }
 
-    pub(super) fn push<'g>(
+    /// Adds a node whose types follow from its operands.
+    fn push<'g>(
+        &'g self,
+        line: &'static Location<'static>,
+        op: OpType,
+        inputs: &[Option<Expr<'g>>],
+        attrs: Attrs<'_>,
+        shapes: Shapes<'_>,
+    ) -> Vec<Expr<'g>> {
+        let op = op.into();
+        let types = self.infer(&op, inputs, &attrs, shapes).into_iter().map(Some).collect();
+        self.push_at(line, op, inputs, attrs, types)
+    }
+
+    /// Adds a node on a line of the lowering.
+    pub(super) fn push_at<'g>(
         &'g self,
         line: &'static Location<'static>,
         op: Operator,
         inputs: &[Option<Expr<'g>>],
         attrs: Attrs<'_>,
-        results: &[Type],
+        types: Types,
     ) -> Vec<Expr<'g>> {
-        let results: SmallVec<[Option<Type>; 1]> = results.iter().cloned().map(Some).collect();
         let origin = self.state.borrow_mut().origin_at(line);
-        self.push_as(origin, op, inputs, attrs, results)
+        self.push_as(origin, op, inputs, attrs, types)
+    }
+
+    /// Infers the types of results. Notes a problem if the operator does not take the operands.
+    fn infer(
+        &self,
+        op: &Operator,
+        inputs: &[Option<Expr<'_>>],
+        attrs: &Attrs<'_>,
+        shapes: Shapes<'_>,
+    ) -> SmallVec<[Type; 1]> {
+        let inferred = {
+            let ids = ids_of(inputs);
+            let (values, opset, results) = (&self.state.borrow().values, self.opset, shapes.len());
+            let call = Call { op, inputs: &ids, results, values, opset, attrs };
+            call.types()
+        };
+        let (inferred, why) = match inferred {
+            Ok(types) => (types, NotInferred::Unknown),
+            Err(why) => (smallvec![None; shapes.len()], why),
+        };
+        // An operator whose sizes are stated keeps the element type of its first operand.
+        let first = inputs.iter().flatten().next().map(|first| first.ty());
+        let first = first.unwrap_or_else(|| Type::new(DType::F32, []));
+        let typed = inferred.into_iter().zip(shapes).map(|(ty, shape)| {
+            let stated =
+                shape.map(|shape| Type::new(ty.as_ref().map_or(first.dtype, |ty| ty.dtype), shape));
+            let is_wrong = match (&ty, &stated) {
+                (Some(ty), Some(stated)) => cfg!(debug_assertions) && !agree(ty, stated),
+                (None, Some(_)) => why != NotInferred::Unknown,
+                (ty, None) => ty.is_none(),
+            };
+            if is_wrong {
+                self.note(mistake(op, inputs, ty.as_ref().zip(stated.as_ref()), &why));
+            }
+            stated.or(ty).unwrap_or_else(|| first.clone())
+        });
+        typed.collect()
     }
 
     /// Adds the nodes of `formula` as one node called `name`, until the passes that look for it have run.
@@ -259,12 +320,9 @@ impl Builder {
         });
         let Ok(body) = body;
         let result = body.outputs.first().map(|&id| self.type_of(id));
-        let origin = self.state.borrow_mut().origin_at(Location::caller());
         let attrs = attrs.into_iter().chain([("body", body.into())]).collect();
-        let inputs: SmallVec<[Option<Expr<'g>>; 4]> = inputs.iter().copied().map(Some).collect();
-        let mut made =
-            self.push_as(origin, Operator::Composite(name.into()), &inputs, attrs, [result].into());
-        made.swap_remove(0)
+        let (line, op) = (Location::caller(), Operator::Composite(name.into()));
+        self.push_at(line, op, &operands(&inputs), attrs, smallvec![result]).swap_remove(0)
     }
 
     /// Adds a node that Python asked for, on the line of `emitter`: any operator of any domain. It
@@ -298,10 +356,9 @@ impl Builder {
         op: Operator,
         inputs: &[Option<Expr<'g>>],
         attrs: Attrs<'_>,
-        results: SmallVec<[Option<Type>; 1]>,
+        results: Types,
     ) -> Vec<Expr<'g>> {
-        let inputs: SmallVec<[Option<ValueId>; 3]> =
-            inputs.iter().map(|input| input.map(|expr| expr.id)).collect();
+        let inputs = ids_of(inputs);
         let mut state = self.state.borrow_mut();
         let sizes = match &results[..] {
             [Some(result)] => {
@@ -332,6 +389,33 @@ impl Builder {
         }
         outputs.into_iter().map(|id| Expr { builder: self, id }).collect()
     }
+}
+
+fn operands<'g>(inputs: &[Expr<'g>]) -> SmallVec<[Option<Expr<'g>>; 4]> {
+    inputs.iter().copied().map(Some).collect()
+}
+
+fn ids_of(inputs: &[Option<Expr<'_>>]) -> SmallVec<[Option<ValueId>; 3]> {
+    inputs.iter().map(|input| input.map(|expr| expr.id)).collect()
+}
+
+/// Says that an operator does not take the operands, or that its result is not of the stated type.
+fn mistake(
+    op: &Operator,
+    inputs: &[Option<Expr<'_>>],
+    types: Option<(&Type, &Type)>,
+    why: &NotInferred,
+) -> Problem {
+    let name = op.name();
+    let operands = inputs.iter().map(|input| match input {
+        Some(input) => input.ty().to_string(),
+        None => "nothing".into(),
+    });
+    let operands = operands.collect::<Vec<String>>().join(" and ");
+    Problem::Internal(match types {
+        Some((found, stated)) => format!("`{name}` of {operands} is {found} and not {stated}"),
+        None => format!("`{name}` of {operands}: {why}"),
+    })
 }
 
 /// The numbers that a cast may meet.

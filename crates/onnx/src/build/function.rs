@@ -11,7 +11,7 @@ use crate::edit::{for_each_read, rename};
 use crate::expr::Expr;
 use crate::model::{Function, Graph, Node};
 use crate::operator::Operator;
-use crate::value::{Dim, Type, Value, ValueId};
+use crate::value::{Dim, Value, ValueId};
 
 /// The main graph or a function: what sees only its own values.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Builder {
                 outputs.push(*value);
             }
         }
-        let types: Vec<Type> = outputs.iter().map(|output| output.ty()).collect();
+        let types = outputs.iter().map(|output| Some(output.ty())).collect();
         let body = Graph {
             name: title.clone(),
             outputs: outputs.iter().map(|output| output.id).collect(),
@@ -86,7 +86,7 @@ impl Builder {
         let operator = self.add_function(domain, title, body);
         let operands: SmallVec<[Option<Expr<'g>>; 4]> =
             outer.iter().map(|&id| Some(Expr { builder: self, id })).collect();
-        let mut called = self.push(line, operator, &operands, Attrs::new(), &types);
+        let mut called = self.push_at(line, operator, &operands, Attrs::new(), types);
 
         let outside: FxHashMap<ValueId, ValueId> = inner.into_iter().zip(outer).collect();
         let escaped = escaped.into_iter().map(|value| {

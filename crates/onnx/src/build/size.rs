@@ -129,7 +129,9 @@ impl Builder {
             (None, Some(outer)) if !self.can_be_computed(region, dim) => self.size_in(outer, dim),
             _ => self.in_region(region, || self.compute(region, dim, polynomial)),
         };
-        self.state.borrow_mut().regions[region].sizes.insert(dim.clone(), value.id);
+        let mut state = self.state.borrow_mut();
+        state.values[value.id].sizes = Some([dim.clone()].into());
+        state.regions[region].sizes.insert(dim.clone(), value.id);
         value
     }
 
@@ -177,9 +179,8 @@ impl Builder {
     #[track_caller]
     fn size_of_axis(&self, input: ValueId, axis: usize) -> Expr<'_> {
         let input = Expr { builder: self, id: input };
-        let one = Type::new(DType::I64, [Dim::Known(1)]);
         let range = vec![("start", Attr::Int(axis as i64)), ("end", Attr::Int(axis as i64 + 1))];
-        self.node(OpType::Shape, &[input], range, one).squeeze(&[0])
+        self.node(OpType::Shape, &[input], range).squeeze(&[0])
     }
 
     #[track_caller]

@@ -9,7 +9,6 @@ use crate::build::{Attrs, Numbers};
 use crate::dtype::DType;
 use crate::kernels::behavior;
 use crate::operator::OpType;
-use crate::value::Type;
 
 /// Methods that are one operator each.
 macro_rules! operators {
@@ -23,26 +22,11 @@ macro_rules! operators {
             self.unary(OpType::$op)
         }
     };
-    (@test $(#[$doc:meta])* $method:ident $op:ident) => {
-        $(#[$doc])*
-        #[track_caller]
-        pub fn $method(self) -> Expr<'g> {
-            let ty = Type::new(DType::Bool, self.shape());
-            self.builder.node(OpType::$op, &[self], Attrs::new(), ty)
-        }
-    };
     (@binary $(#[$doc:meta])* $method:ident $op:ident) => {
         $(#[$doc])*
         #[track_caller]
         pub fn $method(self, other: impl Operand<'g>) -> Expr<'g> {
             self.binary(OpType::$op, other)
-        }
-    };
-    (@compare $(#[$doc:meta])* $method:ident $op:ident) => {
-        $(#[$doc])*
-        #[track_caller]
-        pub fn $method(self, other: impl Operand<'g>) -> Expr<'g> {
-            self.compare(OpType::$op, other)
         }
     };
 }
@@ -64,6 +48,8 @@ operators! {
         exp = Exp,
         floor = Floor,
         identity = Identity,
+        is_inf = IsInf,
+        is_nan = IsNaN,
         log = Log,
         logical_not = Not,
         recip = Reciprocal,
@@ -77,25 +63,19 @@ operators! {
         tan = Tan,
         tanh = Tanh,
     }
-    test {
-        is_inf = IsInf,
-        is_nan = IsNaN,
-    }
     binary {
         and = And,
         bitwise_and = BitwiseAnd,
         bitwise_or = BitwiseOr,
         bitwise_xor = BitwiseXor,
-        or = Or,
-        pow = Pow,
-        xor = Xor,
-    }
-    compare {
         equal = Equal,
         greater = Greater,
         greater_equal = GreaterOrEqual,
         less = Less,
         less_equal = LessOrEqual,
+        or = Or,
+        pow = Pow,
+        xor = Xor,
     }
 }
 
@@ -151,10 +131,7 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn select(self, on_true: Expr<'g>, on_false: impl Operand<'g>) -> Expr<'g> {
         let on_false = on_false.operand(on_true);
-        let branches = on_true.broadcast_with(on_false, OpType::Where);
-        let shape = super::broadcast_shapes(&self.shape(), &branches).unwrap_or(branches);
-        let ty = Type::new(on_true.dtype(), shape);
-        self.builder.node(OpType::Where, &[self, on_true, on_false], Attrs::new(), ty)
+        self.builder.node(OpType::Where, &[self, on_true, on_false], Attrs::new())
     }
 
     #[track_caller]
@@ -200,10 +177,8 @@ impl<'g> Expr<'g> {
     /// Returns the remainder with the sign of the dividend, as C's `fmod`.
     #[track_caller]
     pub fn fmod(self, other: impl Operand<'g>) -> Expr<'g> {
-        let other = other.operand(self);
-        let shape = self.broadcast_with(other, OpType::Mod);
-        let ty = Type::new(self.dtype(), shape);
-        self.builder.node(OpType::Mod, &[self, other], vec![("fmod", Attr::Int(1))], ty)
+        let inputs = [self, other.operand(self)];
+        self.builder.node(OpType::Mod, &inputs, vec![("fmod", Attr::Int(1))])
     }
 
     /// Shifts the bits of an unsigned integer up.
@@ -220,9 +195,7 @@ impl<'g> Expr<'g> {
 
     #[track_caller]
     fn shift(self, direction: &str, by: impl Operand<'g>) -> Expr<'g> {
-        let by = by.operand(self);
-        let shape = self.broadcast_with(by, OpType::BitShift);
-        let ty = Type::new(self.dtype(), shape);
-        self.builder.node(OpType::BitShift, &[self, by], vec![("direction", direction.into())], ty)
+        let inputs = [self, by.operand(self)];
+        self.builder.node(OpType::BitShift, &inputs, vec![("direction", direction.into())])
     }
 }

@@ -5,7 +5,7 @@ use crate::attr::Attr;
 use crate::build::Attrs;
 use crate::dtype::DType;
 use crate::operator::OpType;
-use crate::value::{Dim, Type};
+use crate::value::Dim;
 
 /// Returns the shape that two shapes broadcast to, by the rule of NumPy; `None` if they do not.
 pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
@@ -41,7 +41,6 @@ impl<'g> Expr<'g> {
         if *self.shape() == *shape {
             return self;
         }
-        let ty = Type::new(self.dtype(), shape);
         let named = shape.iter().filter(|dim| dim.known().is_none()).count();
         let has_empty_axis = shape.iter().any(|dim| dim.is(0));
         // One unknown size can be inferred, unless an empty axis makes any size fit.
@@ -57,7 +56,7 @@ impl<'g> Expr<'g> {
         } else {
             Attrs::new()
         };
-        self.builder.node(OpType::Reshape, &[self, sizes], attrs, ty)
+        self.builder.sized_node(OpType::Reshape, &[self, sizes], attrs, shape)
     }
 
     /// Repeats axes of size one until the shape is reached.
@@ -66,9 +65,8 @@ impl<'g> Expr<'g> {
         if *self.shape() == *shape {
             return self;
         }
-        let ty = Type::new(self.dtype(), shape);
         let sizes = self.builder.sizes(shape);
-        self.builder.node(OpType::Expand, &[self, sizes], Attrs::new(), ty)
+        self.builder.sized_node(OpType::Expand, &[self, sizes], Attrs::new(), shape)
     }
 
     /// Transposes: axis `i` of the result is axis `order[i]` of this.
@@ -77,11 +75,8 @@ impl<'g> Expr<'g> {
         if order.iter().enumerate().all(|(i, &axis)| i == axis) {
             return self;
         }
-        let shape = self.shape();
-        let shape: Vec<Dim> = order.iter().map(|&axis| shape[axis].clone()).collect();
-        let order: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
-        let ty = Type::new(self.dtype(), shape);
-        self.builder.node(OpType::Transpose, &[self], vec![("perm", order[..].into())], ty)
+        let order = as_ints(order);
+        self.builder.node(OpType::Transpose, &[self], vec![("perm", order[..].into())])
     }
 
     /// Drops axes of size one.
@@ -90,9 +85,8 @@ impl<'g> Expr<'g> {
         if axes.is_empty() {
             return self;
         }
-        let ty = Type::new(self.dtype(), reduced_shape(&self.shape(), axes, false));
         let axes = self.builder.ints(&as_ints(axes));
-        self.builder.node(OpType::Squeeze, &[self, axes], Attrs::new(), ty)
+        self.builder.node(OpType::Squeeze, &[self, axes], Attrs::new())
     }
 
     /// Adds axes of size one, which have these positions in the result.
@@ -101,14 +95,8 @@ impl<'g> Expr<'g> {
         if axes.is_empty() {
             return self;
         }
-        let shape = self.shape();
-        let mut old = shape.iter().cloned();
-        let shape: Vec<Dim> = (0..shape.len() + axes.len())
-            .filter_map(|axis| if axes.contains(&axis) { Some(Dim::Known(1)) } else { old.next() })
-            .collect();
-        let ty = Type::new(self.dtype(), shape);
         let axes = self.builder.ints(&as_ints(axes));
-        self.builder.node(OpType::Unsqueeze, &[self, axes], Attrs::new(), ty)
+        self.builder.node(OpType::Unsqueeze, &[self, axes], Attrs::new())
     }
 
     /// Joins values along an axis.
@@ -127,8 +115,8 @@ impl<'g> Expr<'g> {
         }
         let mut shape = first.shape().to_vec();
         shape[axis] = size;
-        let ty = Type::new(first.dtype(), shape);
-        first.builder.node(OpType::Concat, parts, vec![("axis", Attr::Int(axis as i64))], ty)
+        let attrs = vec![("axis", Attr::Int(axis as i64))];
+        first.builder.sized_node(OpType::Concat, parts, attrs, &shape)
     }
 
     /// Returns elements `start, start + step, …` before `end` of each axis; the result has the
@@ -155,7 +143,7 @@ impl<'g> Expr<'g> {
         if steps.iter().any(|&step| step != 1) {
             inputs.push(self.builder.ints(&steps));
         }
-        self.builder.node(OpType::Slice, &inputs, Attrs::new(), Type::new(self.dtype(), shape))
+        self.builder.sized_node(OpType::Slice, &inputs, Attrs::new(), shape)
     }
 
     /// Returns the part of one axis from `start` to `end`.
@@ -174,15 +162,14 @@ impl<'g> Expr<'g> {
         if axes.is_empty() {
             return self;
         }
-        let ty = Type::new(self.dtype(), reduced_shape(&self.shape(), axes, keep));
         let mut attrs = vec![("keepdims", Attr::Int(i64::from(keep)))];
         // The axes became an operand with opset 18; `ReduceSum` had it before.
         if op == OpType::ReduceSum || self.builder.opset() >= 18 {
             let axes = self.builder.ints(&as_ints(axes));
-            return self.builder.node(op, &[self, axes], attrs, ty);
+            return self.builder.node(op, &[self, axes], attrs);
         }
         attrs.push(("axes", as_ints(axes)[..].into()));
-        self.builder.node(op, &[self], attrs, ty)
+        self.builder.node(op, &[self], attrs)
     }
 
     /// Returns the sum over some axes.
@@ -195,35 +182,32 @@ impl<'g> Expr<'g> {
     /// the left and a column on the right, and is not in the result.
     #[track_caller]
     pub fn matmul(self, other: Expr<'g>) -> Expr<'g> {
-        let (a, b) = (self.ty(), other.ty());
-        let shape = matmul_shape(&a.shape, &b.shape).unwrap_or_else(|| {
-            let _ = self.builder.broken(format!("`MatMul` of {a} and {b}"), a.clone());
-            a.shape.to_vec()
-        });
-        self.builder.node(OpType::MatMul, &[self, other], Attrs::new(), Type::new(a.dtype, shape))
+        self.binary(OpType::MatMul, other)
     }
 
     /// Returns the entries along an axis that `indices` name.
     #[track_caller]
     pub fn gather(self, indices: Expr<'g>, axis: usize) -> Expr<'g> {
-        let shape = self.shape();
-        let shape: Vec<Dim> = [&shape[..axis], &indices.shape(), &shape[axis + 1..]].concat();
-        let ty = Type::new(self.dtype(), shape);
-        self.builder.node(
-            OpType::Gather,
-            &[self, indices],
-            vec![("axis", Attr::Int(axis as i64))],
-            ty,
-        )
+        self.along(OpType::Gather, indices, axis)
+    }
+
+    /// Returns the entry along an axis that each index names, with the other indices of the entry those of the index.
+    #[track_caller]
+    pub fn gather_elements(self, indices: Expr<'g>, axis: usize) -> Expr<'g> {
+        self.along(OpType::GatherElements, indices, axis)
+    }
+
+    #[track_caller]
+    fn along(self, op: OpType, indices: Expr<'g>, axis: usize) -> Expr<'g> {
+        self.builder.node(op, &[self, indices], vec![("axis", Attr::Int(axis as i64))])
     }
 
     /// `0, 1, … size − 1`, of 64-bit integers.
     #[track_caller]
     pub fn range(builder: &'g crate::build::Builder, size: &Dim) -> Expr<'g> {
         let bound = |value: i64| builder.constant_ints(DType::I64, &[], &[value]);
-        let ty = Type::new(DType::I64, [size.clone()]);
         let end = builder.size(size);
-        builder.node(OpType::Range, &[bound(0), end, bound(1)], Attrs::new(), ty)
+        builder.node(OpType::Range, &[bound(0), end, bound(1)], Attrs::new())
     }
 }
 
@@ -259,22 +243,6 @@ impl Range {
 
 fn as_ints(axes: &[usize]) -> Vec<i64> {
     axes.iter().map(|&axis| axis as i64).collect()
-}
-
-fn matmul_shape(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
-    let (batch_a, m, k) = match a {
-        [k] => (&[][..], None, k),
-        [batch @ .., m, k] => (batch, Some(m), k),
-        [] => return None,
-    };
-    let (batch_b, l, n) = match b {
-        [l] => (&[][..], l, None),
-        [batch @ .., l, n] => (batch, l, Some(n)),
-        [] => return None,
-    };
-    let mut shape = broadcast_shapes(batch_a, batch_b)?;
-    shape.extend(m.into_iter().chain(n).cloned());
-    (k == l).then_some(shape)
 }
 
 #[cfg(test)]
