@@ -25,6 +25,7 @@ __all__ = [
     "main",
     "model_inputs",
     "model_lines",
+    "operators",
     "options",
     "plugins",
     "profile_summary",
@@ -169,6 +170,9 @@ class Resolver:
         """How sure the answer is, and the numbers of the origins."""
     def resolve_model(self, model: bytes) -> list[tuple[str, str, list[str], str, list[int]]]:
         """For each node its name, its operator, its outputs, and the answer."""
+
+def operators(property: str) -> list[str]:
+    """List the operators of ONNX that are `exact`, that round once (`rounds_once`) or `quantized`."""
 
 def plugins() -> list[PluginInfo]:
     """List the primitives that jax2onnx converts, with their operators and limits.

@@ -19,6 +19,7 @@ use crate::report::{refusals, report};
 pub use explain::{dropped_callbacks, explain};
 pub use lowering::{Call, LoweringError, PLUGINS, Plugin, Refused, emitted_ops};
 pub use onnx::locate::locate;
+pub use onnx::operator::{OpType, properties};
 pub use onnx::outputs::{Files, Output};
 pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round, ViewStep};
 pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};

@@ -16,7 +16,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::model::{Graph, Node};
-use crate::operator::Operator;
+use crate::operator::{OpType, Operator};
 use crate::value::{Dim, Type, ValueId, Values};
 
 /// The types of all results of a node; `None` if a type does not follow from the operands.
@@ -142,15 +142,32 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the axis that an attribute names, counted from the front.
-    pub(crate) fn axis(&self, default: i64, rank: usize) -> Result<usize, NotInferred> {
-        self.axis_at(self.int_attr("axis", default), rank)
+    /// Returns the axis that the operator works along, counted from the front.
+    pub(crate) fn axis(&self, rank: usize) -> Result<usize, NotInferred> {
+        let axis = match self.attrs.get("axis") {
+            Some(Attr::Int(axis)) => Some(*axis),
+            _ => self.op.onnx().and_then(OpType::default_axis),
+        };
+        self.axis_at(known(axis)?, rank)
+    }
+
+    /// Returns the axes that an attribute or an operand lists, if there is one.
+    pub(crate) fn axes(&self) -> Result<Option<Vec<i64>>, NotInferred> {
+        if let Some(axes) = self.ints_attr("axes") {
+            return Ok(Some(axes.to_vec()));
+        }
+        let operand = self.op.onnx().and_then(OpType::axes_operand);
+        operand.filter(|&operand| self.has(operand)).map(|operand| self.ints(operand)).transpose()
     }
 
     /// Counts an axis from the front.
     pub(crate) fn axis_at(&self, axis: i64, rank: usize) -> Result<usize, NotInferred> {
         axis_from_front(axis, rank)
             .ok_or_else(|| self.invalid(format_args!("has no axis {axis} of {rank}")))
+    }
+
+    pub(crate) fn axes_at(&self, axes: &[i64], rank: usize) -> Result<Vec<usize>, NotInferred> {
+        axes.iter().map(|&axis| self.axis_at(axis, rank)).collect()
     }
 
     /// Returns what is wrong with the operands.

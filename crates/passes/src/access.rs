@@ -4,7 +4,8 @@
 //! accessor returns `None`, and the pass leaves the node alone. No other file of this crate reads `perm`,
 //! counts axes from the end, or walks back through layout ops on its own.
 
-use onnx::operator::properties::{Properties, REDUCTIONS};
+use onnx::infer::axis_from_front;
+use onnx::operator::properties::{NORMALIZES, Properties};
 use onnx::{Attr, Edit, Node, OpType, Tensor, Type, ValueId};
 
 /// Since this opset, softmax works along one axis. Before, it works along all axes from that one
@@ -69,7 +70,7 @@ impl Access for Edit<'_> {
 
     fn axis(&self, index: usize) -> Option<usize> {
         let node = self.node(index);
-        if node.op.is_one_of(SOFTMAXES) && self.opset() < SOFTMAX_IS_ALONG_ONE_AXIS_SINCE {
+        if node.op.is(NORMALIZES) && self.opset() < SOFTMAX_IS_ALONG_ONE_AXIS_SINCE {
             return None;
         }
         axis_of(node, self.ty(self.input(index, 0)?)?.rank())
@@ -87,7 +88,7 @@ impl Access for Edit<'_> {
         let given = match node.attr("axes") {
             Some(Attr::Ints(axes)) => axes.to_vec(),
             Some(_) => return None,
-            None => self.ints(index, axes_operand(node)?)?,
+            None => self.ints(index, node.op.onnx()?.axes_operand()?)?,
         };
         axes_from_front(&given, rank)
     }
@@ -103,18 +104,6 @@ impl Access for Edit<'_> {
             Some((index, self.input(index, 0).filter(|_| is_of_family)?))
         };
         std::iter::successors(step(value), move |&(_, source)| step(source))
-    }
-}
-
-/// Operators that scale the entries along an axis to probabilities.
-const SOFTMAXES: &[OpType] = &[OpType::Hardmax, OpType::LogSoftmax, OpType::Softmax];
-
-/// Returns the operand that lists the axes of a node.
-pub(crate) fn axes_operand(node: &Node) -> Option<usize> {
-    match node.op.onnx()? {
-        OpType::CumSum | OpType::Squeeze | OpType::Unsqueeze => Some(1),
-        OpType::Pad | OpType::Slice => Some(3),
-        op => op.is(REDUCTIONS).then_some(1),
     }
 }
 
@@ -139,23 +128,9 @@ pub(crate) fn axis_of(node: &Node, rank: usize) -> Option<usize> {
     let axis = match node.attr("axis") {
         Some(&Attr::Int(axis)) => axis,
         Some(_) => return None,
-        None => match node.op.onnx()? {
-            OpType::Hardmax | OpType::LogSoftmax | OpType::Softmax | OpType::TopK => -1,
-            OpType::ArgMax
-            | OpType::ArgMin
-            | OpType::Gather
-            | OpType::GatherElements
-            | OpType::Split => 0,
-            _ => return None,
-        },
+        None => node.op.onnx()?.default_axis()?,
     };
     axis_from_front(axis, rank)
-}
-
-/// Counts an axis from the front. `None` if an array of that rank does not have it.
-pub(crate) fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
-    let axis = if axis < 0 { axis.checked_add(rank as i64)? } else { axis };
-    usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
 /// Counts axes from the front. `None` if an array of that rank does not have one of them, or one is there

@@ -5,6 +5,7 @@
 //! it counts as the one that completes the form.
 
 use onnx::kernels::{Support, support};
+use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, Type, ValueId};
 
 use crate::access::Access;
@@ -453,8 +454,7 @@ fn axis_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> 
 }
 
 fn arithmetic_of_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
-    let arithmetic = [OpType::Add, OpType::Sub, OpType::Mul, OpType::Div];
-    edit.node(index).op.is_one_of(&arithmetic).then(|| fold_nothing(edit, index))?
+    edit.node(index).op.is(ARITHMETIC).then(|| fold_nothing(edit, index))?
 }
 
 /// Makes a constant of a result that has no elements.

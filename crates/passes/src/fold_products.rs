@@ -7,6 +7,7 @@
 
 use std::ops::RangeInclusive;
 
+use onnx::operator::properties::ARITHMETIC;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::access::Access;
@@ -28,7 +29,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     let stored = Stored::of(edit);
     for index in 0..edit.len() {
         match edit.node(index).op.onnx() {
-            Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => {
+            Some(op) if op.is(ARITHMETIC) => {
                 let _ = fold_behind(edit, &stored, index)
                     .or_else(|| fold_behind_sum(edit, &stored, index));
             }

@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use crate::parts::Parts;
     #[pymodule_export]
-    use crate::plugins::{PluginInfo, plugins};
+    use crate::plugins::{PluginInfo, operators, plugins};
     #[pymodule_export]
     use crate::restore::{inside, restoring};
     #[pymodule_export]

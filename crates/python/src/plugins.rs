@@ -1,6 +1,8 @@
 //! Lists the table of plugins for Python.
 
+use jax2onnx::{OpType, properties};
 use provenance::render::plugin_name;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// A line of the table.
@@ -41,4 +43,16 @@ pub(crate) fn plugins() -> Vec<PluginInfo> {
         complex_ops: jax2onnx::emitted_ops(plugin.primitive).complex.to_vec(),
     };
     jax2onnx::PLUGINS.iter().map(info).collect()
+}
+
+/// Lists the operators of ONNX with a property of the table of operators.
+#[pyfunction]
+pub(crate) fn operators(property: &str) -> PyResult<Vec<&'static str>> {
+    let property = match property {
+        "exact" => properties::EXACT,
+        "rounds_once" => properties::ROUNDS_ONCE,
+        "quantized" => properties::QUANTIZED,
+        other => return Err(PyValueError::new_err(format!("no property is called `{other}`"))),
+    };
+    Ok(OpType::ALL.iter().filter(|op| op.is(property)).map(|op| op.name()).collect())
 }

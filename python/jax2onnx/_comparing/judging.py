@@ -6,28 +6,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from .. import _core
 from .arrays import Array
 
-#: Operators that copy or choose elements: every element is that of an operand.
-_EXACT: Final = frozenset(
-    (
-        *("Abs", "And", "ArgMax", "ArgMin", "Ceil", "Clip", "Compress", "Concat", "Constant"),
-        *("ConstantOfShape", "DepthToSpace", "Equal", "Expand", "Flatten", "Floor", "Gather"),
-        *("GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN"),
-        *("Less", "LessOrEqual", "Max", "MaxPool", "Min", "Mod", "Neg", "NonZero", "Not", "OneHot"),
-        *("Or", "Pad", "ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Round"),
-        *("Shape", "Sign", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK"),
-        *("Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor"),
-    )
-)
+#: Operators that copy, choose or compare elements: no result is rounded.
+_EXACT: Final = frozenset(_core.operators("exact"))
 #: Operators that round once.
-_ROUNDED: Final = frozenset(("Add", "Cast", "Div", "Mul", "Reciprocal", "Sqrt", "Sub"))
-#: Operators that lose what 8 bits cannot hold.
+_ROUNDED: Final = frozenset(_core.operators("rounds_once"))
+#: Operators that lose what 8 bits cannot hold: those of ONNX, and those that ONNX Runtime adds.
 _QUANTIZED: Final = frozenset(
     (
-        *("ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeLSTM"),
-        *("DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "MatMulNBits"),
-        *("QAttention", "QGemm", "QuantizeLinear"),
+        *_core.operators("quantized"),
+        *("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulNBits"),
+        *("QAttention", "QGemm"),
     )
 )
 _LOSS_OF_QUANTIZATION: Final = 0.1

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use onnx::OpType;
+use onnx::operator::properties::{HOLDS_PRODUCTS, PRODUCTS};
 use provenance::resolve::Sure;
 use provenance::{OriginId, Site, Tier};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,10 +22,7 @@ pub struct Attribution<'d> {
 }
 
 /// Primitives that take most of the time of what they were fused with.
-const PRODUCTS: &[&str] = &["conv_general_dilated", "dot_general"];
-
-/// Words in the names of operators that compute products.
-const PRODUCT_OPS: &[&str] = &["Attention", "Conv", "Einsum", "Gemm", "MatMul"];
+const PRODUCT_PRIMITIVES: &[&str] = &["conv_general_dilated", "dot_general"];
 
 /// The number of kernels that may run between a change of the layout and the kernel that it was inserted for.
 const MAX_BETWEEN: usize = 64;
@@ -54,8 +53,11 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
     }
     let mut known: FxHashMap<(Sure, Vec<OriginId>, bool), Option<Rc<Provenance<'d>>>> =
         FxHashMap::default();
+    let is_product = |op: &&OpType| op.is(PRODUCTS | HOLDS_PRODUCTS);
+    let products: Vec<&OpType> = OpType::ALL.iter().filter(is_product).collect();
     let mut shared = |kernel: &Kernel, (sure, origins): (Sure, Vec<OriginId>)| {
-        let is_product = PRODUCT_OPS.iter().any(|word| kernel.op.contains(word));
+        // Fused kernels have names such as `FusedConv`.
+        let is_product = products.iter().any(|op| kernel.op.contains(op.name()));
         let found = known.entry((sure, origins, is_product));
         let origin = |(sure, origins, is_product): &(Sure, Vec<OriginId>, bool)| {
             heaviest(document, *sure, origins, *is_product).map(Rc::new)
@@ -119,7 +121,7 @@ fn heaviest<'d>(
     }
     let is_product = |site: &Site| {
         let plugin = site.emitter.and_then(|emitter| table.plugin_of(emitter));
-        plugin.is_some_and(|plugin| PRODUCTS.contains(&&*table.get_emitter(plugin).name))
+        plugin.is_some_and(|plugin| PRODUCT_PRIMITIVES.contains(&&*table.get_emitter(plugin).name))
     };
     let primary = table.get_site(table.get_origin(*origins.first()?).primary);
     if is_product(&primary) {

@@ -1,7 +1,5 @@
 //! The rules of control flow: the types of results follow from those of bodies.
 
-use smallvec::SmallVec;
-
 use super::{Call, Inferred, NotInferred, Types, axis_from_front, known};
 use crate::model::Graph;
 use crate::value::{Dim, Type};
@@ -65,7 +63,7 @@ fn rounds_of_scan(call: &Call<'_>, state: usize) -> Result<Dim, NotInferred> {
 }
 
 fn with_axis(ty: &Type, axis: usize, size: Dim) -> Type {
-    let mut shape: SmallVec<[Dim; 8]> = ty.shape.iter().cloned().collect();
+    let mut shape = ty.shape.to_vec();
     shape.insert(axis, size);
-    Type::new(ty.dtype, shape.into_vec())
+    Type::new(ty.dtype, shape)
 }

@@ -48,23 +48,14 @@ fn rest_of(all: &[Dim], others: &[Dim]) -> Option<Dim> {
     Dim::checked_product(&all)?.divide_exact(&Dim::checked_product(&rest)?)
 }
 
-/// Returns the axes of `Squeeze` and `Unsqueeze`, in an array of that rank.
-fn axes(call: &Call<'_>, rank: usize) -> Result<Vec<usize>, NotInferred> {
-    let axes = match call.ints_attr("axes") {
-        Some(axes) => axes.to_vec(),
-        None => call.ints(1)?,
-    };
-    axes.into_iter().map(|axis| call.axis_at(axis, rank)).collect()
-}
-
 pub(crate) fn squeeze(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    let axes = match call.has(1) || call.ints_attr("axes").is_some() {
-        true => axes(call, ty.rank())?,
-        false if ty.shape.iter().all(|dim| dim.known().is_some()) => {
+    let axes: Vec<usize> = match call.axes()? {
+        Some(axes) => call.axes_at(&axes, ty.rank())?,
+        None if ty.shape.iter().all(|dim| dim.known().is_some()) => {
             (0..ty.rank()).filter(|&axis| ty.shape[axis].is(1)).collect()
         }
-        false => return Err(NotInferred::Unknown),
+        None => return Err(NotInferred::Unknown),
     };
     if axes.iter().any(|&axis| ty.shape[axis].known().is_some_and(|size| size != 1)) {
         return Err(call.invalid(format_args!("drops an axis of another size than 1")));
@@ -74,12 +65,9 @@ pub(crate) fn squeeze(call: &Call<'_>) -> Inferred {
 
 pub(crate) fn unsqueeze(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    let count = match call.ints_attr("axes") {
-        Some(axes) => axes.len(),
-        None => call.ints(1)?.len(),
-    };
-    let rank = ty.rank() + count;
-    let axes = axes(call, rank)?;
+    let axes = known(call.axes()?)?;
+    let rank = ty.rank() + axes.len();
+    let axes = call.axes_at(&axes, rank)?;
     let mut old = ty.shape.iter().cloned();
     let shape = (0..rank)
         .filter_map(|axis| if axes.contains(&axis) { Some(Dim::Known(1)) } else { old.next() });
@@ -95,7 +83,7 @@ pub(crate) fn expand(call: &Call<'_>) -> Inferred {
 pub(crate) fn flatten(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     // The axis may be the rank.
-    let axis = call.axis_at(call.int_attr("axis", 1), ty.rank() + 1)?;
+    let axis = call.axis(ty.rank() + 1)?;
     let (rows, columns) = ty.shape.split_at(axis);
     let sizes = [known(Dim::checked_product(rows))?, known(Dim::checked_product(columns))?];
     one(ty.dtype, sizes)
@@ -103,7 +91,7 @@ pub(crate) fn flatten(call: &Call<'_>) -> Inferred {
 
 pub(crate) fn concat(call: &Call<'_>) -> Inferred {
     let first = call.ty(0)?;
-    let axis = known(call.attrs.get("axis")).and_then(|_| call.axis(0, first.rank()))?;
+    let axis = call.axis(first.rank())?;
     let mut shape = first.shape.to_vec();
     for operand in 1..call.inputs.len() {
         let other = call.ty(operand)?;
@@ -123,7 +111,7 @@ pub(crate) fn concat(call: &Call<'_>) -> Inferred {
 
 pub(crate) fn split(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    let axis = call.axis(0, ty.rank())?;
+    let axis = call.axis(ty.rank())?;
     let sizes = match call.ints_attr("split") {
         Some(sizes) => sizes.iter().map(|&size| size.into()).collect(),
         None if call.has(1) => call.sizes_of(1)?,
@@ -147,10 +135,7 @@ pub(crate) fn split(call: &Call<'_>) -> Inferred {
 pub(crate) fn slice(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     let (starts, ends) = (call.sizes_of(1)?, call.sizes_of(2)?);
-    let axes = match call.has(3) {
-        true => call.ints(3)?,
-        false => (0..starts.len() as i64).collect(),
-    };
+    let axes = call.axes()?.unwrap_or_else(|| (0..starts.len() as i64).collect());
     let steps = match call.has(4) {
         true => call.ints(4)?,
         false => vec![1; starts.len()],
@@ -213,7 +198,7 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Option<Dim> {
 
 pub(crate) fn gather(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    let axis = call.axis(0, ty.rank())?;
+    let axis = call.axis(ty.rank())?;
     let indices = call.shape(1)?;
     one(ty.dtype, [&ty.shape[..axis], indices, &ty.shape[axis + 1..]].concat())
 }
@@ -234,10 +219,7 @@ pub(crate) fn gather_nd(call: &Call<'_>) -> Inferred {
 pub(crate) fn pad(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     let pads = call.sizes_of(1)?;
-    let axes = match call.has(3) {
-        true => call.ints(3)?,
-        false => (0..ty.rank() as i64).collect(),
-    };
+    let axes = call.axes()?.unwrap_or_else(|| (0..ty.rank() as i64).collect());
     let mut shape = ty.shape.to_vec();
     for (place, &axis) in axes.iter().enumerate() {
         let axis = call.axis_at(axis, ty.rank())?;
@@ -282,7 +264,7 @@ pub(crate) fn constant_of_shape(call: &Call<'_>) -> Inferred {
 pub(crate) fn one_hot(call: &Call<'_>) -> Inferred {
     let depth = known(call.sizes_of(1)?.first().cloned())?;
     let mut shape = call.shape(0)?.to_vec();
-    let axis = call.axis_at(call.int_attr("axis", -1), shape.len() + 1)?;
+    let axis = call.axis(shape.len() + 1)?;
     shape.insert(axis, depth);
     one(call.dtype(2)?, shape)
 }
@@ -290,7 +272,7 @@ pub(crate) fn one_hot(call: &Call<'_>) -> Inferred {
 /// The largest elements, and their indices.
 pub(crate) fn top_k(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    let axis = call.axis(-1, ty.rank())?;
+    let axis = call.axis(ty.rank())?;
     let mut shape = ty.shape.to_vec();
     shape[axis] = known(call.sizes_of(1)?.first().cloned())?;
     Ok(smallvec![Some(Type::new(ty.dtype, shape.clone())), Some(Type::new(DType::I64, shape))])
@@ -326,10 +308,7 @@ fn images(batch: &Dim, sizes: [Option<Dim>; 3]) -> Result<Vec<Dim>, NotInferred>
 
 pub(crate) fn resize(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    let axes = match call.ints_attr("axes") {
-        Some(axes) => axes.to_vec(),
-        None => (0..ty.rank() as i64).collect(),
-    };
+    let axes = call.axes()?.unwrap_or_else(|| (0..ty.rank() as i64).collect());
     let mut shape = ty.shape.to_vec();
     if call.has(3) && matches!(call.str_attr("keep_aspect_ratio_policy"), None | Some("stretch")) {
         for (axis, size) in axes.into_iter().zip(call.sizes_of(3)?) {

@@ -91,16 +91,8 @@ pub(crate) fn choose(call: &Call<'_>) -> Inferred {
 /// Returns the axes of a reduction, and whether they are kept.
 fn reduced(call: &Call<'_>) -> Result<Option<Vec<usize>>, NotInferred> {
     let rank = call.ty(0)?.rank();
-    let axes = match call.ints_attr("axes") {
-        Some(axes) => Some(axes.to_vec()),
-        None if call.has(1) => Some(call.ints(1)?),
-        None => None,
-    };
-    match axes {
-        Some(axes) if !axes.is_empty() => {
-            let axes = axes.into_iter().map(|axis| call.axis_at(axis, rank));
-            axes.collect::<Result<_, _>>().map(Some)
-        }
+    match call.axes()? {
+        Some(axes) if !axes.is_empty() => call.axes_at(&axes, rank).map(Some),
         _ if call.int_attr("noop_with_empty_axes", 0) == 1 => Ok(None),
         _ => Ok(Some((0..rank).collect())),
     }
@@ -120,14 +112,14 @@ pub(crate) fn reduce(call: &Call<'_>) -> Inferred {
 /// `ArgMax` and `ArgMin`
 pub(crate) fn arg(call: &Call<'_>) -> Inferred {
     let shape = call.shape(0)?;
-    let axis = call.axis(0, shape.len())?;
+    let axis = call.axis(shape.len())?;
     one(DType::I64, reduced_shape(shape, &[axis], call.int_attr("keepdims", 1) == 1))
 }
 
 /// `LayerNormalization`, with the mean and the scale of each row.
 pub(crate) fn normalize(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    let axis = call.axis(-1, ty.rank())?;
+    let axis = call.axis(ty.rank())?;
     let axes: Vec<usize> = (axis..ty.rank()).collect();
     let dtype = call.dtype_attr("stash_type").unwrap_or(DType::F32);
     let rows = Type::new(dtype, reduced_shape(&ty.shape, &axes, true));

@@ -4,6 +4,7 @@
 
 use super::{Call, NotInferred, known};
 use crate::dtype::DType;
+use crate::operator::properties::{COPIES, RESHAPES};
 use crate::operator::{OpType, Operator};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId, Values};
@@ -62,9 +63,7 @@ impl Call<'_> {
                 Ok(self.shape(0)?[start..end].to_vec())
             }
             OpType::Size => Ok(vec![known(Dim::checked_product(self.shape(0)?))?]),
-            OpType::Identity | OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze => {
-                self.sizes_of(0)
-            }
+            op if op.is(COPIES | RESHAPES) => self.sizes_of(0),
             OpType::Cast if self.dtype(0)? == DType::I32 || result.dtype == DType::I64 => {
                 self.sizes_of(0)
             }

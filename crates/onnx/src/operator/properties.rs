@@ -48,6 +48,16 @@ pub const LOOPS: Properties = Properties(1 << 19);
 pub const BRANCHES: Properties = Properties(1 << 20);
 /// Converts elements to another type.
 pub const CASTS: Properties = Properties(1 << 21);
+/// Scales the entries along an axis to a common size. Before opset 13, along all axes from that one on.
+pub const NORMALIZES: Properties = Properties(1 << 22);
+/// May fail or be undefined for some numbers, such as a division by zero.
+pub const PARTIAL: Properties = Properties(1 << 23);
+/// Adds, subtracts, multiplies or divides.
+pub const ARITHMETIC: Properties = Properties(1 << 24);
+/// Computes with integers in place of floats, or converts to them or back.
+pub const QUANTIZED: Properties = Properties(1 << 25);
+/// Computes products among other things.
+pub const HOLDS_PRODUCTS: Properties = Properties(1 << 26);
 
 /// The layout ops: they keep every element, and change only where it is.
 pub const LAYOUT_OPS: Properties = RESHAPES.or(TRANSPOSES);

@@ -7,9 +7,10 @@ use std::ops::BitOr;
 
 use super::OpType;
 use super::properties::{
-    ALONG_AN_AXIS, BLIND_TO_ZERO_SIGNS, BRANCHES, BROADCASTING, BY_ROW, CASTS, COPIES, ELEMENTWISE,
-    EXACT, EXPANDS, JOINS, LOOPS, NEVER_GROWS, NONE, PICKS, PRODUCTS, RANDOM, REDUCTIONS, RESHAPES,
-    ROUNDS_ONCE, SIGNLESS, TOTAL, TRANSPOSES,
+    ALONG_AN_AXIS, ARITHMETIC, BLIND_TO_ZERO_SIGNS, BRANCHES, BROADCASTING, BY_ROW, CASTS, COPIES,
+    ELEMENTWISE, EXACT, EXPANDS, HOLDS_PRODUCTS, JOINS, LOOPS, NEVER_GROWS, NONE, NORMALIZES,
+    PARTIAL, PICKS, PRODUCTS, QUANTIZED, RANDOM, REDUCTIONS, RESHAPES, ROUNDS_ONCE, SIGNLESS,
+    TOTAL, TRANSPOSES,
 };
 use crate::facts::{self as about, rules as facts};
 use crate::infer::{self as types, rules as infer};
@@ -21,6 +22,20 @@ pub(crate) struct Row {
     /// How facts about the numbers of the results follow from those about operands.
     pub facts: about::Rule,
     pub properties: Properties,
+    /// The axis that the operator works along if no attribute `axis` names it.
+    pub axis: Option<i64>,
+    /// The operand that lists the axes if no attribute `axes` does.
+    pub axes: Option<usize>,
+}
+
+impl Row {
+    fn axis(self, axis: i64) -> Row {
+        Row { axis: Some(axis), ..self }
+    }
+
+    fn axes(self, operand: usize) -> Row {
+        Row { axes: Some(operand), ..self }
+    }
 }
 
 /// Properties of an operator.
@@ -43,13 +58,23 @@ impl BitOr for Properties {
 }
 
 fn row(infer: types::Rule, facts: about::Rule, properties: Properties) -> Row {
-    Row { infer, facts, properties }
+    Row { infer, facts, properties, axis: None, axes: None }
 }
 
 impl OpType {
     /// True if the operator has one of these properties.
     pub fn is(self, properties: Properties) -> bool {
         self.row().properties.0 & properties.0 != 0
+    }
+
+    /// Returns the axis that the operator works along if no attribute `axis` names it.
+    pub fn default_axis(self) -> Option<i64> {
+        self.row().axis
+    }
+
+    /// Returns the operand that lists the axes if no attribute `axes` does.
+    pub fn axes_operand(self) -> Option<usize> {
+        self.row().axes
     }
 
     #[rustfmt::skip]
@@ -59,21 +84,21 @@ impl OpType {
             OpType::Abs => row(infer::same, facts::size, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL | NEVER_GROWS | EXACT),
             OpType::Acos => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Acosh => row(infer::same, facts::unknown, ELEMENTWISE),
-            OpType::Add => row(infer::join, facts::add, BROADCASTING | TOTAL | SIGNLESS | ROUNDS_ONCE),
+            OpType::Add => row(infer::join, facts::add, BROADCASTING | TOTAL | SIGNLESS | ROUNDS_ONCE | ARITHMETIC),
             OpType::AffineGrid => row(infer::unknown, facts::unknown, NONE),
             OpType::And => row(infer::join, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
-            OpType::ArgMax => row(infer::arg, facts::place, BLIND_TO_ZERO_SIGNS | EXACT),
-            OpType::ArgMin => row(infer::arg, facts::place, BLIND_TO_ZERO_SIGNS | EXACT),
+            OpType::ArgMax => row(infer::arg, facts::place, BLIND_TO_ZERO_SIGNS | EXACT).axis(0),
+            OpType::ArgMin => row(infer::arg, facts::place, BLIND_TO_ZERO_SIGNS | EXACT).axis(0),
             OpType::Asin => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Asinh => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Atan => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Atanh => row(infer::same, facts::unknown, ELEMENTWISE),
-            OpType::Attention => row(infer::attention, facts::unknown, BLIND_TO_ZERO_SIGNS),
+            OpType::Attention => row(infer::attention, facts::unknown, BLIND_TO_ZERO_SIGNS | HOLDS_PRODUCTS),
             OpType::AveragePool => row(infer::pool, facts::unknown, NONE),
             OpType::BatchNormalization => row(infer::same, facts::unknown, NONE),
             OpType::Bernoulli => row(infer::random_like, facts::unknown, RANDOM),
             OpType::BitCast => row(infer::cast, facts::unknown, NONE),
-            OpType::BitShift => row(infer::join, facts::shift, BROADCASTING),
+            OpType::BitShift => row(infer::join, facts::shift, BROADCASTING | PARTIAL),
             OpType::BitwiseAnd => row(infer::join, facts::bits_of_both, BROADCASTING | SIGNLESS),
             OpType::BitwiseNot => row(infer::same, facts::unknown, ELEMENTWISE | SIGNLESS),
             OpType::BitwiseOr => row(infer::join, facts::bits_of_one, BROADCASTING | SIGNLESS),
@@ -93,32 +118,32 @@ impl OpType {
             OpType::Constant => row(infer::constant, facts::unknown, EXACT),
             OpType::ConstantOfShape => row(infer::constant_of_shape, facts::unknown, EXACT),
             OpType::Conv => row(infer::conv, facts::unknown, BLIND_TO_ZERO_SIGNS | PRODUCTS),
-            OpType::ConvInteger => row(infer::unknown, facts::unknown, NONE),
+            OpType::ConvInteger => row(infer::unknown, facts::unknown, QUANTIZED | HOLDS_PRODUCTS),
             OpType::ConvTranspose => row(infer::conv_transpose, facts::unknown, BLIND_TO_ZERO_SIGNS | PRODUCTS),
             OpType::Cos => row(infer::same, facts::wave, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL | NEVER_GROWS),
             OpType::Cosh => row(infer::same, facts::positive, ELEMENTWISE | BLIND_TO_ZERO_SIGNS),
-            OpType::CumProd => row(infer::same, facts::unknown, NONE),
-            OpType::CumSum => row(infer::same, facts::unknown, SIGNLESS),
+            OpType::CumProd => row(infer::same, facts::unknown, NONE).axes(1),
+            OpType::CumSum => row(infer::same, facts::unknown, SIGNLESS).axes(1),
             OpType::DFT => row(infer::dft, facts::unknown, NONE),
-            OpType::DeformConv => row(infer::unknown, facts::unknown, NONE),
+            OpType::DeformConv => row(infer::unknown, facts::unknown, HOLDS_PRODUCTS),
             OpType::DepthToSpace => row(infer::depth_to_blocks, facts::same, EXACT),
-            OpType::DequantizeLinear => row(infer::dequantize, facts::unknown, NONE),
+            OpType::DequantizeLinear => row(infer::dequantize, facts::unknown, QUANTIZED),
             OpType::Det => row(infer::determinant, facts::unknown, NONE),
-            OpType::Div => row(infer::join, facts::divide, BROADCASTING | ROUNDS_ONCE),
+            OpType::Div => row(infer::join, facts::divide, BROADCASTING | ROUNDS_ONCE | PARTIAL | ARITHMETIC),
             OpType::Dropout => row(infer::dropout, facts::unknown, RANDOM),
-            OpType::DynamicQuantizeLinear => row(infer::quantize_dynamically, facts::unknown, NONE),
-            OpType::Einsum => row(infer::einsum, facts::unknown, SIGNLESS),
+            OpType::DynamicQuantizeLinear => row(infer::quantize_dynamically, facts::unknown, QUANTIZED),
+            OpType::Einsum => row(infer::einsum, facts::unknown, SIGNLESS | HOLDS_PRODUCTS),
             OpType::Elu => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Equal => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | SIGNLESS | EXACT),
             OpType::Erf => row(infer::same, facts::limited, ELEMENTWISE | TOTAL | NEVER_GROWS),
             OpType::Exp => row(infer::same, facts::exponential, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL),
             OpType::Expand => row(infer::expand, facts::same, EXPANDS | TOTAL | SIGNLESS | EXACT),
             OpType::EyeLike => row(infer::eye, facts::unknown, NONE),
-            OpType::Flatten => row(infer::flatten, facts::same, EXACT),
+            OpType::Flatten => row(infer::flatten, facts::same, EXACT).axis(1),
             OpType::Floor => row(infer::same, facts::floor, ELEMENTWISE | TOTAL | NEVER_GROWS | EXACT),
-            OpType::GRU => row(infer::gru, facts::unknown, NONE),
-            OpType::Gather => row(infer::gather, facts::same, PICKS | BY_ROW | SIGNLESS | EXACT),
-            OpType::GatherElements => row(infer::gather_elements, facts::same, PICKS | SIGNLESS | EXACT),
+            OpType::GRU => row(infer::gru, facts::unknown, HOLDS_PRODUCTS),
+            OpType::Gather => row(infer::gather, facts::same, PICKS | BY_ROW | SIGNLESS | EXACT).axis(0),
+            OpType::GatherElements => row(infer::gather_elements, facts::same, PICKS | SIGNLESS | EXACT).axis(0),
             OpType::GatherND => row(infer::gather_nd, facts::same, PICKS | SIGNLESS | EXACT),
             OpType::Gelu => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Gemm => row(infer::gemm, facts::unknown, BLIND_TO_ZERO_SIGNS | TOTAL | PRODUCTS),
@@ -133,7 +158,7 @@ impl OpType {
             OpType::HannWindow => row(infer::window_function, facts::unknown, NONE),
             OpType::HardSigmoid => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::HardSwish => row(infer::same, facts::unknown, ELEMENTWISE),
-            OpType::Hardmax => row(infer::same, facts::probabilities, ALONG_AN_AXIS),
+            OpType::Hardmax => row(infer::same, facts::probabilities, ALONG_AN_AXIS | NORMALIZES).axis(-1),
             OpType::Identity => row(infer::same, facts::same, ELEMENTWISE | COPIES | TOTAL | EXACT),
             OpType::If => row(infer::branches, facts::unknown, BRANCHES),
             OpType::ImageDecoder => row(infer::unknown, facts::unknown, NONE),
@@ -141,19 +166,19 @@ impl OpType {
             OpType::IsInf => row(infer::test, facts::unknown, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | EXACT),
             OpType::IsNaN => row(infer::test, facts::unknown, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
             OpType::LRN => row(infer::same, facts::unknown, NONE),
-            OpType::LSTM => row(infer::lstm, facts::unknown, NONE),
-            OpType::LayerNormalization => row(infer::normalize, facts::normalize, BY_ROW),
+            OpType::LSTM => row(infer::lstm, facts::unknown, HOLDS_PRODUCTS),
+            OpType::LayerNormalization => row(infer::normalize, facts::normalize, BY_ROW | NORMALIZES).axis(-1),
             OpType::LeakyRelu => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Less => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
             OpType::LessOrEqual => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
-            OpType::LinearAttention => row(infer::unknown, facts::unknown, NONE),
+            OpType::LinearAttention => row(infer::unknown, facts::unknown, HOLDS_PRODUCTS),
             OpType::Log => row(infer::same, facts::logarithm, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL),
-            OpType::LogSoftmax => row(infer::same, facts::unknown, BLIND_TO_ZERO_SIGNS | BY_ROW | ALONG_AN_AXIS),
+            OpType::LogSoftmax => row(infer::same, facts::unknown, BLIND_TO_ZERO_SIGNS | BY_ROW | ALONG_AN_AXIS | NORMALIZES).axis(-1),
             OpType::Loop => row(infer::loop_, facts::unknown, LOOPS),
-            OpType::LpNormalization => row(infer::same, facts::unknown, NONE),
+            OpType::LpNormalization => row(infer::same, facts::unknown, NONE).axis(-1),
             OpType::LpPool => row(infer::pool, facts::unknown, NONE),
             OpType::MatMul => row(infer::matmul, facts::matmul, BLIND_TO_ZERO_SIGNS | TOTAL | BY_ROW | PRODUCTS | SIGNLESS),
-            OpType::MatMulInteger => row(infer::matmul_of_bytes, facts::unknown, NONE),
+            OpType::MatMulInteger => row(infer::matmul_of_bytes, facts::unknown, QUANTIZED | HOLDS_PRODUCTS),
             OpType::Max => row(infer::join, facts::maximum, BROADCASTING | TOTAL | NEVER_GROWS | EXACT),
             OpType::MaxPool => row(infer::pool, facts::unknown, NEVER_GROWS | EXACT),
             OpType::MaxRoiPool => row(infer::unknown, facts::unknown, NONE),
@@ -163,43 +188,43 @@ impl OpType {
             OpType::MelWeightMatrix => row(infer::unknown, facts::unknown, NONE),
             OpType::Min => row(infer::join, facts::minimum, BROADCASTING | TOTAL | NEVER_GROWS | EXACT),
             OpType::Mish => row(infer::same, facts::unknown, ELEMENTWISE),
-            OpType::Mod => row(infer::join, facts::remainder, BROADCASTING | EXACT),
-            OpType::Mul => row(infer::join, facts::multiply, BROADCASTING | TOTAL | SIGNLESS | ROUNDS_ONCE),
+            OpType::Mod => row(infer::join, facts::remainder, BROADCASTING | EXACT | PARTIAL),
+            OpType::Mul => row(infer::join, facts::multiply, BROADCASTING | TOTAL | SIGNLESS | ROUNDS_ONCE | ARITHMETIC),
             OpType::Multinomial => row(infer::draw, facts::unknown, RANDOM),
             OpType::Neg => row(infer::same, facts::negate, ELEMENTWISE | TOTAL | NEVER_GROWS | SIGNLESS | EXACT),
             OpType::NegativeLogLikelihoodLoss => row(infer::unknown, facts::unknown, NONE),
             OpType::NonMaxSuppression => row(infer::unknown, facts::unknown, NONE),
             OpType::NonZero => row(infer::unknown, facts::sizes, BLIND_TO_ZERO_SIGNS | EXACT),
             OpType::Not => row(infer::same, facts::unknown, ELEMENTWISE | TOTAL | EXACT),
-            OpType::OneHot => row(infer::one_hot, facts::unknown, EXACT),
+            OpType::OneHot => row(infer::one_hot, facts::unknown, EXACT).axis(-1),
             OpType::Optional => row(infer::unknown, facts::unknown, NONE),
             OpType::OptionalGetElement => row(infer::unknown, facts::unknown, NONE),
             OpType::OptionalHasElement => row(infer::flag, facts::unknown, NONE),
             OpType::Or => row(infer::join, facts::unknown, BROADCASTING | TOTAL | EXACT),
             OpType::PRelu => row(infer::same, facts::unknown, NONE),
-            OpType::Pad => row(infer::pad, facts::unknown, JOINS | SIGNLESS | EXACT),
-            OpType::Pow => row(infer::power, facts::power, BROADCASTING | TOTAL),
-            OpType::QLinearConv => row(infer::unknown, facts::unknown, NONE),
-            OpType::QLinearMatMul => row(infer::unknown, facts::unknown, NONE),
-            OpType::QuantizeLinear => row(infer::quantize, facts::unknown, NONE),
-            OpType::RMSNormalization => row(infer::same, facts::normalize, BY_ROW),
-            OpType::RNN => row(infer::gru, facts::unknown, NONE),
+            OpType::Pad => row(infer::pad, facts::unknown, JOINS | SIGNLESS | EXACT).axes(3),
+            OpType::Pow => row(infer::power, facts::power, BROADCASTING | TOTAL | PARTIAL),
+            OpType::QLinearConv => row(infer::unknown, facts::unknown, QUANTIZED | HOLDS_PRODUCTS),
+            OpType::QLinearMatMul => row(infer::unknown, facts::unknown, QUANTIZED | HOLDS_PRODUCTS),
+            OpType::QuantizeLinear => row(infer::quantize, facts::unknown, QUANTIZED),
+            OpType::RMSNormalization => row(infer::same, facts::normalize, BY_ROW | NORMALIZES).axis(-1),
+            OpType::RNN => row(infer::gru, facts::unknown, HOLDS_PRODUCTS),
             OpType::RandomNormal => row(infer::random, facts::unknown, RANDOM),
             OpType::RandomNormalLike => row(infer::random_like, facts::unknown, RANDOM),
             OpType::RandomUniform => row(infer::random, facts::unknown, RANDOM),
             OpType::RandomUniformLike => row(infer::random_like, facts::unknown, RANDOM),
             OpType::Range => row(infer::range, facts::range, NONE),
             OpType::Reciprocal => row(infer::same, facts::reciprocal, ELEMENTWISE | TOTAL | ROUNDS_ONCE),
-            OpType::ReduceL1 => row(infer::reduce, facts::norm, REDUCTIONS | BLIND_TO_ZERO_SIGNS),
-            OpType::ReduceL2 => row(infer::reduce, facts::norm, REDUCTIONS | BLIND_TO_ZERO_SIGNS),
-            OpType::ReduceLogSum => row(infer::reduce, facts::unknown, REDUCTIONS),
-            OpType::ReduceLogSumExp => row(infer::reduce, facts::unknown, REDUCTIONS),
-            OpType::ReduceMax => row(infer::reduce, facts::extreme, REDUCTIONS | TOTAL | NEVER_GROWS | EXACT),
-            OpType::ReduceMean => row(infer::reduce, facts::mean, REDUCTIONS | TOTAL),
-            OpType::ReduceMin => row(infer::reduce, facts::extreme, REDUCTIONS | TOTAL | NEVER_GROWS | EXACT),
-            OpType::ReduceProd => row(infer::reduce, facts::unknown, REDUCTIONS),
-            OpType::ReduceSum => row(infer::reduce, facts::sum, REDUCTIONS | TOTAL | SIGNLESS),
-            OpType::ReduceSumSquare => row(infer::reduce, facts::norm, REDUCTIONS | BLIND_TO_ZERO_SIGNS),
+            OpType::ReduceL1 => row(infer::reduce, facts::norm, REDUCTIONS | BLIND_TO_ZERO_SIGNS).axes(1),
+            OpType::ReduceL2 => row(infer::reduce, facts::norm, REDUCTIONS | BLIND_TO_ZERO_SIGNS).axes(1),
+            OpType::ReduceLogSum => row(infer::reduce, facts::unknown, REDUCTIONS).axes(1),
+            OpType::ReduceLogSumExp => row(infer::reduce, facts::unknown, REDUCTIONS).axes(1),
+            OpType::ReduceMax => row(infer::reduce, facts::extreme, REDUCTIONS | TOTAL | NEVER_GROWS | EXACT).axes(1),
+            OpType::ReduceMean => row(infer::reduce, facts::mean, REDUCTIONS | TOTAL).axes(1),
+            OpType::ReduceMin => row(infer::reduce, facts::extreme, REDUCTIONS | TOTAL | NEVER_GROWS | EXACT).axes(1),
+            OpType::ReduceProd => row(infer::reduce, facts::unknown, REDUCTIONS).axes(1),
+            OpType::ReduceSum => row(infer::reduce, facts::sum, REDUCTIONS | TOTAL | SIGNLESS).axes(1),
+            OpType::ReduceSumSquare => row(infer::reduce, facts::norm, REDUCTIONS | BLIND_TO_ZERO_SIGNS).axes(1),
             OpType::RegexFullMatch => row(infer::unknown, facts::unknown, NONE),
             OpType::Relu => row(infer::same, facts::relu, ELEMENTWISE | TOTAL | NEVER_GROWS | EXACT),
             OpType::Reshape => row(infer::reshape, facts::same, RESHAPES | TOTAL | SIGNLESS | EXACT),
@@ -210,8 +235,8 @@ impl OpType {
             OpType::Round => row(infer::same, facts::round, ELEMENTWISE | NEVER_GROWS | EXACT),
             OpType::STFT => row(infer::unknown, facts::unknown, NONE),
             OpType::Scan => row(infer::scan, facts::unknown, LOOPS),
-            OpType::Scatter => row(infer::same, facts::unknown, NONE),
-            OpType::ScatterElements => row(infer::same, facts::unknown, SIGNLESS),
+            OpType::Scatter => row(infer::same, facts::unknown, NONE).axis(0),
+            OpType::ScatterElements => row(infer::same, facts::unknown, SIGNLESS).axis(0),
             OpType::ScatterND => row(infer::same, facts::unknown, SIGNLESS),
             OpType::Selu => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::SequenceAt => row(infer::unknown, facts::unknown, NONE),
@@ -228,20 +253,20 @@ impl OpType {
             OpType::Sin => row(infer::same, facts::wave, ELEMENTWISE | TOTAL | NEVER_GROWS),
             OpType::Sinh => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Size => row(infer::count, facts::sizes, BLIND_TO_ZERO_SIGNS | EXACT),
-            OpType::Slice => row(infer::slice, facts::same, PICKS | TOTAL | BY_ROW | SIGNLESS | EXACT),
-            OpType::Softmax => row(infer::same, facts::probabilities, BLIND_TO_ZERO_SIGNS | BY_ROW | ALONG_AN_AXIS),
+            OpType::Slice => row(infer::slice, facts::same, PICKS | TOTAL | BY_ROW | SIGNLESS | EXACT).axes(3),
+            OpType::Softmax => row(infer::same, facts::probabilities, BLIND_TO_ZERO_SIGNS | BY_ROW | ALONG_AN_AXIS | NORMALIZES).axis(-1),
             OpType::SoftmaxCrossEntropyLoss => row(infer::unknown, facts::unknown, NONE),
             OpType::Softplus => row(infer::same, facts::positive, ELEMENTWISE | BLIND_TO_ZERO_SIGNS),
             OpType::Softsign => row(infer::same, facts::wave, ELEMENTWISE),
             OpType::SpaceToDepth => row(infer::blocks_to_depth, facts::same, EXACT),
-            OpType::Split => row(infer::split, facts::same, BY_ROW | ALONG_AN_AXIS | JOINS | EXACT),
+            OpType::Split => row(infer::split, facts::same, BY_ROW | ALONG_AN_AXIS | JOINS | EXACT).axis(0),
             OpType::SplitToSequence => row(infer::unknown, facts::unknown, NONE),
             OpType::Sqrt => row(infer::same, facts::root, ELEMENTWISE | TOTAL | NEVER_GROWS | ROUNDS_ONCE),
-            OpType::Squeeze => row(infer::squeeze, facts::same, RESHAPES | TOTAL | EXACT),
+            OpType::Squeeze => row(infer::squeeze, facts::same, RESHAPES | TOTAL | EXACT).axes(1),
             OpType::StringConcat => row(infer::unknown, facts::unknown, NONE),
             OpType::StringNormalizer => row(infer::unknown, facts::unknown, NONE),
             OpType::StringSplit => row(infer::unknown, facts::unknown, NONE),
-            OpType::Sub => row(infer::join, facts::subtract, BROADCASTING | TOTAL | SIGNLESS | ROUNDS_ONCE),
+            OpType::Sub => row(infer::join, facts::subtract, BROADCASTING | TOTAL | SIGNLESS | ROUNDS_ONCE | ARITHMETIC),
             OpType::Sum => row(infer::join, facts::unknown, NONE),
             OpType::SwiGLU => row(infer::unknown, facts::unknown, NONE),
             OpType::Swish => row(infer::same, facts::unknown, ELEMENTWISE),
@@ -251,11 +276,11 @@ impl OpType {
             OpType::TfIdfVectorizer => row(infer::unknown, facts::unknown, NONE),
             OpType::ThresholdedRelu => row(infer::same, facts::unknown, ELEMENTWISE),
             OpType::Tile => row(infer::tile, facts::same, JOINS | SIGNLESS | EXACT),
-            OpType::TopK => row(infer::top_k, facts::top_k, JOINS | EXACT),
+            OpType::TopK => row(infer::top_k, facts::top_k, JOINS | EXACT).axis(-1),
             OpType::Transpose => row(infer::transpose, facts::same, TRANSPOSES | TOTAL | BY_ROW | SIGNLESS | EXACT),
             OpType::Trilu => row(infer::same, facts::unknown, JOINS | SIGNLESS | EXACT),
             OpType::Unique => row(infer::unknown, facts::unknown, EXACT),
-            OpType::Unsqueeze => row(infer::unsqueeze, facts::same, RESHAPES | TOTAL | EXACT),
+            OpType::Unsqueeze => row(infer::unsqueeze, facts::same, RESHAPES | TOTAL | EXACT).axes(1),
             OpType::Upsample => row(infer::unknown, facts::unknown, NONE),
             OpType::Where => row(infer::choose, facts::choose, BROADCASTING | TOTAL | JOINS | SIGNLESS | EXACT),
             OpType::Xor => row(infer::join, facts::unknown, BROADCASTING | TOTAL | EXACT),

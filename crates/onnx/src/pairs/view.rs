@@ -3,6 +3,7 @@
 use crate::attr::Attr;
 use crate::model::Node;
 use crate::operator::OpType;
+use crate::operator::properties::RESHAPES;
 use crate::value::{Type, ValueId, Values};
 
 /// The steps from a value to the variable that it holds; none if it is the variable.
@@ -73,9 +74,7 @@ impl ViewStep {
                 };
                 Some(ViewStep::Transpose(perm))
             }
-            OpType::Flatten | OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze => {
-                ViewStep::to_shape_of(result, values)
-            }
+            op if op == OpType::Flatten || op.is(RESHAPES) => ViewStep::to_shape_of(result, values),
             _ => None,
         }
     }

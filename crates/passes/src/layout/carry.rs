@@ -3,7 +3,7 @@
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use super::role::data_operands;
-use crate::access::{Access, axes_operand};
+use crate::access::Access;
 use crate::axis_order::AxisOrder;
 
 /// Returns the operator of the node at `index` on arrays in another order. `stored` returns what stands for
@@ -32,7 +32,7 @@ pub(super) fn carried<'n>(
         if node.attr("axes").is_some() {
             set("axes", axes[..].into());
         } else {
-            let operand = axes_operand(node)?;
+            let operand = node.op.onnx()?.axes_operand()?;
             inputs[operand] = Some(replaced(edit, index, operand, &axes)?);
         }
     }

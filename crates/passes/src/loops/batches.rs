@@ -2,7 +2,7 @@
 
 mod lookups;
 
-use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, REDUCTIONS, RESHAPES};
+use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, NORMALIZES, REDUCTIONS, RESHAPES};
 use onnx::{Attr, Dim, Edit, Node, Op, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -328,12 +328,7 @@ fn batched_axis(
             (axis, [Some(Operand::Batch(_)), Some(Operand::Same(_))]) => Some(axis as i64 + 1),
             _ => None,
         },
-        OpType::LayerNormalization
-        | OpType::LogSoftmax
-        | OpType::RMSNormalization
-        | OpType::Softmax
-            if is_first && edit.opset() >= 13 =>
-        {
+        op if op.is(NORMALIZES) && is_first && edit.opset() >= 13 => {
             (axis_of(node, rank)? + 1 == rank).then_some(rank as i64)
         }
         OpType::Split if is_first => Some(axis_of(node, ranks[0])? as i64 + 1),

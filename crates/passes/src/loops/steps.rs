@@ -5,7 +5,7 @@
 //! elements. The runtime spends about as much time on a small node as on a product of small matrices, so each node
 //! that leaves the body is time saved in every step.
 
-use onnx::operator::properties::{POINTWISE, RESHAPES};
+use onnx::operator::properties::{PARTIAL, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Node, OpType, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -119,8 +119,7 @@ fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
     };
     match node.op.onnx() {
         Some(OpType::Gather) => is_inside() == Some(true),
-        Some(OpType::Div | OpType::Mod | OpType::Pow | OpType::BitShift) | None => false,
-        Some(op) => op.is(POINTWISE | RESHAPES),
+        op => op.is_some_and(|op| op.is(POINTWISE | RESHAPES) && !op.is(PARTIAL)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables of cosines and sines, with one number for each pair.
 
-use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
+use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, RESHAPES};
 use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{Rotation, halves_of};
@@ -171,7 +171,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
             halves_of(edit, node).is_some_and(|[a, b]| a == b)
         }
         Some(op) if UNARY.contains(&op) => is_twice(0),
-        Some(OpType::Add | OpType::Sub | OpType::Mul | OpType::Div) => is_twice(0) && is_twice(1),
+        Some(op) if op.is(ARITHMETIC) => is_twice(0) && is_twice(1),
         Some(op) if op.is(BROADCAST_OPS) => {
             let keeps_last = edit.input(node, 0).and_then(last) == last(value);
             keeps_last && is_twice(0)
