@@ -210,3 +210,6 @@ pub fn agree(inferred: &Type, stated: &Type) -> bool {
         && inferred.rank() == stated.rank()
         && inferred.shape.iter().zip(&*stated.shape).all(same)
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,7 +83,8 @@ pub(crate) fn expand(call: &Call<'_>) -> Inferred {
 pub(crate) fn flatten(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     // The axis may be the rank.
-    let axis = call.axis(ty.rank() + 1)?;
+    let rank = ty.rank();
+    let axis = if call.int_attr("axis", 1) == rank as i64 { rank } else { call.axis(rank)? };
     let (rows, columns) = ty.shape.split_at(axis);
     let sizes = [known(Dim::checked_product(rows))?, known(Dim::checked_product(columns))?];
     one(ty.dtype, sizes)
