@@ -155,6 +155,7 @@ options: develop
 generate: $(VENV)/installed
 	$(PY) tools/generate_operators.py
 	$(PY) tools/generate_kernels.py
+	$(PY) tools/generate_types.py
 	$(MAKE) build
 	$(PY) tools/options.py
 	$(PY) tools/primitives.py

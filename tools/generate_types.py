@@ -1,6 +1,6 @@
 """Write crates/onnx/src/infer/cases.txt: the types that onnx infers for nodes of each operator.
 
-    python tools/generate_types.py
+    python tools/generate_types.py [--check]
 
 Rust tests compare them with the types that jax2onnx infers, also with symbols in place of 7 and
 11.
@@ -9,6 +9,7 @@ Rust tests compare them with the types that jax2onnx infers, also with symbols i
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -257,4 +258,6 @@ def text() -> str:
 
 
 if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(TARGET.read_text() != text())
     TARGET.write_text(text())

@@ -172,7 +172,7 @@ class Resolver:
         """For each node its name, its operator, its outputs, and the answer."""
 
 def operators(property: str) -> list[str]:
-    """List the operators of ONNX that are `exact`, that round once (`rounds_once`) or `quantized`."""
+    """List the operators of ONNX that are `exact`, `rounds_once` or `quantized`."""
 
 def plugins() -> list[PluginInfo]:
     """List the primitives that jax2onnx converts, with their operators and limits.

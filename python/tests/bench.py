@@ -12,6 +12,7 @@ import jax.extend.core
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.shape_inference
 import onnxruntime
 
 import jax2onnx
@@ -57,7 +58,31 @@ def convert(
     """Convert for the shapes and types of `inputs`, and let ONNX check the model."""
     model = jax2onnx.to_onnx(fn, list(inputs), enable_double_precision=double, **options)
     onnx.checker.check_model(model, full_check=True)
+    assert_types(model)
     return model
+
+
+def assert_types(model: onnx.ModelProto) -> None:
+    """Compare the types in a model with those that onnx infers from its nodes alone."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    del bare.graph.value_info[:]
+    for output in bare.graph.output:
+        output.ClearField("type")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError:
+        # With the contents of shapes, onnx refuses the product of a column and a row of integers.
+        inferred = onnx.shape_inference.infer_shapes(bare, strict_mode=True)
+    stated = {value.name: value.type for value in (*model.graph.value_info, *model.graph.output)}
+    for value in (*inferred.graph.value_info, *inferred.graph.output):
+        found, wanted = value.type.tensor_type, stated[value.name].tensor_type
+        if not found.HasField("shape"):
+            continue
+        assert found.elem_type == wanted.elem_type, value.name
+        assert len(found.shape.dim) == len(wanted.shape.dim), value.name
+        for size, other in zip(found.shape.dim, wanted.shape.dim, strict=True):
+            assert not size.HasField("dim_value") or size == other, f"{value.name}: {size}{other}"
 
 
 class Reference(np.ndarray):

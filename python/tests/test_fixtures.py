@@ -29,6 +29,10 @@ def test_the_list_of_primitives_is_fresh() -> None:
     check("primitives.py")
 
 
+def test_the_types_that_onnx_infers_are_fresh() -> None:
+    check("generate_types.py")
+
+
 def test_the_picture_of_the_readme_is_fresh() -> None:
     check("capture.py")
 

@@ -383,7 +383,7 @@ USES += [
 
 @pytest.mark.parametrize("case", USES, ids=repr)
 def test_one_model_serves_every_size(case: Use) -> None:
-    model = jax2onnx.to_onnx(case.fn, symbolic(case))
+    model = bench.convert(case.fn, symbolic(case))
     for sizes in case.sizes:
         inputs = [fill(concrete(shape, sizes), case.dtype) for shape in case.shapes]
         want = bench.expected(case.fn, inputs)

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-import jax2onnx
-
 from . import bench
 from .cases.conv import array, conv
 from .cases.window import affine, largest, smallest, total, window
@@ -156,7 +154,7 @@ def test_one_model_runs_at_every_size(name: str) -> None:
     with bench.precision(double):
         shape = export.symbolic_shape(", ".join(map(str, dims)))
         spec = jax.ShapeDtypeStruct(shape, dtype)
-        model = jax2onnx.to_onnx(fn, [spec], enable_double_precision=double)
+        model = bench.convert(fn, [spec], double=double)
     for size in sizes:
         concrete = tuple(eval(str(dim), {}, size) for dim in dims)
         x = array(concrete, 0, np.float64)
