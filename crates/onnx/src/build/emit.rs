@@ -273,33 +273,39 @@ impl Builder {
         attrs: &Attrs<'_>,
         shapes: Shapes<'_>,
     ) -> SmallVec<[Type; 1]> {
-        let inferred = {
-            let ids = ids_of(inputs);
-            let (values, opset, results) = (&self.state.borrow().values, self.opset, shapes.len());
-            let call = Call { op, inputs: &ids, results, values, opset, attrs };
-            call.types()
-        };
-        let (inferred, why) = match inferred {
-            Ok(types) => (types, NotInferred::Unknown),
-            Err(why) => (smallvec![None; shapes.len()], why),
+        let state = self.state.borrow();
+        let (ids, results) = (ids_of(inputs), shapes.len());
+        let (values, opset) = (&state.values, self.opset);
+        let call = Call { op, inputs: &ids, results, values, opset, attrs };
+        let (inferred, mut mistake) = match call.types() {
+            Ok(types) => (types, None),
+            Err(NotInferred::Unknown) => (smallvec![None; results], None),
+            Err(why) => (smallvec![None; results], Some(why)),
         };
         // An operator whose sizes are stated keeps the element type of its first operand.
-        let first = inputs.iter().flatten().next().map(|first| first.ty());
+        let first = (0..ids.len()).find_map(|operand| call.ty(operand).ok().cloned());
         let first = first.unwrap_or_else(|| Type::new(DType::F32, []));
-        let typed = inferred.into_iter().zip(shapes).map(|(ty, shape)| {
-            let stated =
-                shape.map(|shape| Type::new(ty.as_ref().map_or(first.dtype, |ty| ty.dtype), shape));
-            let is_wrong = match (&ty, &stated) {
-                (Some(ty), Some(stated)) => cfg!(debug_assertions) && !agree(ty, stated),
-                (None, Some(_)) => why != NotInferred::Unknown,
-                (ty, None) => ty.is_none(),
+        let typed = |(ty, shape): (Option<Type>, Option<&[Dim]>)| {
+            let Some(shape) = shape else {
+                return ty.unwrap_or_else(|| {
+                    let unknown = || call.invalid(format_args!("has results of unknown types"));
+                    mistake.get_or_insert_with(unknown);
+                    first.clone()
+                });
             };
-            if is_wrong {
-                self.note(mistake(op, inputs, ty.as_ref().zip(stated.as_ref()), &why));
+            let stated = Type::new(ty.as_ref().unwrap_or(&first).dtype, shape);
+            if let Some(ty) = ty.filter(|ty| cfg!(debug_assertions) && !agree(ty, &stated)) {
+                let wrong = || call.invalid(format_args!("is {ty} and not {stated}"));
+                mistake.get_or_insert_with(wrong);
             }
-            stated.or(ty).unwrap_or_else(|| first.clone())
-        });
-        typed.collect()
+            stated
+        };
+        let types = inferred.into_iter().zip(shapes.iter().copied()).map(typed).collect();
+        drop(state);
+        if let Some(mistake) = mistake {
+            self.note(Problem::Internal(mistake.to_string()));
+        }
+        types
     }
 
     /// Adds the nodes of `formula` as one node called `name`, until the passes that look for it have run.
@@ -399,25 +405,6 @@ fn ids_of(inputs: &[Option<Expr<'_>>]) -> SmallVec<[Option<ValueId>; 3]> {
     inputs.iter().map(|input| input.map(|expr| expr.id)).collect()
 }
 
-/// Says that an operator does not take the operands, or that its result is not of the stated type.
-fn mistake(
-    op: &Operator,
-    inputs: &[Option<Expr<'_>>],
-    types: Option<(&Type, &Type)>,
-    why: &NotInferred,
-) -> Problem {
-    let name = op.name();
-    let operands = inputs.iter().map(|input| match input {
-        Some(input) => input.ty().to_string(),
-        None => "nothing".into(),
-    });
-    let operands = operands.collect::<Vec<String>>().join(" and ");
-    Problem::Internal(match types {
-        Some((found, stated)) => format!("`{name}` of {operands} is {found} and not {stated}"),
-        None => format!("`{name}` of {operands}: {why}"),
-    })
-}
-
 /// The numbers that a cast may meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
@@ -445,4 +432,75 @@ fn is_narrow_float(dtype: DType) -> bool {
 /// for missing kernels, and bodies of control flow have one type variable for operands of several types.
 fn is_not_cast_around(op: OpType) -> bool {
     op.is(CASTS | CONTROL_FLOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use provenance::Table;
+
+    use super::*;
+
+    fn builder() -> Builder {
+        let builder = Builder::new(23, Table::default(), true);
+        let size = Type::new(DType::F32, [Dim::symbol("B")]);
+        let input = builder.input("b", size).id;
+        let source = super::super::SymbolSource { input, axis: 0, factor: 1, rest: 0.into() };
+        if let Some(symbol) = Dim::symbol("B").as_symbol() {
+            builder.bind_symbol(symbol, source);
+        }
+        builder
+    }
+
+    fn array(builder: &Builder, dtype: DType, size: impl Into<Dim>) -> Expr<'_> {
+        builder.input("x", Type::new(dtype, [size.into()]))
+    }
+
+    fn problem(builder: &Builder) -> String {
+        match builder.take_problem() {
+            Some(Problem::Internal(what)) => what,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn operands_that_an_operator_does_not_take_are_reported_with_their_types() {
+        let builder = builder();
+        let [x, y] = [2, 3].map(|size| array(&builder, DType::F32, size));
+        let _ = x + y;
+        let expected = "Add of f32[2], f32[3] do not broadcast";
+        assert_eq!(problem(&builder), expected);
+        let _ = x * array(&builder, DType::F16, 2);
+        assert!(problem(&builder).contains("have different types"));
+    }
+
+    #[test]
+    fn sizes_keep_the_spelling_of_jax() {
+        let builder = builder();
+        let less = builder.difference(&Dim::symbol("B"), &1.into());
+        let expanded = array(&builder, DType::F32, 1).expand(std::slice::from_ref(&less));
+        assert_eq!(expanded.shape()[0], less);
+        assert_eq!(builder.take_problem(), None);
+    }
+
+    #[test]
+    #[cfg_attr(not(debug_assertions), ignore = "only debug builds compare the sizes")]
+    fn a_stated_size_that_is_wrong_is_reported() {
+        let builder = builder();
+        let _ = array(&builder, DType::F32, 6).slice_axis(0, 4, 9);
+        let expected = "Slice of f32[6], i64[1], i64[1], i64[1] is f32[2] and not f32[5]";
+        assert_eq!(problem(&builder), expected);
+    }
+
+    #[test]
+    fn results_of_cast_operands_are_cast_back() {
+        let builder = builder();
+        let x = array(&builder, DType::Bf16, 6);
+        assert_eq!(x.sin().ty(), x.ty());
+        assert_eq!(x.less(x).dtype(), DType::Bool);
+        let operands = [Some(x), Some(builder.ints(&[2]))];
+        let found = builder.nodes(OpType::TopK, &operands, Attrs::new(), 2);
+        let types: Vec<String> = found.iter().map(|result| result.ty().to_string()).collect();
+        assert_eq!(types, ["bf16[2]", "i64[2]"]);
+        assert_eq!(builder.take_problem(), None);
+    }
 }

@@ -92,7 +92,7 @@ fn with_symbols(model: &mut Model) {
     }
 }
 
-fn with_numbers(ty: Type) -> Type {
+fn with_numbers(ty: &Type) -> Type {
     let number = |dim: &Dim| {
         let value = dim.value(&|symbol| {
             let found = SYMBOLS.iter().find(|(_, name)| symbol.to_string() == *name);
@@ -111,7 +111,7 @@ fn sizes_with_symbols_are_those_of_numbers() {
         with_symbols(&mut model);
         match infer(&model) {
             Ok(types) => {
-                let found: Types = types.into_iter().map(|ty| ty.map(with_numbers)).collect();
+                let found: Types = types.iter().map(|ty| ty.as_ref().map(with_numbers)).collect();
                 assert_eq!(found, wanted, "{text}");
             }
             Err(NotInferred::Unknown) => unknown.extend(text.lines().skip(1)),
@@ -123,5 +123,6 @@ fn sizes_with_symbols_are_those_of_numbers() {
         y0:f32[2,3,11], y1:f32[2,3,11], y2:f32[2,1,11] = Split(x0) {axis=1, num_outputs=3}
         y0:f32[2,4,3] = Slice(x0, [1, -3]:i64, [5, 9223372036854775807]:i64, [1, 2]:i64)
         y0:f32[2,4,3] = Slice(x0, [0, 0]:i64, [-2, 9]:i64, [-1, 1]:i64, [3, 2]:i64)
-        y0:f32[1,2,11] = Slice(x0, [0, 2]:i64, [1, 4]:i64)"#]].assert_eq(&unknown.join("\n"));
+        y0:f32[1,2,11] = Slice(x0, [0, 2]:i64, [1, 4]:i64)"#]]
+    .assert_eq(&unknown.join("\n"));
 }
