@@ -17,7 +17,7 @@ from jax import lax
 from onnx import helper
 
 import jax2onnx
-from jax2onnx import ConfigError, InputSpecError, compare, to_onnx
+from jax2onnx import ConfigError, InputSpecError, _core, compare, to_onnx
 from tests.comparing import (
     copied,
     first_node,
@@ -531,3 +531,10 @@ def test_a_model_of_another_function_says_that_its_values_are_unknown() -> None:
     assert report.first is not None
     assert not report.first.sure
     assert report.first.nodes == ("exp", "neg", "abs")
+
+
+def test_operators_are_listed_by_a_property() -> None:
+    assert {"Transpose", "Where"} <= set(_core.operators("exact"))
+    assert "Tanh" not in _core.operators("rounds_once")
+    with pytest.raises(ValueError, match="no property is called `slow`"):
+        _core.operators("slow")
