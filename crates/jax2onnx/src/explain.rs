@@ -20,12 +20,11 @@ pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> 
     let mut lines: IndexMap<[String; 3], usize> = IndexMap::new();
     for note in &model.notes {
         let outcome = match &note.declined {
-            None if note.pass.starts_with("fuse-") => "fused".to_owned(),
-            None => "applied".to_owned(),
+            None => note.label.done.to_owned(),
             Some(why) => format!("not rewritten: {why}"),
         };
         let place = place(&model.provenance, note, &mut paths);
-        *lines.entry([note.pass.to_owned(), place, outcome]).or_default() += 1;
+        *lines.entry([note.label.name.to_owned(), place, outcome]).or_default() += 1;
     }
     let width = |column: usize| lines.keys().map(|line| line[column].len()).max().unwrap_or(0);
     let (passes, places) = (width(0), width(1));
@@ -46,7 +45,7 @@ pub fn dropped_callbacks(
 ) -> Vec<String> {
     let is_there = |path: &Path| path.exists();
     let mut paths = Paths::new(policy, &is_there).with_packages(packages);
-    let dropped = model.notes.iter().filter(|note| note.pass == DROP_CALLBACKS);
+    let dropped = model.notes.iter().filter(|note| note.label.name == DROP_CALLBACKS);
     let lines: IndexSet<String> = dropped
         .map(|note| place(&model.provenance, note, &mut paths).replacen(" in ", ", in ", 1))
         .collect();

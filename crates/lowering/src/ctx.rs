@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use jaxpr::Aval;
-use onnx::{Builder, Dim, Expr, Note, Type};
+use onnx::{Builder, Dim, Expr, Label, Note, Type};
 use provenance::{SiteId, StackId};
 use rustc_hash::FxHashMap;
 
@@ -68,7 +68,8 @@ impl<'g> Ctx<'g> {
 
     /// Returns the notes on equations that are not part of the model.
     pub(crate) fn notes(&self) -> Vec<Note> {
-        let note = |site| Note { pass: DROP_CALLBACKS, site, declined: None };
+        let label = Label { name: DROP_CALLBACKS, done: "applied" };
+        let note = |site| Note { label, site, declined: None };
         self.dropped.take().into_iter().map(note).collect()
     }
 

@@ -75,6 +75,7 @@ pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Mod
                 metadata: Vec::new(),
                 exact_nan,
                 notes,
+                rewrite: None,
                 pairs,
                 assumptions: None,
             })

@@ -3,7 +3,6 @@
 //! An edit never exposes an origin, so a pass cannot lose or invent one.
 
 mod body;
-mod branch;
 mod computable;
 mod patch;
 mod reads;
@@ -22,13 +21,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::facts::{Fact, Facts};
-use crate::model::{Graph, Model, Node, Note};
+use crate::model::{Graph, Label, Model, Node, Note};
 use crate::operator::properties::LOOPS;
 use crate::pairs::{LoopPlace, Pairs};
 use crate::tensor::{Assumptions, Tensor};
 use crate::value::{Type, Value, ValueId, Values};
 
-pub use patch::{Declined, Patch, Replacement};
+pub use patch::{Declined, Done, Outcome, Patch, Replacement, declined};
 pub use rewrite::Op;
 use sequence::Sequence;
 use uses::Uses;
@@ -40,18 +39,6 @@ pub struct Touched {
     pub values: Vec<ValueId>,
     /// The nodes that read another value now, and the nodes that make such values.
     pub nodes: Vec<usize>,
-}
-
-impl Touched {
-    /// Returns how many values and nodes it has.
-    fn counts(&self) -> (usize, usize) {
-        (self.values.len(), self.nodes.len())
-    }
-
-    fn truncate(&mut self, (values, nodes): (usize, usize)) {
-        self.values.truncate(values);
-        self.nodes.truncate(nodes);
-    }
 }
 
 /// Constants of more bytes than this are stored once, even if it takes a node more.
@@ -83,6 +70,8 @@ pub struct Edit<'m> {
     /// The first result of each node that got other bodies.
     with_new_bodies: FxHashSet<ValueId>,
     notes: &'m mut Vec<Note>,
+    /// The rewrite that runs, if what it does is noted.
+    label: Option<Label>,
     /// The values that hold the variables of the program, if a listener wants to know.
     pairs: Option<&'m mut Pairs>,
     /// The place of the loops of this graph.
@@ -117,6 +106,7 @@ impl Model {
             values: &mut self.values,
             table: &mut self.provenance,
             notes: &mut self.notes,
+            label: self.rewrite,
             pairs: self.pairs.as_deref_mut(),
             place: LoopPlace::default(),
             outside: FxHashSet::default(),
@@ -139,6 +129,7 @@ struct Around<'m> {
     values: &'m mut Values,
     table: &'m mut Table,
     notes: &'m mut Vec<Note>,
+    label: Option<Label>,
     pairs: Option<&'m mut Pairs>,
     place: LoopPlace,
     outside: FxHashSet<ValueId>,
@@ -230,6 +221,7 @@ impl<'m> Edit<'m> {
             chosen: FxHashSet::default(),
             with_new_bodies: FxHashSet::default(),
             notes: around.notes,
+            label: around.label,
             pairs: around.pairs.as_deref_mut(),
             place: around.place,
             outside: &around.outside,
@@ -286,6 +278,12 @@ impl<'m> Edit<'m> {
         Some(self.current(id))
     }
 
+    /// All current inputs of a node.
+    pub fn inputs(&self, index: usize) -> Vec<Option<ValueId>> {
+        let inputs = &self.graph.nodes[index].inputs;
+        inputs.iter().map(|&id| id.map(|id| self.current(id))).collect()
+    }
+
     /// The node that makes a value, where it is one of this graph.
     pub fn producer(&self, value: ValueId) -> Option<usize> {
         self.uses.producer(value).filter(|&index| self.state[index] != State::Dropped)
@@ -314,14 +312,14 @@ impl<'m> Edit<'m> {
         self.facts.borrow_mut().of(self, self.current(value))
     }
 
-    /// Drops a node whose result is another value. False where that cannot be, because the result
-    /// is an output of the graph and the other value cannot take its place.
-    pub fn forward(&mut self, index: usize, to: ValueId) -> bool {
+    /// Drops a node whose result is another value, which answers for `fused` too. Returns false and changes nothing if
+    /// the result is an output of the graph that the other value cannot be.
+    fn forward(&mut self, index: usize, fused: &[usize], to: ValueId) -> bool {
         let result = self.graph.nodes[index].outputs[0];
         if !self.take_over_output(result, to) {
             return false;
         }
-        let origin = self.whole_origin(index);
+        let origin = self.joined_origin(index, fused);
         match self.producer(to) {
             Some(producer) => self.absorb(producer, origin),
             None => self.wait(result, origin),
@@ -332,35 +330,21 @@ impl<'m> Edit<'m> {
     }
 
     /// Drops a node that is the same as an earlier one.
-    pub fn share(&mut self, kept: usize, dropped: usize) -> bool {
-        let pairs: Vec<(ValueId, ValueId)> = {
-            let nodes = &self.graph.nodes;
-            nodes[dropped]
-                .outputs
-                .iter()
-                .copied()
-                .zip(nodes[kept].outputs.iter().copied())
-                .collect()
-        };
-        let is_output = |(result, _): &(ValueId, ValueId)| self.graph.outputs.contains(result);
-        if pairs.iter().any(is_output) {
-            return false;
-        }
+    fn share(&mut self, kept: usize, dropped: usize) {
         let origin = self.whole_origin(dropped);
         self.absorb(kept, origin);
-        for (result, same) in pairs {
+        let nodes = &self.graph.nodes;
+        let results =
+            nodes[dropped].outputs.iter().copied().zip(nodes[kept].outputs.iter().copied());
+        for (result, same) in results.collect::<SmallVec<[_; 2]>>() {
             self.replace_value(result, same);
         }
         self.drop_node(dropped);
-        true
     }
 
     /// Replaces a node by the constant that it computes.
-    pub fn fold(&mut self, index: usize, tensor: Tensor) -> bool {
+    fn fold(&mut self, index: usize, tensor: Tensor) {
         let result = self.graph.nodes[index].outputs[0];
-        if self.graph.outputs.contains(&result) {
-            return false;
-        }
         let operands = self.graph.nodes[index].inputs.iter().flatten();
         let operands: Vec<&Value> = operands.map(|&id| &self.values[self.current(id)]).collect();
         let is_weight = operands.iter().any(|operand| operand.is_weight);
@@ -379,7 +363,6 @@ impl<'m> Edit<'m> {
         let constant = self.values.add(value);
         self.replace_value(result, constant);
         self.drop_node(index);
-        true
     }
 
     /// Returns the name of a constant that a node computes from weights, after the first: `conv.kernel/Transpose`.
@@ -399,19 +382,6 @@ impl<'m> Edit<'m> {
             add_paths(&mut paths, &self.values[self.current(id)].paths);
         }
         paths
-    }
-
-    /// Makes a node read what the producer of one of its operands reads, and take over that
-    /// producer's part.
-    pub fn bypass(&mut self, index: usize, operand: usize) {
-        let producer = self.input(index, operand).and_then(|value| self.producer(value));
-        let Some(producer) = producer else {
-            return;
-        };
-        let source = self.input(producer, 0);
-        let origin = self.whole_origin(producer);
-        self.absorb(index, origin);
-        self.change_reads(index, |node| node.inputs[operand] = source);
     }
 
     /// The name that a constant has from the user's model.

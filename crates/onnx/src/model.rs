@@ -29,6 +29,8 @@ pub struct Model {
     pub exact_nan: bool,
     /// The rewrites that passes did and declined, in order. They are not written to the file.
     pub notes: Vec<Note>,
+    /// The rewrite that runs, if what it does is noted.
+    pub rewrite: Option<Label>,
     /// The values that hold the variables of the program, if a listener wants to know. They are not
     /// written to the file.
     pub pairs: Option<Box<Pairs>>,
@@ -39,11 +41,18 @@ pub struct Model {
 /// The decision of a pass on a pattern that it found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    pub pass: &'static str,
+    pub label: Label,
     /// The place of the last node of the pattern.
     pub site: SiteId,
     /// The reason why it was left as it is; `None` if it was rewritten.
     pub declined: Option<String>,
+}
+
+/// The name of a rewrite, and the word for what it does to nodes: `fused` or `applied`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    pub name: &'static str,
+    pub done: &'static str,
 }
 
 /// Nodes in an order in which each comes after what it reads.

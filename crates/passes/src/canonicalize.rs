@@ -18,9 +18,10 @@ mod sharing;
 use std::collections::VecDeque;
 
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{Edit, Op, ValueId};
+use onnx::{Edit, Op, Outcome, Patch, ValueId};
 
 use crate::layout_ops;
+use crate::phases::RewriteNode;
 
 pub(crate) use booleans::number_behind;
 
@@ -29,8 +30,7 @@ pub struct Rule {
     pub name: &'static str,
     /// A description for the catalog.
     pub does: &'static str,
-    /// Changes the node at an index, or returns `None` and leaves the graph as it is.
-    pub(crate) apply: fn(&mut Edit<'_>, usize) -> Option<()>,
+    pub(crate) apply: RewriteNode,
 }
 
 /// The rules in groups. A rule is tried when none of the groups before it applies anywhere: a constant is
@@ -57,13 +57,15 @@ enum Change {
     /// It returns a value of its type; the nodes that were looked through answer too.
     Value(ValueId, Vec<usize>),
     /// It is another operator, which computes these nodes too.
-    Op(Op<'static>, Vec<usize>),
+    Op(Op, Vec<usize>),
 }
 
-fn change(edit: &mut Edit<'_>, index: usize, change: Change) -> Option<()> {
-    match change {
-        Change::Value(value, passed) => edit.replace(index, &passed, value).then_some(()),
-        Change::Op(op, fused) => edit.rewrite(index, &fused, op),
+impl Change {
+    fn put(self, patch: &mut Patch<'_, '_>) -> Outcome {
+        match self {
+            Change::Value(value, passed) => patch.done(&passed, value),
+            Change::Op(op, fused) => patch.done(&fused, op),
+        }
     }
 }
 
@@ -152,12 +154,14 @@ impl Worklist {
     }
 
     fn run(mut self, edit: &mut Edit<'_>) {
+        // There are too many changes to note each.
+        edit.note_as(None);
         let mut changes = 0;
         while let Some((group, node)) = self.next() {
             if !edit.is_live(node) || !edit.node(node).op.is_onnx() {
                 continue;
             }
-            if RULES[group].iter().any(|rule| (rule.apply)(edit, node).is_some()) {
+            if RULES[group].iter().any(|rule| edit.patch(node, rule.apply)) {
                 self.add_touched(edit);
                 self.add(node);
                 changes += 1;
@@ -243,7 +247,7 @@ y:f32[4,6] = Reshape(%3, [4, 6]:i64)";
         check(
             |edit| {
                 let abs = Op::new(OpType::Abs, &[edit.input(1, 0).unwrap()]);
-                edit.rewrite(1, &[], abs).unwrap();
+                assert!(edit.patch(1, |patch| patch.done(&[], abs)));
                 changed(edit);
             },
             CHAIN,

@@ -62,7 +62,10 @@ y:f32[3] = If(c) {else_branch={
                 let Some(x) = edit.input(1, 0) else { return };
                 let back = |value| Op::new(OpType::Cast, &[value]).attr("to", 1);
                 let cos = Op::new(OpType::Cos, &[x]);
-                assert!(edit.rewrite_results(1, &[], cos, &back).is_some());
+                assert!(edit.patch(1, |patch| {
+                    patch.retype(1, &[], cos, &back).ok()?;
+                    patch.finish()
+                }));
                 edit.drop_unread();
             },
             "graph g(x:f64[3]) -> (y)

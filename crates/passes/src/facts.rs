@@ -154,7 +154,7 @@ fn a_large_constant_is_assumed_to_be_ordinary_and_checked_later() {
         let assumptions = model.assumptions.clone().unwrap();
         model.edit(&mut |edit| {
             let tensor = Tensor::of_floats(DType::F32, vec![1 << 15], &numbers).unwrap();
-            assert!(edit.fold(0, tensor));
+            assert!(edit.patch(0, |patch| patch.done(&[], tensor)));
             let weight = edit.input(1, 1).unwrap();
             let mut facts = Facts::with(Weights::Assumed);
             assert_eq!(facts.of(edit, weight).floats().most(), ASSUMED);

@@ -6,7 +6,7 @@
 
 use onnx::kernels::{Support, support};
 use onnx::operator::properties::ARITHMETIC;
-use onnx::{DType, Dim, Edit, Model, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use crate::access::Access;
 use crate::axis_map::{Step, emit_after, plan};
@@ -22,7 +22,7 @@ pub struct Fault {
     pub result: &'static str,
     pub instead: &'static str,
     /// Rewrites the node at an index if it completes the form.
-    avoid: fn(&mut Edit<'_>, usize, Present) -> Option<()>,
+    avoid: fn(&mut Patch<'_, '_>, usize, Present) -> Outcome,
 }
 
 /// Which operators the model has in any graph. A form needs all of its operators.
@@ -171,7 +171,9 @@ pub(crate) fn run(model: &mut Model) {
     // A rewrite separates operators and joins none, so the rounds end.
     while model.edit(&mut |edit| {
         for index in 0..edit.len() {
-            let _ = FAULTS.iter().find_map(|fault| (fault.avoid)(edit, index, present));
+            let _ = FAULTS
+                .iter()
+                .any(|fault| edit.patch(index, |patch| (fault.avoid)(patch, index, present)));
         }
         if edit.is_changed() {
             edit.drop_unread();
@@ -192,15 +194,14 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
 /// it.
 ///
 /// The runtime has no fused kernels for a type without a `Max`.
-fn separate(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let node = edit.node(index).clone();
-    let dtype = edit.ty(node.outputs[0])?.dtype;
+fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
+    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
     if support(OpType::Max, edit.opset(), dtype) != Support::Yes {
         return None;
     }
-    let inputs = (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
-    let op = Op::of(&node, inputs);
-    edit.rewrite_results(index, &[], op, &|value| Op::new(OpType::Max, &[value])).map(drop)
+    let op = Op::of(edit.node(index), edit.inputs(index));
+    edit.retype(index, &[], op, &|value| Op::new(OpType::Max, &[value])).ok()?;
+    edit.finish()
 }
 
 /// The numbers of a constant that has one element.
@@ -208,7 +209,7 @@ fn number<'a>(edit: &'a Edit<'_>, value: ValueId) -> Option<&'a Tensor> {
     edit.tensor(value).filter(|tensor| tensor.len() == 1)
 }
 
-fn vector_behind_a_transpose(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     if !present.transposes || edit.node(index).op != OpType::MatMul {
         return None;
     }
@@ -220,12 +221,12 @@ fn vector_behind_a_transpose(edit: &mut Edit<'_>, index: usize, present: Present
     let transpose = edit.producer(matrix).filter(|&node| edit.node(node).op == OpType::Transpose);
     if let (2, Some(transpose)) = (rank, transpose) {
         let source = edit.input(transpose, 0)?;
-        return edit.rewrite(index, &[transpose], Op::new(OpType::MatMul, &[vector, source]));
+        return edit.done(&[transpose], Op::new(OpType::MatMul, &[vector, source]));
     }
-    multiply_with_column(edit, index)
+    multiply_with_column(edit)
 }
 
-fn transposed_doubles(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn transposed_doubles(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let may = present.products && edit.node(index).op == OpType::Transpose;
     let ty = edit.ty(edit.node(index).outputs[0]).filter(|_| may)?;
     if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
@@ -234,7 +235,7 @@ fn transposed_doubles(edit: &mut Edit<'_>, index: usize, present: Present) -> Op
     separate(edit, index)
 }
 
-fn batch_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn batch_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     if !present.products || edit.node(index).op != OpType::Transpose {
         return None;
     }
@@ -258,7 +259,7 @@ fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
     (rank - 2..rank).any(moves_first_axis_to)
 }
 
-fn cast_of_a_batch(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn cast_of_a_batch(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     if !present.products || edit.node(index).op != OpType::Cast {
         return None;
     }
@@ -269,7 +270,7 @@ fn cast_of_a_batch(edit: &mut Edit<'_>, index: usize, present: Present) -> Optio
     if is_form { separate(edit, index) } else { None }
 }
 
-fn sum_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     if !present.products || edit.node(index).op != OpType::Transpose {
         return None;
     }
@@ -291,7 +292,7 @@ fn sum_that_may_be_empty(edit: &mut Edit<'_>, index: usize, present: Present) ->
     if is_form { separate(edit, index) } else { None }
 }
 
-fn quotient_of_one(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+fn quotient_of_one(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     if edit.node(index).op != OpType::Div || is_read_by_another(edit, index, &[OpType::Mul]) {
         return None;
     }
@@ -307,10 +308,10 @@ fn quotient_of_one(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> 
     if tensor.shape.len() > edit.ty(x)?.rank() {
         return None;
     }
-    edit.rewrite(index, &[], Op::new(OpType::Reciprocal, &[x]))
+    edit.done(&[], Op::new(OpType::Reciprocal, &[x]))
 }
 
-fn number_of_high_rank(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     if edit.node(index).op != OpType::Mul && edit.node(index).op != OpType::Div {
         return None;
     }
@@ -324,16 +325,13 @@ fn number_of_high_rank(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<
     let scalar = tensor.with_shape(Vec::new());
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
-    let node = edit.node(index).clone();
-    let done = edit.patch(index, |patch| {
-        let mut inputs = operands.map(Some).to_vec();
-        inputs[place] = Some(patch.constant(scalar, &[operands[place]]));
-        emit_after(patch, Op::of(&node, inputs), &back)
-    });
-    done.ok()
+    let mut inputs = operands.map(Some).to_vec();
+    inputs[place] = Some(edit.constant(scalar, &[operands[place]]));
+    let op = emit_after(edit, Op::of(edit.node(index), inputs), &back);
+    edit.settle(op)
 }
 
-fn infinite_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_quotient = edit.node(index).op == OpType::Div;
     if !present.products || !(is_quotient || edit.node(index).op == OpType::Mul) {
         return None;
@@ -350,7 +348,7 @@ fn infinite_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Optio
     separate(edit, index)
 }
 
-fn rounded_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_product = edit.node(index).op == OpType::MatMul;
     let is_double = edit.ty(*edit.node(index).outputs.first()?)?.dtype == DType::F64;
     if !present.products || !is_double || !(is_product || has_rounded_factor(edit, index)) {
@@ -368,11 +366,11 @@ fn rounded_factor(edit: &mut Edit<'_>, index: usize, present: Present) -> Option
     };
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let place = operands.iter().position(|&x| edit.tensor(x).is_none() && !is_apart(x))?;
-    let apart = edit.insert(index, &[], Op::new(OpType::Max, &[operands[place]]));
+    let apart = edit.insert(Op::new(OpType::Max, &[operands[place]]));
     let mut inputs = operands.map(Some).to_vec();
     inputs[place] = Some(apart);
-    let node = edit.node(index).clone();
-    edit.rewrite(index, &[], Op::of(&node, inputs))
+    let op = Op::of(edit.node(index), inputs);
+    edit.done(&[], op)
 }
 
 /// True if a node multiplies with a number, or divides by one, that float32 does not have.
@@ -390,7 +388,7 @@ fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
     operands.any(|operand| is_rounded(operand) == Some(true))
 }
 
-fn relu_of_another_type(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+fn relu_of_another_type(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     if edit.node(index).op != OpType::Relu || is_read_by_another(edit, index, &[OpType::Clip]) {
         return None;
     }
@@ -400,11 +398,11 @@ fn relu_of_another_type(edit: &mut Edit<'_>, index: usize, _: Present) -> Option
         return None;
     }
     let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
-    let zero = edit.constant(index, &[], zero, &[]);
-    edit.rewrite(index, &[], Op::new(OpType::Max, &[x, zero]))
+    let zero = edit.constant(zero, &[]);
+    edit.done(&[], Op::new(OpType::Max, &[x, zero]))
 }
 
-fn pool_of_zeros(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<()> {
+fn pool_of_zeros(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     if !present.pools || edit.node(index).op != OpType::Pad {
         return None;
     }
@@ -418,11 +416,11 @@ fn pool_of_zeros(edit: &mut Edit<'_>, index: usize, present: Present) -> Option<
     separate(edit, index)
 }
 
-fn expand_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+fn expand_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     (edit.node(index).op == OpType::Expand).then(|| fold_nothing(edit, index))?
 }
 
-fn axis_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     if edit.node(index).op != OpType::Expand {
         return None;
     }
@@ -443,29 +441,29 @@ fn axis_to_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> 
     let ty = Type::new(dtype, shape);
     let list = |numbers: &[i64]| Tensor::of_ints(DType::I64, vec![numbers.len() as i64], numbers);
     let (zeros, axes) = (list(&vec![0; axes.len()])?, list(&axes)?);
-    let zeros = edit.constant(index, &[], zeros, &[]);
-    let axes = edit.constant(index, &[], axes, &[]);
+    let zeros = edit.constant(zeros, &[]);
+    let axes = edit.constant(axes, &[]);
     let slice = Op::new(OpType::Slice, &[x, zeros, zeros, axes]);
     if ty.shape == edit.ty(edit.node(index).outputs[0])?.shape {
-        return edit.rewrite(index, &[], slice);
+        return edit.done(&[], slice);
     }
-    let nothing = edit.insert(index, &[], slice);
-    edit.rewrite(index, &[], Op::new(OpType::Expand, &[nothing, target]))
+    let nothing = edit.insert(slice);
+    edit.done(&[], Op::new(OpType::Expand, &[nothing, target]))
 }
 
-fn arithmetic_of_nothing(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+fn arithmetic_of_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     edit.node(index).op.is(ARITHMETIC).then(|| fold_nothing(edit, index))?
 }
 
 /// Makes a constant of a result that has no elements.
-fn fold_nothing(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = edit.ty(edit.node(index).outputs[0])?;
     let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
-    (nothing.is_empty() && edit.fold(index, nothing)).then_some(())
+    nothing.is_empty().then(|| edit.done(&[], nothing))?
 }
 
-fn pad_with_axes(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
+fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     if edit.node(index).op != OpType::Pad {
         return None;
     }
@@ -477,10 +475,10 @@ fn pad_with_axes(edit: &mut Edit<'_>, index: usize, _: Present) -> Option<()> {
         *all.get_mut(rank + axis)? = *amounts.get(axes.len() + place)?;
     }
     let all = Tensor::of_ints(DType::I64, vec![2 * rank as i64], &all)?;
-    let all = edit.constant(index, &[], all, &[]);
-    let node = edit.node(index).clone();
+    let all = edit.constant(all, &[]);
     let inputs = vec![edit.input(index, 0), Some(all), edit.input(index, 2)];
-    edit.rewrite(index, &[], Op::of(&node, inputs))
+    let op = Op::of(edit.node(index), inputs);
+    edit.done(&[], op)
 }
 
 #[cfg(test)]

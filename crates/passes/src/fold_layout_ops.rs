@@ -1,15 +1,12 @@
-//! `fold-moves`: folds layout ops and slices of constants into the constants.
+//! `fold-layout-ops`: folds layout ops and slices of constants into the constants.
 
-use onnx::{Edit, OpType, Tensor};
+use onnx::{Edit, OpType, Outcome, Patch, Tensor};
 
 use crate::eval::eval;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if let Some(tensor) = moved(edit, index) {
-            edit.fold(index, tensor);
-        }
-    }
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let tensor = moved(patch, patch.root())?;
+    patch.done(&[], tensor)
 }
 
 /// No more elements than there were, so this is done whatever the size.
@@ -28,12 +25,12 @@ fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, each};
 
     #[test]
     fn a_weight_is_transposed_whatever_its_size() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2,64]) -> (y)
 w = const f32[64,64]
 %0:f32[64,64] = Transpose(w) {perm=[1, 0]}

@@ -8,13 +8,10 @@
 use std::ops::RangeInclusive;
 
 use onnx::operator::properties::ARITHMETIC;
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 use crate::access::Access;
-use crate::rewrite::decline;
 use crate::stored::Stored;
-
-const NAME: &str = "fold-products";
 
 /// Larger and smaller factors may let a term overflow or vanish whose sum does not.
 const FACTORS: RangeInclusive<f64> = 1e-9..=1e9;
@@ -30,11 +27,11 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         match edit.node(index).op.onnx() {
             Some(op) if op.is(ARITHMETIC) => {
-                let _ = fold_behind(edit, &stored, index)
-                    .or_else(|| fold_behind_sum(edit, &stored, index));
+                let _ = edit.patch(index, |patch| fold_behind(patch, &stored))
+                    || edit.patch(index, |patch| fold_behind_sum(patch, &stored));
             }
             Some(OpType::Conv | OpType::MatMul) => {
-                while fold_before(edit, &stored, index).is_some() {}
+                while edit.patch(index, |patch| fold_before(patch, &stored)) {}
             }
             _ => {}
         }
@@ -92,6 +89,12 @@ impl Product {
         edit.node(self.index).op != OpType::MatMul
     }
 
+    /// Returns the product on other operands.
+    fn on(&self, edit: &Edit<'_>, inputs: &[Option<ValueId>]) -> Op {
+        let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        Op::of(edit.node(self.index), inputs[..given].to_vec())
+    }
+
     /// Returns the bias, zeros where there is none.
     fn bias(&self, edit: &Edit<'_>) -> Option<Vec<f64>> {
         match self.bias {
@@ -129,7 +132,8 @@ fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<us
 }
 
 /// `y · s + t` of what a product makes, where nothing else reads it.
-fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()> {
+fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
+    let index = edit.root();
     let (value, constant) = beside_constant(edit, index)?;
     let is_reversed = edit.input(index, 0) == Some(constant);
     let (product, moved, axis) = product_behind(edit, value)?;
@@ -140,10 +144,10 @@ fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
     let dtype = result.dtype;
     let numbers = of_channels(edit.tensor(constant)?, &result.shape, axis);
     let Some(numbers) = numbers else {
-        return decline(edit, NAME, index, "the constant differs within a channel");
+        return declined("the constant differs within a channel");
     };
     if edit.reads(value) != 1 {
-        return decline(edit, NAME, index, "another node reads the product");
+        return declined("another node reads the product");
     }
     let minus: Vec<f64> = numbers.iter().map(|number| -number).collect();
     let (scale, shift) = match (edit.node(index).op.onnx(), is_reversed) {
@@ -161,15 +165,10 @@ fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
     }
 
     if shift.as_ref().is_some_and(|shift| !are_within(shift, LARGEST_BIAS)) {
-        return decline(
-            edit,
-            NAME,
-            index,
-            "the constant is so large that the code may use it for rounding",
-        );
+        return declined("the constant is so large that the code may use it for rounding");
     }
     if scale.as_ref().is_some_and(|scale| !are_moderate(scale)) {
-        return decline(edit, NAME, index, IMMODERATE);
+        return declined(IMMODERATE);
     }
 
     let fused: Vec<usize> = [product.index].into_iter().chain(moved).collect();
@@ -177,10 +176,10 @@ fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
     let mut bias = product.bias(edit)?;
     if let Some(scale) = &scale {
         if !stored.may_change(edit, product.index, weights) {
-            return decline(edit, NAME, index, LARGE);
+            return declined(LARGE);
         }
         let scaled = scaled(edit, edit.tensor(weights)?, product.weight_axis, scale)?;
-        weights = edit.constant(index, &fused, scaled, &[weights, constant]);
+        weights = edit.constant_for(&fused, scaled, &[weights, constant]);
         bias.iter_mut().zip(scale).for_each(|(bias, scale)| *bias *= scale);
     }
     if let Some(shift) = &shift {
@@ -190,26 +189,25 @@ fn fold_behind(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
     let bias = if needs_bias {
         let from: Vec<ValueId> = product.bias.into_iter().chain([constant]).collect();
         let tensor = finite(dtype, vec![product.channels as i64], &bias)?;
-        Some(edit.constant(index, &fused, tensor, &from))
+        Some(edit.constant_for(&fused, tensor, &from))
     } else {
         None
     };
     let inputs = [Some(product.x), Some(weights), bias];
-    edit.note(NAME, index, None);
+    let op = product.on(edit, &inputs);
     let Some(moved) = moved else {
-        rewrite(edit, index, &product, &inputs, &fused)?;
-        return Some(());
+        return edit.done(&fused, op);
     };
-    let (node, link) = (edit.node(product.index).clone(), edit.node(moved).clone());
-    let given = if needs_bias { 3 } else { 2 };
-    let made = edit.insert(index, &fused, Op::of(&node, inputs[..given].to_vec()));
-    let others = (1..link.inputs.len()).map(|operand| edit.input(moved, operand));
-    let operands = [Some(made)].into_iter().chain(others).collect();
-    edit.rewrite(index, &fused, Op::of(&link, operands))
+    let made = edit.insert_for(&fused, op);
+    let mut operands = edit.inputs(moved);
+    operands[0] = Some(made);
+    let op = Op::of(edit.node(moved), operands);
+    edit.done(&fused, op)
 }
 
 /// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
-fn fold_behind_sum(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()> {
+fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
+    let index = edit.root();
     if edit.node(index).op != OpType::Mul {
         return None;
     }
@@ -228,11 +226,11 @@ fn fold_behind_sum(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option
         return None;
     }
     if !stored.may_change(edit, product.index, product.weights) {
-        return decline(edit, NAME, index, LARGE);
+        return declined(LARGE);
     }
     let factors = of_channels(edit.tensor(scale)?, &ty.shape, product.axis)?;
     if !are_moderate(&factors) {
-        return decline(edit, NAME, index, IMMODERATE);
+        return declined(IMMODERATE);
     }
     let shift = of_channels(edit.tensor(bias)?, &ty.shape, product.axis)?;
     let shift: Vec<f64> =
@@ -240,13 +238,11 @@ fn fold_behind_sum(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option
     let weights = scaled(edit, edit.tensor(product.weights)?, product.weight_axis, &factors)?;
     let shift = finite(ty.dtype, vec![product.channels as i64], &shift)?;
     let fused = [product.index, sum];
-    let weights = edit.constant(index, &fused, weights, &[product.weights, scale]);
-    let shift = edit.constant(index, &fused, shift, &[bias, scale]);
+    let weights = edit.constant_for(&fused, weights, &[product.weights, scale]);
+    let shift = edit.constant_for(&fused, shift, &[bias, scale]);
     let op = Op::new(OpType::MatMul, &[product.x, weights]);
-    let made = edit.insert(index, &fused, op);
-    edit.rewrite(index, &fused, Op::new(OpType::Add, &[made, shift]))?;
-    edit.note(NAME, index, None);
-    Some(())
+    let made = edit.insert_for(&fused, op);
+    edit.done(&fused, Op::new(OpType::Add, &[made, shift]))
 }
 
 /// Returns the operand of a node that is no constant, and the one that is.
@@ -261,7 +257,8 @@ fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> 
 
 /// `x · s + t` of what a product reads, where nothing else reads it. What is padded is padded with
 /// zeros, so a shift goes through where nothing is.
-fn fold_before(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()> {
+fn fold_before(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
+    let index = edit.root();
     let product = Product::of(edit, index)?;
     let before = edit.producer(product.x)?;
     let node = edit.node(before);
@@ -285,7 +282,7 @@ fn fold_before(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
                 _ => numbers.iter().map(|number| 1.0 / number).collect(),
             };
             if !are_moderate(&factors) {
-                return decline(edit, NAME, index, IMMODERATE);
+                return declined(IMMODERATE);
             }
             let scaled = if is_convolution {
                 scaled_of_groups(edit, tensor, &factors)?
@@ -293,19 +290,15 @@ fn fold_before(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
                 scaled(edit, tensor, 0, &factors)?
             };
             let from = [product.weights, constant];
-            let weights = edit.constant(index, &[before], scaled, &from);
-            rewrite(edit, index, &product, &[Some(value), Some(weights), product.bias], &[before])?;
+            let weights = edit.constant_for(&[before], scaled, &from);
+            let op = product.on(edit, &[Some(value), Some(weights), product.bias]);
+            edit.done(&[before], op)
         }
         (Some(OpType::Add), _) | (Some(OpType::Sub), false)
             if is_convolution && !is_padded(edit, index) =>
         {
             if !are_within(&numbers, LARGEST_SHIFT) {
-                return decline(
-                    edit,
-                    NAME,
-                    index,
-                    "the constant is so large that the sum would lose precision",
-                );
+                return declined("the constant is so large that the sum would lose precision");
             }
             let sign = if node.op == OpType::Sub { -1.0 } else { 1.0 };
             let shift: Vec<f64> = numbers.iter().map(|number| sign * number).collect();
@@ -314,26 +307,12 @@ fn fold_before(edit: &mut Edit<'_>, stored: &Stored, index: usize) -> Option<()>
             let from: Vec<ValueId> =
                 product.bias.into_iter().chain([product.weights, constant]).collect();
             let bias = finite(ty.dtype, vec![product.channels as i64], &bias)?;
-            let bias = edit.constant(index, &[before], bias, &from);
-            let inputs = [Some(value), Some(product.weights), Some(bias)];
-            rewrite(edit, index, &product, &inputs, &[before])?;
+            let bias = edit.constant_for(&[before], bias, &from);
+            let op = product.on(edit, &[Some(value), Some(product.weights), Some(bias)]);
+            edit.done(&[before], op)
         }
-        _ => return None,
+        _ => None,
     }
-    Some(())
-}
-
-/// Makes a node the product, on other operands.
-fn rewrite(
-    edit: &mut Edit<'_>,
-    index: usize,
-    product: &Product,
-    inputs: &[Option<ValueId>],
-    fused: &[usize],
-) -> Option<()> {
-    let node = edit.node(product.index).clone();
-    let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-    edit.rewrite(index, fused, Op::of(&node, inputs[..given].to_vec()))
 }
 
 /// Returns one number for each channel, of a constant that is spread over all other axes.

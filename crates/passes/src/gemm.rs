@@ -1,25 +1,20 @@
 //! `make-gemm`: fuses a matrix product with the transposes of its operands and a bias.
 
 use onnx::kernels::{Support, support};
-use onnx::{DType, Edit, Op, OpType, Type, ValueId};
+use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 
 use crate::access::Access;
-use crate::rewrite::decline;
 
-const NAME: &str = "make-gemm";
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        match edit.node(index).op.onnx() {
-            Some(OpType::MatMul) => read_untransposed(edit, index),
-            Some(OpType::Add) => add(edit, index),
-            _ => None,
-        };
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    match patch.node(patch.root()).op.onnx()? {
+        OpType::MatMul => read_untransposed(patch, patch.root()),
+        OpType::Add => add(patch, patch.root()),
+        _ => None,
     }
 }
 
 /// Replaces `MatMul(Aᵀ, B)` by a product that reads `A` and transposes it by itself.
-fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
     let result = edit.ty(edit.node(index).outputs[0])?;
@@ -29,7 +24,7 @@ fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     if !has_kernel(edit, result) {
-        return decline(edit, NAME, index, "ONNX Runtime has no `Gemm` for this type");
+        return declined("ONNX Runtime has no `Gemm` for this type");
     }
     let before = |link: Option<usize>, value| link.map_or(Some(value), |link| edit.input(link, 0));
     let mut op = Op::new(OpType::Gemm, &[before(of_a, a)?, before(of_b, b)?]);
@@ -38,9 +33,7 @@ fn read_untransposed(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             op = op.attr(name, 1);
         }
     }
-    edit.rewrite(index, &fused, op)?;
-    edit.note(NAME, index, None);
-    Some(())
+    edit.done(&fused, op)
 }
 
 /// Returns the transpose that makes a matrix, if nothing else reads the matrix.
@@ -50,7 +43,7 @@ fn own_transpose(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
 }
 
 /// Replaces `A · B + c`, if every row has the same added.
-fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let is_product = |&operand: &usize| {
         let product = edit.producer(operands[operand]);
@@ -78,19 +71,16 @@ fn add(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let has_kernel = has_kernel(edit, result);
     if !are_matrices {
-        return decline(edit, NAME, index, "an operand of the product is not a matrix");
+        return declined("an operand of the product is not a matrix");
     }
     if !is_row {
-        return decline(edit, NAME, index, "the addend is not one row");
+        return declined("the addend is not one row");
     }
     if !has_kernel {
-        return decline(edit, NAME, index, "ONNX Runtime has no `Gemm` for this type");
+        return declined("ONNX Runtime has no `Gemm` for this type");
     }
-    let made = edit.node(product).clone();
-    let op = Op::of(&made, vec![Some(a), Some(b), Some(bias)]);
-    edit.rewrite(index, &[product], Op { op: OpType::Gemm.into(), ..op })?;
-    edit.note(NAME, index, None);
-    Some(())
+    let op = Op::of(edit.node(product), vec![Some(a), Some(b), Some(bias)]);
+    edit.done(&[product], Op { op: OpType::Gemm.into(), ..op })
 }
 
 fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
@@ -102,12 +92,12 @@ fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, each};
 
     #[test]
     fn a_product_of_matrices_and_a_row_is_one_node() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3,1], w:f32[1,2], b:f32[2], m:f32[3,2]) -> (y, z)
 %0:f32[3,2] = MatMul(x, w)
 y:f32[3,2] = Add(b, %0)
@@ -125,7 +115,7 @@ z:f32[3,2] = Add(%1, m)",
     #[test]
     fn a_transposed_matrix_is_read_as_it_is() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[1,3], w:f32[2,1], b:f32[2]) -> (y)
 %0:f32[3,1] = Transpose(x) {perm=[1, 0]}
 %1:f32[1,2] = Transpose(w) {perm=[1, 0]}
@@ -141,7 +131,7 @@ y:f32[3,2] = Add(%2, b)",
     #[test]
     fn a_stack_of_matrices_and_one_that_others_read_are_left() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[4,1,3], w:f32[1,2], v:f32[2,1]) -> (y, z, t)
 %0:f32[4,3,1] = Transpose(x) {perm=[0, 2, 1]}
 y:f32[4,3,2] = MatMul(%0, w)

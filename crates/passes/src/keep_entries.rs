@@ -4,13 +4,12 @@
 //! `Concat`. Lists of one number need none. The same goes for `y[..., 0]` and a stack along the last axis.
 
 use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, POINTWISE};
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 
 use crate::access::Access;
-use crate::rewrite::{Declined, decline};
-
-const NAME: &str = "keep-entries";
+use crate::rewrite::Declined;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut seen: FxHashSet<usize> = FxHashSet::default();
@@ -23,13 +22,10 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             if region.keeps.is_empty() {
                 continue;
             }
-            match region.check(edit) {
-                Ok(()) => {
-                    edit.note(NAME, index, None);
-                    region.rewrite(edit);
-                }
-                Err(Declined(why)) => _ = decline(edit, NAME, index, &why),
-            }
+            edit.patch(index, |patch| match region.check(patch) {
+                Ok(()) => region.rewrite(patch),
+                Err(why) => declined(why),
+            });
         }
     }
 }
@@ -147,46 +143,34 @@ impl Region {
         }
     }
 
-    fn rewrite(self, edit: &mut Edit<'_>) {
+    fn rewrite(&self, edit: &mut Patch<'_, '_>) -> Outcome {
         let mut lists: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         for &index in &self.keeps {
-            let node = edit.node(index).clone();
-            let value = node.outputs[0];
-            let mut inputs: Vec<Option<ValueId>> =
-                (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+            edit.move_to(index);
+            let mut inputs = edit.inputs(index);
             if is_entry(edit, index) {
-                let place = edit
-                    .ints(index, 1)
-                    .and_then(|place| Tensor::of_ints(DType::I64, vec![1], &place));
-                let Some(place) = place else {
-                    return;
-                };
-                inputs[1] = Some(edit.constant(index, &[], place, &[]));
+                inputs[1] = Some(edit.integers(&edit.ints(index, 1)?)?);
             }
-            for input in inputs.iter_mut().flatten() {
-                *input = lists.get(input).copied().unwrap_or(*input);
-            }
-            lists.insert(value, edit.insert(index, &[], Op::of(&node, inputs)));
+            let input = |id: ValueId| lists.get(&id).copied().unwrap_or(id);
+            let inputs = inputs.into_iter().map(|id| id.map(input)).collect();
+            let op = Op::of(edit.node(index), inputs);
+            lists.insert(edit.node(index).outputs[0], edit.insert(op));
         }
-        for &index in &self.keeps {
-            let value = edit.node(index).outputs[0];
-            let list = lists[&value];
-            let readers: Vec<usize> = edit.readers(value).collect();
-            for reader in readers {
-                if self.nodes.contains(&reader) {
-                    continue;
-                }
-                if stacked(edit, reader).is_some() {
-                    edit.replace(reader, &[], list);
-                    continue;
-                }
-                let node = edit.node(reader).clone();
-                let inputs = (0..node.inputs.len()).map(|operand| edit.input(reader, operand));
-                let inputs = inputs.map(|id| if id == Some(value) { Some(list) } else { id });
-                let op = Op::of(&node, inputs.collect());
-                let _ = edit.rewrite(reader, &[], op);
+        let is_kept = |reader: &usize| self.nodes.contains(reader);
+        let values = self.keeps.iter().map(|&index| edit.node(index).outputs[0]);
+        let readers: BTreeSet<usize> = values.flat_map(|value| edit.readers(value)).collect();
+        for reader in readers.into_iter().filter(|reader| !is_kept(reader)) {
+            let read = edit.inputs(reader);
+            let input = |id: ValueId| lists.get(&id).copied().unwrap_or(id);
+            let inputs: Vec<_> = read.iter().map(|id| id.map(input)).collect();
+            if stacked(edit, reader).is_some() {
+                edit.replace(reader, [], inputs[0]?).ok()?;
+            } else if inputs != read {
+                let op = Op::of(edit.node(reader), inputs);
+                edit.replace(reader, [], op).ok()?;
             }
         }
+        edit.finish()
     }
 }
 

@@ -6,7 +6,10 @@
 //! tell the zeros apart; a quotient does.
 
 use onnx::operator::properties::BLIND_TO_ZERO_SIGNS;
-use onnx::{DType, Dim, Edit, Function, Graph, Model, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{
+    DType, Dim, Edit, Function, Graph, Model, Node, Op, OpType, Outcome, Patch, Tensor, Type,
+    ValueId,
+};
 use rustc_hash::FxHashSet;
 
 use crate::pattern::uniform;
@@ -20,11 +23,11 @@ pub(crate) fn run(model: &mut Model) {
         for index in 0..edit.len() {
             let result = edit.node(index).outputs.first();
             if result.is_some_and(|result| observed.contains(result)) {
-                keep(edit, index);
+                edit.patch(index, keep);
             }
         }
         for index in edit.nodes() {
-            size_once(edit, index);
+            edit.patch(index, size_once);
         }
         edit.drop_unread();
     });
@@ -103,20 +106,21 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
     }
 }
 
-fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let (kind, count) = (edit.node(index).op.onnx()?, edit.node(index).inputs.len());
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     let operands = (0..count).map(|operand| edit.input(index, operand));
     let operands: Vec<ValueId> = operands.collect::<Option<_>>()?;
     let mut has_zeros = operands.iter().map(|&operand| !has_no_zero(edit, operand));
     if kind == OpType::Where && result.dtype.is_float() {
-        return keep_choice(edit, index, operands[..].try_into().ok()?, &result);
+        return keep_choice(edit, operands[..].try_into().ok()?, &result);
     }
     if kind == OpType::Selu {
-        return keep_zero_of_selu(edit, index, operands[0], &result);
+        return keep_zero_of_selu(edit, operands[0], &result);
     }
     if kind == OpType::CumSum && result.dtype.is_float() {
-        return keep_zero_of_sums(edit, index, operands[0], operands[1], &result);
+        return keep_zero_of_sums(edit, operands[0], operands[1], &result);
     }
     let may_differ = match (kind, count) {
         (OpType::Relu, 1) => true,
@@ -130,86 +134,78 @@ fn keep(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     // The runtime has no `Where` of narrower floats.
     let dtype = if result.dtype == DType::F64 { DType::F64 } else { DType::F32 };
     let ty = Type::new(dtype, result.shape.clone());
-    let wide = operands.iter().map(|&operand| widened(edit, index, operand, dtype));
+    let wide = operands.iter().map(|&operand| widened(edit, operand, dtype));
     let wide: Vec<ValueId> = wide.collect::<Option<_>>()?;
     let op = match wide[..] {
         [x] => {
-            let zero = number(edit, index, dtype, 0.0)?;
-            exact(edit, index, OpType::Max, [x, zero], &ty)?
+            let zero = number(edit, dtype, 0.0)?;
+            exact(edit, OpType::Max, [x, zero], &ty)?
         }
         [x, low, high] => {
-            let raised = exact(edit, index, OpType::Max, [x, low], &ty)
+            let raised = exact(edit, OpType::Max, [x, low], &ty)
                 .unwrap_or_else(|| Op::new(OpType::Max, &[x, low]));
-            let raised = edit.insert(index, &[], raised);
-            exact(edit, index, OpType::Min, [raised, high], &ty)
+            let raised = edit.insert(raised);
+            exact(edit, OpType::Min, [raised, high], &ty)
                 .unwrap_or_else(|| Op::new(OpType::Min, &[raised, high]))
         }
-        [x, y] => exact(edit, index, kind, [x, y], &ty)?,
+        [x, y] => exact(edit, kind, [x, y], &ty)?,
         _ => return None,
     };
     if dtype == result.dtype {
-        edit.rewrite(index, &[], op)
+        edit.done(&[], op)
     } else {
-        let chosen = edit.insert(index, &[], op);
+        let chosen = edit.insert(op);
         let to = i64::from(result.dtype.code());
-        edit.rewrite(index, &[], Op::new(OpType::Cast, &[chosen]).attr("to", to))
+        edit.done(&[], Op::new(OpType::Cast, &[chosen]).attr("to", to))
     }
 }
 
 /// Writes a choice so that no `−0` is chosen where a condition holds.
 fn keep_choice(
-    edit: &mut Edit<'_>,
-    index: usize,
+    edit: &mut Patch<'_, '_>,
     [condition, x, y]: [ValueId; 3],
     result: &Type,
-) -> Option<()> {
+) -> Outcome {
     if !edit.fact(x).may_be_negative_zero() || excludes_zero(edit, condition, x) {
         return None;
     }
     // ONNX Runtime would drop a `Not`, and exchange the operands again.
     let unset = Tensor::of_ints(DType::Bool, Vec::new(), &[0])?;
-    let unset = edit.constant(index, &[], unset, &[]);
-    let fails = edit.insert(index, &[], Op::new(OpType::Equal, &[condition, unset]));
+    let unset = edit.constant(unset, &[]);
+    let fails = edit.insert(Op::new(OpType::Equal, &[condition, unset]));
     if !edit.fact(y).may_be_negative_zero() {
-        return edit.rewrite(index, &[], Op::new(OpType::Where, &[fails, y, x]));
+        return edit.done(&[], Op::new(OpType::Where, &[fails, y, x]));
     }
-    let one = number(edit, index, result.dtype, 1.0)?;
+    let one = number(edit, result.dtype, 1.0)?;
     let x_or_one = Op::new(OpType::Where, &[fails, one, x]);
-    let x_or_one = edit.insert(index, &[], x_or_one);
+    let x_or_one = edit.insert(x_or_one);
     let y_or_one = Op::new(OpType::Where, &[condition, one, y]);
-    let y_or_one = edit.insert(index, &[], y_or_one);
-    edit.rewrite(index, &[], Op::new(OpType::Mul, &[x_or_one, y_or_one]))
+    let y_or_one = edit.insert(y_or_one);
+    edit.done(&[], Op::new(OpType::Mul, &[x_or_one, y_or_one]))
 }
 
 /// Chooses the operand where it is a zero. ONNX Runtime's `Selu` makes both zeros `0`.
-fn keep_zero_of_selu(edit: &mut Edit<'_>, index: usize, x: ValueId, ty: &Type) -> Option<()> {
-    let node = edit.node(index).clone();
-    let selu = edit.insert(index, &[], Op::of(&node, vec![Some(x)]));
-    let zero = number(edit, index, ty.dtype, 0.0)?;
-    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[x]));
-    let is_other = edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero]));
-    edit.rewrite(index, &[], Op::new(OpType::Where, &[is_other, selu, x]))
+fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome {
+    let selu = Op::of(edit.node(edit.root()), vec![Some(x)]);
+    let selu = edit.insert(selu);
+    let zero = number(edit, ty.dtype, 0.0)?;
+    let size = edit.insert(Op::new(OpType::Abs, &[x]));
+    let is_other = edit.insert(Op::new(OpType::Greater, &[size, zero]));
+    edit.done(&[], Op::new(OpType::Where, &[is_other, selu, x]))
 }
 
 /// Begins running sums with `0`, as JAX does for more than one element: `0 − Σ −x`. ONNX Runtime would drop `0 + x`.
-fn keep_zero_of_sums(
-    edit: &mut Edit<'_>,
-    index: usize,
-    x: ValueId,
-    axis: ValueId,
-    ty: &Type,
-) -> Option<()> {
+fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &Type) -> Outcome {
     let summed = edit.tensor(axis)?.ints()?.first().copied();
     let size = summed.and_then(|axis| ty.shape.get(usize::try_from(axis).ok()?));
     if size == Some(&Dim::Known(1)) || !edit.fact(x).may_be_negative_zero() {
         return None;
     }
-    let node = edit.node(index).clone();
-    let negative = edit.insert(index, &[], Op::new(OpType::Neg, &[x]));
-    let sums = Op::of(&node, vec![Some(negative), Some(axis)]);
-    let sums = edit.insert(index, &[], sums);
-    let zero = number(edit, index, ty.dtype, 0.0)?;
-    edit.rewrite(index, &[], Op::new(OpType::Sub, &[zero, sums]))
+    let negative = edit.insert(Op::new(OpType::Neg, &[x]));
+    let sums = Op::of(edit.node(edit.root()), vec![Some(negative), Some(axis)]);
+    let sums = edit.insert(sums);
+    let zero = number(edit, ty.dtype, 0.0)?;
+    edit.done(&[], Op::new(OpType::Sub, &[zero, sums]))
 }
 
 /// True if a condition holds for no zero: `x > 0` or `x < 0`.
@@ -227,22 +223,22 @@ fn excludes_zero(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> bool {
 }
 
 /// Casts a value to a type that has all its numbers; of a constant, returns another constant.
-fn widened(edit: &mut Edit<'_>, index: usize, value: ValueId, dtype: DType) -> Option<ValueId> {
+fn widened(edit: &mut Patch<'_, '_>, value: ValueId, dtype: DType) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
     if ty.dtype == dtype {
         return Some(value);
     }
     if let Some(tensor) = edit.tensor(value) {
         let wide = Tensor::of_floats(dtype, tensor.shape.clone(), &tensor.floats()?)?;
-        return Some(edit.constant(index, &[], wide, &[value]));
+        return Some(edit.constant(wide, &[value]));
     }
     let cast = Op::new(OpType::Cast, &[value]).attr("to", i64::from(dtype.code()));
-    Some(edit.insert(index, &[], cast))
+    Some(edit.insert(cast))
 }
 
-fn number(edit: &mut Edit<'_>, index: usize, dtype: DType, value: f64) -> Option<ValueId> {
+fn number(edit: &mut Patch<'_, '_>, dtype: DType, value: f64) -> Option<ValueId> {
     let number = Tensor::of_floats(dtype, Vec::new(), &[value])?;
-    Some(edit.constant(index, &[], number, &[]))
+    Some(edit.constant(number, &[]))
 }
 
 /// True if the value is a constant without zeros, or a choice between such constants.
@@ -257,13 +253,7 @@ fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
 }
 
 /// The larger or the smaller with the zero of JAX. `None` where the operator alone has that.
-fn exact(
-    edit: &mut Edit<'_>,
-    index: usize,
-    op: OpType,
-    operands: [ValueId; 2],
-    ty: &Type,
-) -> Option<Op<'static>> {
+fn exact(edit: &mut Patch<'_, '_>, op: OpType, operands: [ValueId; 2], ty: &Type) -> Option<Op> {
     if operands.iter().any(|&operand| has_no_zero(edit, operand)) {
         return None;
     }
@@ -275,26 +265,27 @@ fn exact(
         }
         if op == OpType::Max {
             // No result is below 0, so `Abs` changes only `−0`.
-            let plain = edit.insert(index, &[], Op::new(op, &[x, constant]));
+            let plain = edit.insert(Op::new(op, &[x, constant]));
             return Some(Op::new(OpType::Abs, &[plain]));
         }
         // Of what is chosen where the flag is set, `Where` loses the sign of a zero.
-        let is_beyond = edit.insert(index, &[], Op::new(OpType::Greater, &[x, constant]));
+        let is_beyond = edit.insert(Op::new(OpType::Greater, &[x, constant]));
         return Some(Op::new(OpType::Where, &[is_beyond, constant, x]));
     }
-    let (a, b) = (is_negative(edit, index, a)?, is_negative(edit, index, b)?);
+    let (a, b) = (is_negative(edit, a)?, is_negative(edit, b)?);
     let joined = Op::new(if op == OpType::Max { OpType::And } else { OpType::Or }, &[a, b]);
-    let is_below = edit.insert(index, &[], joined);
-    let [minus_one, one] = [-1.0, 1.0].map(|value| number(edit, index, ty.dtype, value));
+    let is_below = edit.insert(joined);
+    let [minus_one, one] = [-1.0, 1.0].map(|value| number(edit, ty.dtype, value));
     let sign = Op::new(OpType::Where, &[is_below, minus_one?, one?]);
-    let sign = edit.insert(index, &[], sign);
-    let plain = edit.insert(index, &[], Op::new(op, &operands));
-    let size = edit.insert(index, &[], Op::new(OpType::Abs, &[plain]));
+    let sign = edit.insert(sign);
+    let plain = edit.insert(Op::new(op, &operands));
+    let size = edit.insert(Op::new(OpType::Abs, &[plain]));
     Some(Op::new(OpType::Mul, &[size, sign]))
 }
 
 /// Writes the product or the quotient of two absolute values as the absolute value of one: `|x| · |y| = |x · y|`.
-fn size_once(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn size_once(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let node = edit.node(index);
     let (op, ty) = (node.op.onnx()?, edit.ty(*node.outputs.first()?)?.clone());
     if !matches!(op, OpType::Mul | OpType::Div) || !ty.dtype.is_float() {
@@ -306,17 +297,17 @@ fn size_once(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     };
     let sizes = [size_of(0)?, size_of(1)?];
     let [x, y] = sizes.map(|size| edit.input(size, 0));
-    let whole = edit.insert(index, &[], Op::new(op, &[x?, y?]));
-    edit.rewrite(index, &sizes, Op::new(OpType::Abs, &[whole]))
+    let whole = edit.insert(Op::new(op, &[x?, y?]));
+    edit.done(&sizes, Op::new(OpType::Abs, &[whole]))
 }
 
 /// Whether a number is below zero, or the zero that is: `1 / max(x, −1) < 0`
-fn is_negative(edit: &mut Edit<'_>, index: usize, x: ValueId) -> Option<ValueId> {
+fn is_negative(edit: &mut Patch<'_, '_>, x: ValueId) -> Option<ValueId> {
     let ty = edit.ty(x)?.clone();
-    let [minus_one, zero] = [-1.0, 0.0].map(|value| number(edit, index, ty.dtype, value));
-    let near = edit.insert(index, &[], Op::new(OpType::Max, &[x, minus_one?]));
-    let inverse = edit.insert(index, &[], Op::new(OpType::Reciprocal, &[near]));
-    Some(edit.insert(index, &[], Op::new(OpType::Less, &[inverse, zero?])))
+    let [minus_one, zero] = [-1.0, 0.0].map(|value| number(edit, ty.dtype, value));
+    let near = edit.insert(Op::new(OpType::Max, &[x, minus_one?]));
+    let inverse = edit.insert(Op::new(OpType::Reciprocal, &[near]));
+    Some(edit.insert(Op::new(OpType::Less, &[inverse, zero?])))
 }
 
 #[cfg(test)]

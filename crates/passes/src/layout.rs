@@ -11,16 +11,13 @@ mod regions;
 mod role;
 pub(crate) mod small_axes;
 
-use onnx::{Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::FxHashMap;
 
 use crate::axis_map::{AxisMap, transpose};
 use crate::axis_order::AxisOrder;
-use crate::rewrite::decline;
 use regions::Regions;
 use role::Role;
-
-const NAME: &str = "move-transposes";
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let has_transposes = (0..edit.len()).any(|index| edit.node(index).op == OpType::Transpose);
@@ -29,20 +26,15 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
     let mut regions = Regions::of(edit);
     regions.choose();
-    let mut mover =
-        Mover { regions: &regions, stored: FxHashMap::default(), constants: FxHashMap::default() };
+    let mut mover = Mover {
+        regions: &regions,
+        stored: FxHashMap::default(),
+        constants: FxHashMap::default(),
+        added: Vec::new(),
+    };
     for index in 0..edit.len() {
-        let (value, moved) = match &regions.roles[index] {
-            Role::Member => (Some(edit.node(index).outputs[0]), mover.member(edit, index)),
-            Role::Sink(axes) => (edit.input(index, 0), mover.sink(edit, index, axes)),
-            &Role::Product { operand } if regions.is_reordered(index) => {
-                (Some(edit.node(index).outputs[0]), mover.product(edit, index, operand))
-            }
-            Role::Product { .. } | Role::Transpose(_) | Role::Source(_) | Role::Fixed => continue,
-        };
-        if moved.is_none() && value.is_some_and(|value| mover.order_of(value).is_some()) {
-            decline(edit, NAME, index, "it cannot use the axis order of its neighbors");
-        }
+        let is_moved = edit.patch(index, |patch| mover.move_node(patch));
+        mover.finish(is_moved);
     }
 }
 
@@ -54,27 +46,65 @@ struct Mover<'r> {
     stored: FxHashMap<ValueId, (ValueId, Option<usize>)>,
     /// Constants by order.
     constants: FxHashMap<(ValueId, AxisOrder), ValueId>,
+    /// What was added to these for the node that is moved: values, and constants with their orders.
+    added: Vec<(ValueId, Option<AxisOrder>)>,
 }
 
 impl Mover<'_> {
-    fn member(&mut self, edit: &mut Edit<'_>, index: usize) -> Option<()> {
+    fn move_node(&mut self, edit: &mut Patch<'_, '_>) -> Outcome {
+        let index = edit.root();
+        let (value, moved) = match &self.regions.roles[index] {
+            Role::Member => (edit.node(index).outputs[0], self.member(edit, index)),
+            Role::Sink(axes) => (edit.input(index, 0)?, self.sink(edit, index, axes)),
+            &Role::Product { operand } if self.regions.is_reordered(index) => {
+                (edit.node(index).outputs[0], self.product(edit, index, operand))
+            }
+            Role::Product { .. } | Role::Transpose(_) | Role::Source(_) | Role::Fixed => {
+                return None;
+            }
+        };
+        if moved.is_none() && self.order_of(value).is_some() {
+            return declined("it cannot use the axis order of its neighbors");
+        }
+        moved
+    }
+
+    /// Forgets what was added for a node that could not be moved: it is no longer there.
+    fn finish(&mut self, is_moved: bool) {
+        for (value, order) in self.added.drain(..).filter(|_| !is_moved) {
+            match order {
+                Some(order) => _ = self.constants.remove(&(value, order)),
+                None => _ = self.stored.remove(&value),
+            }
+        }
+    }
+
+    fn store(&mut self, value: ValueId, stored: ValueId, also: Option<usize>) {
+        if self.stored.insert(value, (stored, also)).is_none() {
+            self.added.push((value, None));
+        }
+    }
+
+    fn member(&mut self, edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
         let outputs = edit.node(index).outputs.clone();
         let order = self.order_of(outputs[0])?;
         let back = order.inverse();
         let node = edit.node(index).clone();
         let mut fused = Vec::new();
         let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
-            self.operand(edit, index, value, &order, &mut fused)
+            self.operand(edit, value, &order, &mut fused)
         })?;
-        let made =
-            edit.rewrite_results(index, &fused, op, &|value| transpose(value, back.perm()))?;
-        self.stored.extend(outputs.into_iter().zip(made.into_iter().map(|value| (value, None))));
-        Some(())
+        let restore = |value| transpose(value, back.perm());
+        let made = edit.retype(index, &fused, op, &restore).ok()?;
+        for (output, made) in outputs.into_iter().zip(made) {
+            self.store(output, made, None);
+        }
+        edit.finish()
     }
 
     /// Writes a product in its other form: that of an image as a convolution, that of the columns of a matrix as
     /// one of its rows.
-    fn product(&mut self, edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
+    fn product(&mut self, edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Outcome {
         let result = edit.node(index).outputs[0];
         let order = self.order_of(result)?;
         let rank = edit.ty(result)?.rank();
@@ -83,26 +113,26 @@ impl Mover<'_> {
         let kernel = edit.tensor(weights)?.transposed(&[1, 0])?;
         let shape = [&kernel.shape[..], &vec![1; rank - 2]].concat();
         let kernel = kernel.with_shape(shape);
-        let kernel = edit.constant(index, &[], kernel, &[weights]);
+        let kernel = edit.constant(kernel, &[weights]);
         let mut fused = Vec::new();
-        let x = self.operand(edit, index, x, &order, &mut fused)?;
+        let x = self.operand(edit, x, &order, &mut fused)?;
         let op = if rank == 2 { OpType::MatMul } else { OpType::Conv };
         let op = Op::new(op, &[x, kernel]);
-        let made =
-            edit.rewrite_results(index, &fused, op, &|value| transpose(value, back.perm()))?;
-        self.stored.extend(made.into_iter().map(|value| (result, (value, None))));
-        Some(())
+        let restore = |value| transpose(value, back.perm());
+        let made = edit.retype(index, &fused, op, &restore).ok()?;
+        self.store(result, *made.first()?, None);
+        edit.finish()
     }
 
-    fn sink(&mut self, edit: &mut Edit<'_>, index: usize, axes: &[usize]) -> Option<()> {
+    fn sink(&mut self, edit: &mut Patch<'_, '_>, index: usize, axes: &[usize]) -> Outcome {
         let operand = edit.input(index, 0)?;
         let order = self.order_of(operand).filter(|order| order.keeps_order(axes))?;
         let node = edit.node(index).clone();
         let mut fused = Vec::new();
         let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
-            self.operand(edit, index, value, &order, &mut fused)
+            self.operand(edit, value, &order, &mut fused)
         })?;
-        edit.rewrite(index, &fused, op)
+        edit.done(&fused, op)
     }
 
     /// Returns the order of the region of a value, unless it is the one that the value has.
@@ -114,8 +144,7 @@ impl Mover<'_> {
     /// Returns what a node reads for an operand in the order of its region.
     fn operand(
         &mut self,
-        edit: &mut Edit<'_>,
-        reader: usize,
+        edit: &mut Patch<'_, '_>,
         value: ValueId,
         order: &AxisOrder,
         fused: &mut Vec<usize>,
@@ -130,7 +159,8 @@ impl Mover<'_> {
                 return Some(known);
             }
             let transposed = transposed_constant(tensor, order)?;
-            let transposed = edit.constant(reader, &[], transposed, &[value]);
+            let transposed = edit.constant(transposed, &[value]);
+            self.added.push((value, Some(order.clone())));
             self.constants.insert(key, transposed);
             return Some(transposed);
         }
@@ -138,13 +168,13 @@ impl Mover<'_> {
             return Some(value);
         }
         if rank != order.rank() {
-            return carry::widened(edit, value, reader, order);
+            return carry::widened(edit, value, order);
         }
         let (stored, also) = match self.stored.get(&value) {
             Some(&known) => known,
-            None => self.entering(edit, reader, value, order)?,
+            None => self.entering(edit, value, order)?,
         };
-        self.stored.insert(value, (stored, also));
+        self.store(value, stored, also);
         fused.extend(also);
         Some(stored)
     }
@@ -162,8 +192,7 @@ impl Mover<'_> {
     /// Returns an array at the border of a region, in the order of the region.
     fn entering(
         &mut self,
-        edit: &mut Edit<'_>,
-        reader: usize,
+        edit: &mut Patch<'_, '_>,
         value: ValueId,
         order: &AxisOrder,
     ) -> Option<(ValueId, Option<usize>)> {
@@ -177,16 +206,16 @@ impl Mover<'_> {
                 return Some((from, Some(maker)));
             }
             let op = transpose(from, whole.perm());
-            return Some((edit.insert(reader, &[maker], op), None));
+            return Some((edit.insert_for(&[maker], op), None));
         }
         if let Some(maker) = maker
             && let Role::Source(axes) = &self.regions.roles[maker]
             && order.keeps_order(axes)
-            && let Some(made) = carry::made_in_order(edit, maker, reader, order)
+            && let Some(made) = carry::made_in_order(edit, maker, order)
         {
             return Some((made, None));
         }
-        Some((edit.insert(reader, &[], transpose(value, order.perm())), None))
+        Some((edit.insert(transpose(value, order.perm())), None))
     }
 }
 

@@ -54,7 +54,7 @@ use options::{NormalizationMode, Options};
 pub use canonicalize::{RULES, Rule};
 pub use phases::{PHASES, Pass, Phase};
 use phases::{Run, When};
-pub use rewrite::Rewrite;
+pub use rewrite::{Formulas, Rewrite};
 
 /// Runs every phase, and calls `begin` with each one before it runs.
 ///
@@ -98,10 +98,14 @@ impl Phase {
             earlier.retain(|note| note.declined.is_none());
             model.notes.append(&mut earlier);
             for pass in self.rewrites.iter().filter(|pass| pass.is_wanted(options)) {
+                model.rewrite = Some(pass.label());
                 let run: &mut dyn FnMut(&mut Edit<'_>) = match pass.run {
+                    Run::Nodes(run) => &mut move |edit| phases::run_each(edit, run),
                     Run::Graph(run) => &mut { run },
                     Run::Configured(run) => &mut move |edit| run(edit, options),
-                    Run::Formulas(stages) => &mut |edit| rewrite::run_stages(edit, stages),
+                    Run::Formulas(all) => {
+                        &mut |edit| all.iter().for_each(|formulas| formulas.run(edit))
+                    }
                     Run::Model(run) => {
                         run(model);
                         continue;

@@ -13,7 +13,7 @@ pub(crate) mod unroll;
 
 use std::sync::Arc;
 
-use onnx::{Attr, DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, Dim, Edit, Graph, Node, Op, OpType, Patch, Replacement, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A loop that runs a known number of times: a `Scan`, or a `Loop` that only counts.
@@ -164,24 +164,23 @@ impl Counted {
             || self.nodes.iter().any(|node| node_reads(node, value))
     }
 
-    /// Puts the loop in the place of the node that it was read from. It is a `Scan` if it runs over an array.
-    /// The results that it has no longer are those of the caller.
-    pub(crate) fn write(self, edit: &mut Edit<'_>, index: usize) -> Option<()> {
-        let (op, results) = self.into_op(edit, index);
-        if results[..] == edit.node(index).outputs[..] {
-            return edit.rewrite(index, &[], op);
+    /// Returns what replaces the root, from which the loop was read. It is a `Scan` if it runs over an array. `others` are
+    /// the results that the loop has no longer, and the values that replace them.
+    pub(crate) fn replacement(
+        self,
+        edit: &mut Patch<'_, '_>,
+        others: &[(ValueId, ValueId)],
+    ) -> Replacement {
+        let (op, results) = self.into_op(edit);
+        if results[..] == edit.node(edit.root()).outputs[..] {
+            return op.into();
         }
-        let made = edit.insert_instead(index, &[], op, &replacing(&results));
-        let place =
-            |result: ValueId| edit.node(index).outputs.iter().position(|&output| output == result);
-        let made = results.into_iter().zip(made);
-        let replaced: Vec<(usize, ValueId)> =
-            made.filter_map(|(result, made)| Some((place(result)?, made))).collect();
-        edit.replace_outputs(index, &replaced)
+        let made = edit.insert_instead(op, &replacing(&results));
+        results_in_place(edit, results.into_iter().zip(made).chain(others.iter().copied())).into()
     }
 
     /// Returns the loop with new values in its body, so that both can be in the model.
-    fn copied(&self, edit: &mut Edit<'_>) -> Counted {
+    fn copied(&self, edit: &mut Patch<'_, '_>) -> Counted {
         let mut renamed: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         let given = self.carries.iter().map(|carry| carry.before);
         for value in given.chain(self.arrays.iter().map(|array| array.element)) {
@@ -210,9 +209,9 @@ impl Counted {
     }
 
     /// Returns the operator of the loop, and the values that its results stand for.
-    fn into_op(mut self, edit: &mut Edit<'_>, index: usize) -> (Op<'static>, Vec<ValueId>) {
+    fn into_op(mut self, edit: &mut Patch<'_, '_>) -> (Op, Vec<ValueId>) {
         for node in self.prune() {
-            edit.take_lines(index, &node);
+            edit.take_lines(&node);
         }
         let carries = |f: fn(&Carry) -> ValueId| self.carries.iter().map(f).collect::<Vec<_>>();
         let (initial, before) = (carries(|carry| carry.initial), carries(|carry| carry.before));
@@ -229,7 +228,7 @@ impl Counted {
             let body = graph(inputs, [&[next_flag], &outputs[..]].concat());
             let head = [Some(rounds), condition].into_iter();
             let inputs = head.chain(initial.into_iter().map(Some)).collect();
-            Op { op: OpType::Loop.into(), inputs, attrs: vec![("body", body.into())] }
+            Op { op: OpType::Loop.into(), inputs, attrs: Vec::new() }.attr("body", body)
         } else {
             let count = self.arrays.len();
             let elements = self.arrays.iter().map(|array| array.element);
@@ -241,8 +240,10 @@ impl Counted {
             if self.is_reverse {
                 op = op.attr("scan_input_directions", &vec![1; count][..]);
             }
-            op.attrs.extend(self.directions.map(|ways| ("scan_output_directions", ways)));
-            op
+            match self.directions {
+                Some(ways) => op.attr("scan_output_directions", ways),
+                None => op,
+            }
         };
         let stacks = self.stacks.iter().map(|stack| stack.result);
         let results: Vec<ValueId> =
@@ -279,7 +280,7 @@ impl Counted {
 
 /// Adds a value of the same type, which replaces one.
 fn renew(
-    edit: &mut Edit<'_>,
+    edit: &mut Patch<'_, '_>,
     value: ValueId,
     renamed: &mut FxHashMap<ValueId, ValueId>,
 ) -> ValueId {
@@ -290,7 +291,11 @@ fn renew(
 }
 
 /// Gives nodes new results, in their bodies too.
-fn renew_all(edit: &mut Edit<'_>, nodes: &mut [Node], renamed: &mut FxHashMap<ValueId, ValueId>) {
+fn renew_all(
+    edit: &mut Patch<'_, '_>,
+    nodes: &mut [Node],
+    renamed: &mut FxHashMap<ValueId, ValueId>,
+) {
     for node in nodes {
         for id in node.inputs.iter_mut().flatten() {
             *id = renamed.get(id).copied().unwrap_or(*id);
@@ -337,8 +342,21 @@ fn node_reads(node: &Node, value: ValueId) -> bool {
     is_read
 }
 
+/// Makes a node read other values, in its bodies too.
+fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
+    for id in node.inputs.iter_mut().flatten() {
+        *id = renamed.get(id).copied().unwrap_or(*id);
+    }
+    for body in node.bodies_mut() {
+        body.nodes.iter_mut().for_each(|node| rename(node, renamed));
+        for id in &mut body.outputs {
+            *id = renamed.get(id).copied().unwrap_or(*id);
+        }
+    }
+}
+
 /// Calls `f` with every value that a node reads, in its bodies too.
-fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
+pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     node.inputs.iter().flatten().for_each(|&id| f(id));
     for body in node.bodies() {
         body.nodes.iter().for_each(|node| for_each_read(node, f));
@@ -364,11 +382,16 @@ fn number(edit: &Edit<'_>, constant: ValueId) -> Option<i64> {
     }
 }
 
-/// Returns a list of integers as a constant for the node at `index`.
-pub(crate) fn ints(edit: &mut Edit<'_>, index: usize, ints: &[i64]) -> Option<ValueId> {
-    let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
-    Some(edit.constant(index, &[], tensor, &[]))
+/// Returns the positions of the results of the root that are replaced, with the values that replace them.
+fn results_in_place(
+    edit: &Patch<'_, '_>,
+    replaced: impl IntoIterator<Item = (ValueId, ValueId)>,
+) -> Vec<(usize, ValueId)> {
+    let outputs = &edit.node(edit.root()).outputs;
+    let position = |result: ValueId| outputs.iter().position(|&output| output == result);
+    replaced.into_iter().filter_map(|(result, by)| Some((position(result)?, by))).collect()
 }
+
 /// Returns the values that the results of a node replace.
 fn replacing(results: &[ValueId]) -> Vec<Option<ValueId>> {
     results.iter().copied().map(Some).collect()

@@ -6,7 +6,7 @@
 //! are so large that more than that could get lost are left as they are.
 
 use onnx::expr::broadcast_shapes;
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::eval::arithmetic;
@@ -57,7 +57,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
     for result in order {
         if let Some(chain) = chains.remove(&result) {
-            chain.write(edit);
+            edit.patch(chain.nodes[chain.nodes.len() - 1], |patch| chain.write(patch));
         }
     }
 }
@@ -169,42 +169,35 @@ impl Affine {
     }
 
     /// Puts one product and one sum in the place of the last node, where the chain has more.
-    fn write(&self, edit: &mut Edit<'_>) {
+    fn write(&self, patch: &mut Patch<'_, '_>) -> Outcome {
         let needed = usize::from(self.scale.is_some()) + usize::from(self.shift.is_some());
         let in_the_end = |shift: &Tensor| within(shift, LARGEST_IN_THE_END);
         let is_precise = self.shift.as_ref().is_none_or(in_the_end);
-        let (Some((&root, fused)), Some(ty)) = (self.nodes.split_last(), edit.ty(self.base)) else {
-            return;
-        };
+        let dtype = patch.ty(self.base)?.dtype;
         if self.nodes.len() <= needed {
-            return;
+            return None;
         }
-        let ty = ty.clone();
+        if !is_precise {
+            return declined("the merged constant would be too large to be precise");
+        }
         let parts: Vec<(OpType, &Tensor)> = self
             .scale
             .iter()
             .map(|scale| (OpType::Mul, scale))
             .chain(self.shift.iter().map(|shift| (OpType::Add, shift)))
             .collect();
-        edit.noted_patch("merge-affine", root, |patch| {
-            if !is_precise {
-                return Err("the merged constant would be too large to be precise".into());
+        patch.take(&self.nodes);
+        let mut value = self.base;
+        let mut last = None;
+        for (op, tensor) in parts {
+            if let Some(op) = last.take() {
+                value = patch.insert(op);
             }
-            patch.take(fused);
-            let mut value = self.base;
-            let mut last = None;
-            for (op, tensor) in parts {
-                if let Some(op) = last.take() {
-                    value = patch.insert(op);
-                }
-                let numbers = tensor.floats().ok_or("the type of a constant is not a float")?;
-                let rounded = Tensor::of_floats(ty.dtype, tensor.shape.clone(), &numbers);
-                let rounded = rounded.ok_or("the type of a constant is not a float")?;
-                let operand = patch.constant(rounded, &self.constants);
-                last = Some(Op::new(op, &[value, operand]));
-            }
-            last.ok_or_else(|| "the chain would become empty".into())
-        });
+            let rounded = Tensor::of_floats(dtype, tensor.shape.clone(), &tensor.floats()?)?;
+            let operand = patch.constant(rounded, &self.constants);
+            last = Some(Op::new(op, &[value, operand]));
+        }
+        patch.done(&[], last?)
     }
 }
 

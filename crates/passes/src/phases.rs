@@ -1,6 +1,6 @@
 //! The phases in which a model is rewritten.
 
-use onnx::{Edit, Model};
+use onnx::{Edit, Label, Model, Outcome, Patch};
 use options::Options;
 
 use crate::fuse::attention::Stage;
@@ -8,7 +8,7 @@ use crate::fuse::{
     activation, attention, batch_norm, choice, division, index, norm, pad, pick, place, pool,
     reduction, resize, rotary, softmax, thresholded_relu, triangle, uniform, weighted,
 };
-use crate::rewrite::Rewrite;
+use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
 use crate::{
     bound_counters, canonicalize, drop_carries, drop_dead, drop_unread_inputs, faults,
     fold_layout_ops, fold_products, gemm, hoist_invariants, inline_composites, keep_axes,
@@ -36,15 +36,22 @@ pub struct Pass {
     pub does: &'static str,
     pub(crate) run: Run,
     pub(crate) when: When,
+    /// What it did to a node, in a word.
+    done: &'static str,
 }
 
+/// A rewrite of one node, the root of the patch.
+pub(crate) type RewriteNode = fn(&mut Patch<'_, '_>) -> Outcome;
+
 pub(crate) enum Run {
+    /// Of each node by itself, bodies and functions included.
+    Nodes(RewriteNode),
     /// Of each graph by itself, bodies and functions included.
     Graph(fn(&mut Edit<'_>)),
     /// Of each graph by itself, with the options of the export.
     Configured(fn(&mut Edit<'_>, &Options)),
-    /// By formulas, stage by stage.
-    Formulas(&'static [&'static [Rewrite]]),
+    /// By formulas.
+    Formulas(&'static [&'static Formulas]),
     /// Of the model as a whole.
     Model(fn(&mut Model)),
     /// From one graph to another. Returns whether any graph changed.
@@ -59,34 +66,61 @@ pub(crate) enum When {
     Always,
 }
 
+const fn pass(name: &'static str, does: &'static str, run: Run) -> Pass {
+    Pass { name, does, run, when: When::Optimizing, done: APPLIED }
+}
+
+const fn nodes(name: &'static str, does: &'static str, run: RewriteNode) -> Pass {
+    pass(name, does, Run::Nodes(run))
+}
+
 const fn graph(name: &'static str, does: &'static str, run: fn(&mut Edit<'_>)) -> Pass {
-    Pass { name, does, run: Run::Graph(run), when: When::Optimizing }
+    pass(name, does, Run::Graph(run))
 }
 
 const fn formulas(
     name: &'static str,
     does: &'static str,
-    stages: &'static [&'static [Rewrite]],
+    formulas: &'static [&'static Formulas],
 ) -> Pass {
-    Pass { name, does, run: Run::Formulas(stages), when: When::Optimizing }
+    pass(name, does, Run::Formulas(formulas))
 }
 
 const fn model(name: &'static str, does: &'static str, run: fn(&mut Model)) -> Pass {
-    Pass { name, does, run: Run::Model(run), when: When::Optimizing }
+    pass(name, does, Run::Model(run))
 }
 
 const fn between(name: &'static str, does: &'static str, run: fn(&mut Model) -> bool) -> Pass {
-    Pass { name, does, run: Run::Between(run), when: When::Optimizing }
+    pass(name, does, Run::Between(run))
+}
+
+/// Applies a rewrite to each node, in order.
+pub(crate) fn run_each(edit: &mut Edit<'_>, rewrite: RewriteNode) {
+    for index in 0..edit.len() {
+        if edit.is_live(index) {
+            edit.patch(index, rewrite);
+        }
+    }
 }
 
 impl Pass {
     /// Returns the formulas that it looks for; a pass without a pattern has none.
     pub fn formulas(&self) -> impl Iterator<Item = &'static Rewrite> {
-        let stages = match self.run {
-            Run::Formulas(stages) => stages,
+        let formulas = match self.run {
+            Run::Formulas(formulas) => formulas,
             _ => &[],
         };
-        stages.iter().copied().flatten()
+        formulas.iter().flat_map(|formulas| formulas.rewrites())
+    }
+
+    /// Returns how its notes begin.
+    pub(crate) fn label(&self) -> Label {
+        Label { name: self.name, done: self.done }
+    }
+
+    /// Makes its notes say that nodes were fused.
+    const fn fusing(self) -> Pass {
+        Pass { done: FUSED, ..self }
     }
 
     const fn when(self, when: When) -> Pass {
@@ -109,7 +143,7 @@ impl Phase {
 }
 
 /// The phases in the order they run.
-pub const PHASES: &[Phase] = &[
+pub static PHASES: &[Phase] = &[
     phase(
         "prune",
         "Dead code is removed first, so that no other node inherits its lines. The lines that read each weight \
@@ -133,18 +167,18 @@ pub const PHASES: &[Phase] = &[
         "Recurrent cells and pools are matched on the loop bodies and windows that plugins emit, before \
          the fusion of formulas changes their contents.",
         &[
-            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", choice::STAGES),
-            graph(
+            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::STAGES]),
+            nodes(
                 "batch-heads",
                 "computes after the loop what a step makes of the state of a cell",
                 loops::results::run_early,
             ),
-            graph(
+            nodes(
                 "fuse-recurrent",
                 "writes a scan over an LSTM or GRU cell as one operator",
                 recurrent::run,
-            ),
-            formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[pool::REWRITES]),
+            ).fusing(),
+            formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[&pool::REWRITES]),
         ],
     ),
     phase(
@@ -153,18 +187,18 @@ pub const PHASES: &[Phase] = &[
          of many nodes are composites. Norms come before reductions, because they contain squares and roots \
          that reductions would match. Chains of constants are merged last, when no formula needs their parts.",
         &[
-            graph("keep-axes", "keeps the axes of a reduction if they are restored later", keep_axes::run),
-            formulas("fuse-activations", "finds activations such as `Gelu`", &[activation::REWRITES, thresholded_relu::REWRITES]),
-            formulas("fuse-uniform", "simplifies the conversion of random bits to numbers from 0 to 1", &[uniform::REWRITES]),
-            formulas("fuse-softmax", "finds `Softmax` and `LogSoftmax`", &[softmax::REWRITES]),
-            formulas("fuse-means", "writes a sum divided by its count as a mean", &[norm::MEANS]),
+            nodes("keep-axes", "keeps the axes of a reduction if they are restored later", keep_axes::run),
+            formulas("fuse-activations", "finds activations such as `Gelu`", &[&activation::REWRITES, &thresholded_relu::REWRITES]),
+            formulas("fuse-uniform", "simplifies the conversion of random bits to numbers from 0 to 1", &[&uniform::REWRITES]),
+            formulas("fuse-softmax", "finds `Softmax` and `LogSoftmax`", &[&softmax::REWRITES]),
+            formulas("fuse-means", "writes a sum divided by its count as a mean", &[&norm::MEANS]),
             formulas(
                 "fuse-norms",
                 "finds layer norms, group norms and RMS norms",
-                norm::STAGES,
+                &[&norm::STAGES],
             )
             .when(When::FusingNorms),
-            graph(
+            nodes(
                 "split-means",
                 "writes a mean over an axis that may be empty as a sum and a division",
                 split_means::run,
@@ -172,9 +206,9 @@ pub const PHASES: &[Phase] = &[
             formulas(
                 "fuse-reductions",
                 "finds reductions such as `ReduceL2` and `ReduceSumSquare`",
-                reduction::STAGES,
+                &[&reduction::STAGES],
             ),
-            formulas("fuse-weighted-sums", "writes a weighted sum as a product", &[weighted::REWRITES]),
+            formulas("fuse-weighted-sums", "writes a weighted sum as a product", &[&weighted::REWRITES]),
             graph(
                 "merge-affine",
                 "merges a chain of sums and products with constants into one of each",
@@ -193,9 +227,9 @@ pub const PHASES: &[Phase] = &[
                 inline_composites::run,
             )
             .when(When::Always),
-            formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[division::REWRITES, index::REWRITES]),
-            formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[index::ENTRIES]),
-            formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[place::REWRITES]),
+            formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
+            formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),
+            formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[&place::REWRITES]),
             graph(
                 "gather-repeats",
                 "writes elements that are repeated along several axes as `Gather`",
@@ -208,42 +242,37 @@ pub const PHASES: &[Phase] = &[
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
          products absorb layout ops and biases.",
         &[
-            graph(
+            nodes(
                 "count-rounds",
                 "gives a loop that a counter ends its number of rounds",
                 loops::rounds::run,
             ),
-            graph(
+            nodes(
                 "scan-counters",
                 "writes a loop of known length as a scan, over the values of its counters if it has any",
                 loops::counters::run,
             ),
-            graph(
+            nodes(
                 "batch-steps",
                 "computes once, for all steps of a scan, what depends only on the inputs of a step",
                 loops::steps::run,
             ),
-            graph(
+            nodes(
                 "stack-buffers",
                 "writes an array that a loop fills entry by entry as a stack",
                 loops::buffers::run,
             ),
-            graph(
+            nodes(
                 "settle-flags",
                 "decides together which rounds of a loop drop entries of an array",
                 loops::settle::run,
             ),
-            graph(
+            nodes(
                 "batch-results",
                 "computes once, after a loop, what a step returns and no later step reads",
                 loops::results::run,
             ),
-            Pass {
-                name: "unroll-loops",
-                does: "unrolls short loops",
-                run: Run::Configured(loops::unroll::run),
-                when: When::Optimizing,
-            },
+            pass("unroll-loops", "unrolls short loops", Run::Configured(loops::unroll::run)),
         ],
     )
     .rounds(2),
@@ -253,18 +282,18 @@ pub const PHASES: &[Phase] = &[
          transposes are fused first, so that projections get the layout that their readers need. Scales and \
          biases are folded into weights both before and after, because a transpose may be in between.",
         &[
-            graph("fuse-rotary-embeddings", "finds `RotaryEmbedding`", rotary::run),
+            graph("fuse-rotary-embedding", "finds `RotaryEmbedding`", rotary::run).fusing(),
             graph(
                 "fuse-plain-attention",
                 "finds `Attention` whose operands need no transpose",
                 |edit| attention::run(edit, Stage::Plain),
-            ),
+            ).fusing(),
             graph(
                 "fold-products",
                 "folds scales, biases and norms into the weights of products",
                 fold_products::run,
             ),
-            graph("fold-layout-ops", "folds transposes and slices of weights", fold_layout_ops::run),
+            nodes("fold-layout-ops", "folds transposes and slices of weights", fold_layout_ops::run),
             graph(
                 "move-transposes",
                 "chooses the order of axes for whole regions, with the fewest transposes",
@@ -278,8 +307,8 @@ pub const PHASES: &[Phase] = &[
         "Layout ops sink through elementwise operators until they meet, products absorb the remaining ones, and \
          then attention around two products is fused. Each round works on what the previous round moved.",
         &[
-            graph("fuse-resize", "finds `Resize`", resize::run),
-            graph(
+            nodes("fuse-resize", "finds `Resize`", resize::run).fusing(),
+            nodes(
                 "sink-layout-ops",
                 "moves a layout op past elementwise operators until it meets another layout op",
                 layout_ops::sink::run,
@@ -289,8 +318,8 @@ pub const PHASES: &[Phase] = &[
                 "absorbs layout ops into a product",
                 layout_ops::products::run,
             ),
-            formulas("fuse-picks", "writes the slice of one entry as `Gather`", &[pick::REWRITES]),
-            graph("fuse-attention", "finds `Attention`", |edit| attention::run(edit, Stage::Any)),
+            formulas("fuse-picks", "writes the slice of one entry as `Gather`", &[&pick::REWRITES]),
+            graph("fuse-attention", "finds `Attention`", |edit| attention::run(edit, Stage::Any)).fusing(),
         ],
     )
     .rounds(4),
@@ -298,13 +327,13 @@ pub const PHASES: &[Phase] = &[
         "operators",
         "These rewrites choose the final operators. No later rewrite matches their results.",
         &[
-            graph(
+            nodes(
                 "keep-moved-axes",
                 "keeps the axes of a reduction if they are restored, now that their order is final",
                 keep_axes::run,
             ),
-            graph("fuse-pads", "lets a convolution pad its operand with zeros", pad::run),
-            graph(
+            nodes("fuse-pads", "lets a convolution pad its operand with zeros", pad::run).fusing(),
+            nodes(
                 "split-products",
                 "writes the product over a short axis as products of its entries",
                 split_products::run,
@@ -319,39 +348,39 @@ pub const PHASES: &[Phase] = &[
                 "keeps the axis of vector entries that are stacked again",
                 keep_entries::run,
             ),
-            graph("fuse-blocks", "finds `DepthToSpace` and `SpaceToDepth`", layout_ops::blocks::run),
-            graph(
+            nodes("fuse-blocks", "finds `DepthToSpace` and `SpaceToDepth`", layout_ops::blocks::run).fusing(),
+            nodes(
                 "join-stacks",
                 "writes a stack of arrays as one `Concat` and one `Reshape`",
                 layout_ops::stacks::run,
             ),
-            graph("drop-batches", "drops batch axes of size 1 around a product", layout_ops::batches::run),
-            graph("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
+            nodes("drop-batches", "drops batch axes of size 1 around a product", layout_ops::batches::run),
+            nodes("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
             graph(
                 "make-rows",
                 "computes with rows instead of vectors around products with a bias",
                 layout_ops::rows::run,
             ),
-            graph(
+            nodes(
                 "carry-layouts",
                 "carries the state of a loop in the shape that its body computes with",
                 loops::layouts::run,
             ),
-            formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[triangle::REWRITES]),
-            graph("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
+            formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[&triangle::REWRITES]),
+            nodes("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
             formulas(
                 "fuse-batch-norms",
                 "writes a scale and a shift of each channel as `BatchNormalization`",
-                &[batch_norm::REWRITES],
+                &[&batch_norm::REWRITES],
             )
             .when(When::FusingNorms),
-            graph("simplify-sizes", "reads sizes at once with `Shape` or `Size`", simplify_sizes::run),
+            nodes("simplify-sizes", "reads sizes at once with `Shape` or `Size`", simplify_sizes::run),
             graph(
                 "merge-choices",
                 "writes the choices that a flag makes in a loop as one `If`",
                 loops::choices::run,
             ),
-            graph(
+            nodes(
                 "shape-constants",
                 "gives constants that broadcast the axes with which the runtime is fastest",
                 shape_constants::run,

@@ -17,20 +17,16 @@ mod lstm;
 #[cfg(test)]
 mod tests;
 
-use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use crate::rewrite::Declined;
 use body::Body;
 use linear::Linear;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        let Some(found) = find(edit, index) else {
-            continue;
-        };
-        let declined = fuse(edit, index, found).err().map(|Declined(why)| why);
-        edit.note("fuse-recurrent", index, declined);
-    }
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let found = find(patch, patch.root())?;
+    let results = fuse(patch, found);
+    patch.settle(results)
 }
 
 /// A cell that was found in the body of a scan.
@@ -92,7 +88,8 @@ fn find(edit: &Edit<'_>, index: usize) -> Option<Place> {
     outputs.into_iter().all(is_hidden).then_some(found)
 }
 
-fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined> {
+fn fuse(edit: &mut Patch<'_, '_>, place: Place) -> Result<Vec<(usize, ValueId)>, Declined> {
+    let index = edit.root();
     let Place { cell, inputs, direction, condition } = place;
     let cell = &cell;
     let carries = if cell.memory.is_some() { 2 } else { 1 };
@@ -112,15 +109,15 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         return Err("a weight is not finite, or so large that a gate may overflow".into());
     }
     let is_batched = batch.is_some();
-    let fits = guard::fits(edit, index, x, &states, condition);
+    let fits = guard::fits(edit, x, &states, condition);
 
-    let x = if is_batched { x } else { unsqueeze(edit, index, x, &[1])? };
+    let x = if is_batched { x } else { unsqueeze(edit, x, &[1])? };
     let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };
     let step_axes: &[i64] = if is_batched { &[1] } else { &[1, 2] };
     // A state that is not given is zero. A parameter stays, even if it is zero now.
     let states = states.into_iter().map(|state| match edit.tensor(state) {
         Some(tensor) if is_zero(tensor) && edit.name(state).is_none() => Ok(None),
-        _ => unsqueeze(edit, index, state, state_axes).map(Some),
+        _ => unsqueeze(edit, state, state_axes).map(Some),
     });
     let states: Vec<Option<ValueId>> = states.collect::<Result<_, _>>()?;
     // The results of the operator: all hidden states, the last one, and the last memory.
@@ -131,28 +128,28 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
             _ => (0, step_axes),
         })
         .collect();
-    let run = |edit: &mut Edit<'_>| {
+    let run = |edit: &mut Patch<'_, '_>| {
         let sources = &weights.sources;
-        let constant = |edit: &mut Edit<'_>, tensor: &Tensor| {
-            edit.constant(index, &[], tensor.clone(), sources)
-        };
+        let constant =
+            |edit: &mut Patch<'_, '_>, tensor: &Tensor| edit.constant(tensor.clone(), sources);
         let [w, r, b] =
             [&weights.input, &weights.state, &weights.bias].map(|tensor| constant(edit, tensor));
         let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), None];
         inputs.extend(&states);
         let given = inputs.iter().rposition(Option::is_some);
         inputs.truncate(given.map_or(0, |last| last + 1));
-        let mut op = Op { op: cell.op.into(), inputs, attrs: direction.clone() };
-        op.attrs.push(("hidden_size", Attr::Int(cell.size as i64)));
-        op.attrs.extend(cell.attrs.iter().cloned());
-        edit.insert_all(index, &[], op, 1 + carries)
+        let op = Op { op: cell.op.into(), inputs, attrs: Vec::new() };
+        let size = ("hidden_size", Attr::Int(cell.size as i64));
+        let attrs = direction.iter().chain([&size]).chain(&cell.attrs);
+        let op = attrs.fold(op, |op, (name, attr)| op.attr(name, attr.clone()));
+        edit.insert_all_for(&[], op, 1 + carries)
     };
     let made: Vec<(usize, ValueId)> = match fits {
         None => {
-            edit.fuse_bodies(index);
+            edit.fuse_bodies();
             run(edit).into_iter().enumerate().collect()
         }
-        Some(fits) => choose(edit, index, fits, &slots, run)?,
+        Some(fits) => choose(edit, fits, &slots, run)?,
     };
     let outputs = edit.node(index).outputs.to_vec();
     let mut results = Vec::with_capacity(outputs.len());
@@ -160,12 +157,11 @@ fn fuse(edit: &mut Edit<'_>, index: usize, place: Place) -> Result<(), Declined>
         let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else {
             continue;
         };
-        let axes = axes_constant(edit, index, axes)?;
-        let result = edit.insert(index, &[], Op::new(OpType::Squeeze, &[made, axes]));
+        let axes = axes_constant(edit, axes)?;
+        let result = edit.insert(Op::new(OpType::Squeeze, &[made, axes]));
         results.push((output, result));
     }
-    let replaced = edit.replace_outputs(index, &results);
-    replaced.ok_or_else(|| "ONNX Runtime has no kernel for these types".into())
+    Ok(results)
 }
 
 /// Where a result of the scan is among the results of the operator, and the axes that it lacks there.
@@ -173,17 +169,16 @@ type Slot<'a> = (usize, &'a [i64]);
 
 /// Inserts an `If` that runs the operator where it `fits`, and a copy of the scan elsewhere. Returns the results
 /// of the operator that are read, with their numbers.
-fn choose<'m>(
-    edit: &mut Edit<'m>,
-    index: usize,
+fn choose(
+    edit: &mut Patch<'_, '_>,
     fits: ValueId,
     slots: &[Slot<'_>],
-    run: impl FnOnce(&mut Edit<'m>) -> Vec<ValueId>,
+    run: impl FnOnce(&mut Patch<'_, '_>) -> Vec<ValueId>,
 ) -> Result<Vec<(usize, ValueId)>, Declined> {
     // One output of the scan for each result that is read.
     let mut read: Vec<(usize, usize)> = Vec::new();
     for (output, &(slot, _)) in slots.iter().enumerate() {
-        let is_read = edit.reads(edit.node(index).outputs[output]) > 0;
+        let is_read = edit.reads(edit.node(edit.root()).outputs[output]) > 0;
         if is_read && read.iter().all(|&(other, _)| other != slot) {
             read.push((slot, output));
         }
@@ -192,18 +187,18 @@ fn choose<'m>(
         return Err("nothing reads it".into());
     }
     let otherwise = edit.branch("recurrent/scan", |edit| {
-        let scanned = edit.insert_copy(index);
-        let shaped = read.iter().filter_map(|&(_, output)| {
-            unsqueeze(edit, index, scanned[output], slots[output].1).ok()
-        });
+        let scanned = edit.insert_copy();
+        let shaped = read
+            .iter()
+            .filter_map(|&(_, output)| unsqueeze(edit, scanned[output], slots[output].1).ok());
         shaped.collect()
     });
-    edit.fuse_bodies(index);
+    edit.fuse_bodies();
     let fused = edit.branch("recurrent/fused", |edit| {
         let made = run(edit);
         read.iter().map(|&(slot, _)| made[slot]).collect()
     });
-    let made = edit.insert_if(index, &[], fits, fused, otherwise);
+    let made = edit.insert_if(fits, fused, otherwise);
     Ok(read.iter().map(|&(slot, _)| slot).zip(made).collect())
 }
 
@@ -259,25 +254,19 @@ fn is_zero(tensor: &Tensor) -> bool {
     tensor.all_floats(|number| number == 0.0 && number.is_sign_positive())
 }
 
-fn unsqueeze(
-    edit: &mut Edit<'_>,
-    index: usize,
-    value: ValueId,
-    axes: &[i64],
-) -> Result<ValueId, Declined> {
+fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Result<ValueId, Declined> {
     let ty = edit.ty(value).cloned().ok_or("the type of a value is unknown")?;
     let mut shape = ty.shape.to_vec();
     for &axis in axes {
         shape.insert(axis as usize, Dim::Known(1));
     }
-    let axes = axes_constant(edit, index, axes)?;
+    let axes = axes_constant(edit, axes)?;
     let op = Op::new(OpType::Unsqueeze, &[value, axes]);
-    Ok(edit.insert(index, &[], op))
+    Ok(edit.insert(op))
 }
 
-fn axes_constant(edit: &mut Edit<'_>, index: usize, axes: &[i64]) -> Result<ValueId, Declined> {
-    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], axes).ok_or("no axes")?;
-    Ok(edit.constant(index, &[], axes, &[]))
+fn axes_constant(edit: &mut Patch<'_, '_>, axes: &[i64]) -> Result<ValueId, Declined> {
+    edit.integers(axes).ok_or_else(|| "no axes".into())
 }
 
 /// The weights as ONNX has them: the gates below each other, one row for each of their numbers.

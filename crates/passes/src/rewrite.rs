@@ -1,13 +1,12 @@
 //! Rewrites: a pattern and its replacement.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::OnceLock;
 
 pub(crate) use onnx::Declined;
 use onnx::expr::reduced_shape;
 use onnx::kernels::{Support, support};
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{DType, Dim, Edit, Node, Op, OpType, Operator, Patch, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Edit, Label, Node, Op, OpType, Operator, Patch, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
@@ -21,58 +20,40 @@ pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
 pub struct Rewrite {
     pub name: &'static str,
     pub(crate) pattern: fn() -> Pattern,
-    pub(crate) replacement: fn(&mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined>,
+    pub(crate) replacement: fn(&mut Found<'_, '_, '_>) -> Result<Op, Declined>,
 }
 
-/// Notes why a rewrite leaves a node that it almost applies to.
-pub(crate) fn decline(
-    edit: &mut Edit<'_>,
-    rewrite: &'static str,
-    index: usize,
-    why: &str,
-) -> Option<()> {
-    edit.note(rewrite, index, Some(why.into()));
-    None
+/// Rewrites in stages. Those of a stage are looked for in what the stage before left.
+pub struct Formulas {
+    stages: &'static [&'static [Rewrite]],
+    /// The patterns of each stage. They are made once, because that takes longer than looking for them in a small body.
+    patterns: OnceLock<Vec<Patterns>>,
 }
 
-/// Looks for the rewrites of each stage in what the stage before left.
-pub(crate) fn run_stages(edit: &mut Edit<'_>, stages: &[&'static [Rewrite]]) {
-    for rewrites in stages {
-        run(edit, rewrites);
-        if edit.is_changed() {
-            edit.drop_unread();
-        }
+impl Formulas {
+    pub(crate) const fn new(stages: &'static [&'static [Rewrite]]) -> Formulas {
+        Formulas { stages, patterns: OnceLock::new() }
     }
-}
 
-/// Looks for every rewrite at every node, once, in the order of the nodes.
-pub(crate) fn run(edit: &mut Edit<'_>, rewrites: &'static [Rewrite]) {
-    let patterns = Patterns::of(rewrites);
-    let mut ops: FxHashSet<Operator> = FxHashSet::default();
-    for index in 0..edit.len() {
-        let op = &edit.node(index).op;
-        if !ops.contains(op) {
-            ops.insert(op.clone());
-        }
+    pub(crate) fn rewrites(&self) -> impl Iterator<Item = &'static Rewrite> {
+        self.stages.iter().copied().flatten()
     }
-    let mut is_possible = patterns.are_possible(&ops);
-    for index in 0..edit.len() {
-        let candidates = patterns.by_root.get(&edit.node(index).op);
-        for &number in candidates.into_iter().flatten().filter(|&&number| is_possible[number]) {
-            if let Some(bindings) = find(edit, &patterns.all[number], index)
-                && apply(edit, &rewrites[number], index, bindings)
-            {
-                // What stands here now may be a part of another formula.
-                if ops.insert(edit.node(index).op.clone()) {
-                    is_possible = patterns.are_possible(&ops);
-                }
-                break;
+
+    /// Looks for the rewrites of each stage.
+    pub(crate) fn run(&self, edit: &mut Edit<'_>) {
+        let patterns = self
+            .patterns
+            .get_or_init(|| self.stages.iter().map(|rewrites| Patterns::of(rewrites)).collect());
+        for (rewrites, patterns) in self.stages.iter().zip(patterns) {
+            patterns.run(edit, rewrites);
+            if edit.is_changed() {
+                edit.drop_unread();
             }
         }
     }
 }
 
-/// The patterns of rewrites.
+/// The patterns of the rewrites of a stage.
 struct Patterns {
     all: Vec<Pattern>,
     /// Which of them may begin at an operator.
@@ -80,15 +61,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    /// Returns the patterns of rewrites. Each is made once, because that takes longer than looking for it in a small body.
-    fn of(rewrites: &'static [Rewrite]) -> Arc<Patterns> {
-        static MADE: Mutex<BTreeMap<(usize, usize), Arc<Patterns>>> = Mutex::new(BTreeMap::new());
-        let place = (rewrites.as_ptr().addr(), rewrites.len());
-        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        made.entry(place).or_insert_with(|| Arc::new(Patterns::new(rewrites))).clone()
-    }
-
-    fn new(rewrites: &[Rewrite]) -> Patterns {
+    fn of(rewrites: &[Rewrite]) -> Patterns {
         let all: Vec<Pattern> = rewrites.iter().map(|rewrite| (rewrite.pattern)()).collect();
         let mut by_root: FxHashMap<Operator, Vec<usize>> = FxHashMap::default();
         for (number, pattern) in all.iter().enumerate() {
@@ -99,18 +72,52 @@ impl Patterns {
         Patterns { all, by_root }
     }
 
+    /// Looks for every rewrite at every node, once, in the order of the nodes.
+    fn run(&self, edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
+        let mut ops: FxHashSet<Operator> = FxHashSet::default();
+        for index in 0..edit.len() {
+            let op = &edit.node(index).op;
+            if !ops.contains(op) {
+                ops.insert(op.clone());
+            }
+        }
+        let mut is_possible = self.are_possible(&ops);
+        for index in 0..edit.len() {
+            let candidates = self.by_root.get(&edit.node(index).op);
+            for &number in candidates.into_iter().flatten().filter(|&&number| is_possible[number]) {
+                if let Some(bindings) = find(edit, &self.all[number], index)
+                    && rewrites[number].apply(edit, index, bindings)
+                {
+                    // What stands here now may be a part of another formula.
+                    if ops.insert(edit.node(index).op.clone()) {
+                        is_possible = self.are_possible(&ops);
+                    }
+                    break;
+                }
+            }
+        }
+    }
+
     /// Returns which of them a graph with these operators may have.
     fn are_possible(&self, ops: &FxHashSet<Operator>) -> Vec<bool> {
         self.all.iter().map(|pattern| pattern.is_possible(ops)).collect()
     }
 }
 
-fn apply(edit: &mut Edit<'_>, rewrite: &Rewrite, root: usize, bindings: Bindings) -> bool {
-    edit.noted_patch(rewrite.name, root, |patch| {
-        patch.take(&bindings.nodes);
-        (rewrite.replacement)(&mut Found { edit: patch, bindings })
-    })
+impl Rewrite {
+    fn apply(&self, edit: &mut Edit<'_>, root: usize, bindings: Bindings) -> bool {
+        edit.note_as(Some(Label { name: self.name, done: FUSED }));
+        edit.patch(root, |patch| {
+            patch.take(&bindings.nodes);
+            let made = (self.replacement)(&mut Found { edit: patch, bindings });
+            patch.settle(made)
+        })
+    }
 }
+
+/// What a fusion did to nodes, and what other rewrites did.
+pub(crate) const FUSED: &str = "fused";
+pub(crate) const APPLIED: &str = "applied";
 
 /// A place where a pattern was found.
 pub(crate) struct Found<'f, 'p, 'e> {
@@ -218,7 +225,7 @@ impl Found<'_, '_, '_> {
     }
 
     /// A node in front of the replacement.
-    pub(crate) fn emit(&mut self, op: Op<'_>) -> ValueId {
+    pub(crate) fn emit(&mut self, op: Op) -> ValueId {
         self.edit.insert(op)
     }
 
@@ -232,8 +239,7 @@ impl Found<'_, '_, '_> {
 
     /// A shape, or a list of axes, for the replacement.
     pub(crate) fn ints(&mut self, ints: &[i64]) -> Result<ValueId, Declined> {
-        let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints);
-        Ok(self.constant(tensor.ok_or("no integers")?))
+        self.edit.integers(ints).ok_or_else(|| "no integers".into())
     }
 
     /// A constant for the replacement.

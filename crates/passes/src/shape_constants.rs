@@ -5,7 +5,7 @@
 //! one by one, which takes up to 70 times as long.
 
 use onnx::operator::properties::BROADCASTING;
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
 /// With fewer elements, the node that reshapes a number that is computed takes as long as it saves.
 const MIN_ELEMENTS: i64 = 128;
@@ -13,20 +13,21 @@ const MIN_ELEMENTS: i64 = 128;
 /// From this version on, ONNX has operators for all norms that the runtime finds by their formulas.
 const OPSET_OF_NORMS: i64 = 23;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        let node = edit.node(index);
-        if !edit.is_live(index) || !node.op.is(BROADCASTING) {
-            continue;
-        }
-        for operand in 0..node.inputs.len() {
-            reshape(edit, index, operand);
-        }
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let index = patch.root();
+    if !patch.node(index).op.is(BROADCASTING) {
+        return None;
     }
+    let mut inputs = patch.inputs(index);
+    for (operand, input) in inputs.iter_mut().enumerate() {
+        *input = reshaped(patch, index, operand).or(*input);
+    }
+    let op = Op::of(patch.node(index), inputs);
+    (op.inputs != patch.inputs(index)).then(|| patch.done(&[], op))?
 }
 
 /// Gives an operand the axes that it should have, if another operand has all axes of the result.
-fn reshape(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
+fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<ValueId> {
     let value = edit.input(index, operand)?;
     let ty = edit.ty(value)?.clone();
     let whole = whole_operand(edit, index, operand)?;
@@ -36,16 +37,14 @@ fn reshape(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
     let Some(tensor) = edit.tensor(value) else {
         let elements = whole.shape.iter().filter_map(Dim::known).product::<i64>();
         let is_worth = is_number && ty.rank() < needed && elements >= MIN_ELEMENTS;
-        return is_worth.then(|| reshape_number(edit, index, operand, needed))?;
+        return is_worth.then(|| reshape_number(edit, value, needed))?;
     };
     if needed == ty.rank() || (needed > ty.rank() && is_in_norm(edit, index)) {
         return None;
     }
     let shape = if is_number { vec![1; needed] } else { tensor.shape[leading..].to_vec() };
     let shaped = tensor.with_shape(shape);
-    let constant = edit.constant(index, &[], shaped, &[value]);
-    read_instead(edit, index, operand, constant)?;
-    Some(())
+    Some(edit.constant(shaped, &[value]))
 }
 
 /// Returns the type of another operand that is computed and has all axes of the result.
@@ -74,32 +73,21 @@ fn is_in_norm(edit: &Edit<'_>, index: usize) -> bool {
         && edit.readers(node.outputs[0]).any(is_root)
 }
 
-fn reshape_number(edit: &mut Edit<'_>, index: usize, operand: usize, rank: usize) -> Option<()> {
-    let value = edit.input(index, operand)?;
-    let shape = Tensor::of_ints(DType::I64, vec![rank as i64], &vec![1; rank])?;
-    let shape = edit.constant(index, &[], shape, &[]);
-    let reshaped = edit.insert(index, &[], Op::new(OpType::Reshape, &[value, shape]));
-    read_instead(edit, index, operand, reshaped)
-}
-
-fn read_instead(edit: &mut Edit<'_>, index: usize, operand: usize, value: ValueId) -> Option<()> {
-    let node = edit.node(index).clone();
-    let mut inputs: Vec<Option<ValueId>> =
-        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
-    inputs[operand] = Some(value);
-    edit.rewrite(index, &[], Op::of(&node, inputs))
+fn reshape_number(patch: &mut Patch<'_, '_>, value: ValueId, rank: usize) -> Option<ValueId> {
+    let shape = patch.integers(&vec![1; rank])?;
+    Some(patch.insert(Op::new(OpType::Reshape, &[value, shape])))
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_at};
+    use crate::testing::{check, check_at, each};
 
     #[test]
     fn a_bias_is_a_vector() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2,3,2], s:f32[2]) -> (y, z)
 %0:f32[2,3,2] = Add(x, [[[1.0, 2.0]]])
 y:f32[2,3,2] = Mul([[[2.0]]], %0)
@@ -116,7 +104,7 @@ z:f32[1,2] = Add(s, [[1.0, 2.0]])",
     #[test]
     fn a_number_beside_a_column_has_axes() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,200,1,1], s:f32[], t:f32[3,1]) -> (y, z)
 %0:f32[B,200,1,1] = Add(x, 1.0)
 %1:f32[B,200,1,1] = Max(%0, [2.0])
@@ -145,12 +133,12 @@ y:f32[20,1] = Sqrt(%0)";
             %0 = Add(x, 1.0)  # 2
             y:f32[20,1] = Sqrt(%0)  # 3
         "#]];
-        check_at(22, super::run, graph, without_axes);
+        check_at(22, each(super::run), graph, without_axes);
         let with_axes = expect![[r#"
             graph g(x:f32[20,1]) -> (y)
             %0 = Add(x, [[1.0]])  # 2
             y:f32[20,1] = Sqrt(%0)  # 3
         "#]];
-        check_at(23, super::run, graph, with_axes);
+        check_at(23, each(super::run), graph, with_axes);
     }
 }

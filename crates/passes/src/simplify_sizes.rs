@@ -1,22 +1,20 @@
 //! `simplify-sizes`: reads all sizes of one array with a single node.
 
 use onnx::kernels::{Support, support};
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
 use crate::sizes::computed_size;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        match edit.node(index).op.onnx() {
-            Some(OpType::Concat) => join(edit, index),
-            Some(OpType::Mul) => multiply(edit, index),
-            _ => None,
-        };
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    match patch.node(patch.root()).op.onnx()? {
+        OpType::Concat => join(patch, patch.root()),
+        OpType::Mul => multiply(patch, patch.root()),
+        _ => None,
     }
 }
 
 /// Sizes one after the other, as an array has them, are its shape.
-fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = edit.ty(edit.node(index).outputs[0])?.clone();
     let mut sizes = Vec::new();
     let mut fused = Vec::new();
@@ -55,11 +53,11 @@ fn join(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         op = op.attr("start", start as i64).attr("end", end as i64);
     }
     if ty.dtype == DType::I64 {
-        return edit.rewrite(index, &fused, op);
+        return edit.done(&fused, op);
     }
-    let shape = edit.insert(index, &fused, op);
+    let shape = edit.insert_for(&fused, op);
     let cast = Op::new(OpType::Cast, &[shape]).attr("to", i64::from(ty.dtype.code()));
-    edit.rewrite(index, &fused, cast)
+    edit.done(&fused, cast)
 }
 
 /// Some sizes of an array.
@@ -86,7 +84,7 @@ fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
 }
 
 /// The product of all sizes of an array is the number of its elements.
-fn multiply(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn multiply(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let result = edit.node(index).outputs[0];
     if *edit.ty(result)? != Type::new(DType::I64, Vec::new()) {
         return None;
@@ -105,19 +103,19 @@ fn multiply(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let arrays = nodes.iter().filter(|&&node| *op(node) == OpType::Shape);
     let array = arrays.filter_map(|&node| edit.input(node, 0)).find(is_whole)?;
     nodes.retain(|&node| node != index);
-    edit.rewrite(index, &nodes, Op::new(OpType::Size, &[array]))
+    edit.done(&nodes, Op::new(OpType::Size, &[array]))
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, each};
 
     #[test]
     fn all_sizes_of_an_array_are_its_shape() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,3,T], z:f32[T], q:f32[T,T]) -> (y, w, v, u)
 %0:i64[1] = Shape(x) {end=1, start=0}
 %1:i64[1] = Shape(z)
@@ -147,7 +145,7 @@ u:i32[2] = Concat(%6, %6) {axis=0}",
     #[test]
     fn another_order_or_another_number_is_left() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,3]) -> (y, z, w)
 %0:i64[1] = Shape(x) {end=1, start=0}
 y:i64[2] = Concat([3]:i64, %0) {axis=0}
@@ -168,7 +166,7 @@ w:i64[] = Mul(%1, 4:i64)",
     #[test]
     fn the_product_of_all_sizes_is_the_size() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,3,T]) -> (y, z)
 %0:i64[1] = Shape(x) {end=1, start=0}
 %1:i64[] = Squeeze(%0, [0]:i64)
@@ -192,7 +190,7 @@ z:i64[] = Mul(%1, %4)",
     #[test]
     fn the_sizes_of_an_array_without_a_kernel_are_multiplied() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:bf16[B,3,T]) -> (y, z)
 %0:i64[1] = Shape(x) {end=1, start=0}
 %1:i64[] = Squeeze(%0, [0]:i64)

@@ -2,23 +2,15 @@
 //!
 //! ONNX Runtime's `ReduceMean` of nothing is 0 and JAX's mean is NaN, which is what `0 / 0` is.
 
-use onnx::{Attr, DType, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, Op, OpType, Outcome, Patch, ValueId};
 
 use crate::access::Access;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    if !edit.exact_nan() {
-        return;
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.exact_nan() || edit.node(index).op != OpType::ReduceMean {
+        return None;
     }
-    for index in 0..edit.len() {
-        let node = edit.node(index);
-        if node.op == OpType::ReduceMean {
-            split(edit, index);
-        }
-    }
-}
-
-fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let x = edit.input(index, 0)?;
     let shape = edit.ty(x)?.shape.to_vec();
     let axes = edit.axes(index)?;
@@ -27,54 +19,42 @@ fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let ty = edit.ty(edit.node(index).outputs[0])?.clone();
     let keeps = edit.node(index).attr("keepdims").cloned().unwrap_or(Attr::Int(1));
-    let count = count(edit, index, x, &axes, shape.len())?;
+    let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
+    let count = count(edit, x, &axes, shape.len())?;
     let to = i64::from(ty.dtype.code());
-    let count = edit.insert(index, &[], Op::new(OpType::Cast, &[count]).attr("to", to));
-    let axes = ints(edit, index, &axes)?;
+    let count = edit.insert(Op::new(OpType::Cast, &[count]).attr("to", to));
+    let axes = edit.integers(&axes)?;
     let sum = Op::new(OpType::ReduceSum, &[x, axes]).attr("keepdims", keeps);
-    let sum = edit.insert(index, &[], sum);
-    edit.rewrite(index, &[], Op::new(OpType::Div, &[sum, count]))
+    let sum = edit.insert(sum);
+    edit.done(&[], Op::new(OpType::Div, &[sum, count]))
 }
 
 /// How many elements are reduced to one: a scalar, or one number in a list.
-fn count(
-    edit: &mut Edit<'_>,
-    index: usize,
-    x: ValueId,
-    axes: &[usize],
-    rank: usize,
-) -> Option<ValueId> {
+fn count(edit: &mut Patch<'_, '_>, x: ValueId, axes: &[i64], rank: usize) -> Option<ValueId> {
     if axes.len() == rank {
-        return Some(edit.insert(index, &[], Op::new(OpType::Size, &[x])));
+        return Some(edit.insert(Op::new(OpType::Size, &[x])));
     }
     if let &[axis] = axes {
-        let axis = axis as i64;
         let op = Op::new(OpType::Shape, &[x]).attr("start", axis).attr("end", axis + 1);
-        return Some(edit.insert(index, &[], op));
+        return Some(edit.insert(op));
     }
-    let places = ints(edit, index, axes)?;
-    let sizes = edit.insert(index, &[], Op::new(OpType::Shape, &[x]));
-    let sizes = edit.insert(index, &[], Op::new(OpType::Gather, &[sizes, places]));
-    Some(edit.insert(index, &[], Op::new(OpType::ReduceProd, &[sizes])))
-}
-
-fn ints(edit: &mut Edit<'_>, index: usize, axes: &[usize]) -> Option<ValueId> {
-    let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
-    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
-    Some(edit.constant(index, &[], axes, &[]))
+    let places = edit.integers(axes)?;
+    let sizes = edit.insert(Op::new(OpType::Shape, &[x]));
+    let sizes = edit.insert(Op::new(OpType::Gather, &[sizes, places]));
+    Some(edit.insert(Op::new(OpType::ReduceProd, &[sizes])))
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
-    use crate::testing::check;
+    use crate::testing::{check, each};
 
     fn check_mean(shape: &str, result: &str, axes: &str, expect: Expect) {
         let text = format!(
             "graph g(x:f32[{shape}]) -> (y)\ny:f32[{result}] = ReduceMean(x, {axes}:i64) {{keepdims=0}}"
         );
-        check(super::run, &text, expect);
+        check(each(super::run), &text, expect);
     }
 
     #[test]

@@ -3,12 +3,10 @@
 //! ONNX Runtime has a fast kernel for sums over any axis, but none for products. For the two extents of 10,000 boxes,
 //! `ReduceProd` takes 50 µs, and the entries and their product take 10 µs.
 
-use onnx::{Dim, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use crate::access::Access;
 use crate::rewrite::Declined;
-
-const NAME: &str = "split-products";
 
 /// The longest axis for which the nodes take less time than the reduction.
 const MAX_ENTRIES: i64 = 4;
@@ -16,14 +14,10 @@ const MAX_ENTRIES: i64 = 4;
 /// With fewer results, the additional nodes take as long as what they save.
 const MIN_RESULTS: i64 = 2048;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in edit.nodes() {
-        if edit.is_live(index)
-            && let Some((axis, entries)) = short_axis(edit, index)
-        {
-            split(edit, index, axis, entries);
-        }
-    }
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let (axis, entries) = short_axis(patch, patch.root())?;
+    let made = split(patch, axis, entries);
+    patch.settle(made)
 }
 
 /// Returns the axis of a product and its size, if the axis is short.
@@ -39,43 +33,42 @@ fn short_axis(edit: &Edit<'_>, index: usize) -> Option<(usize, i64)> {
     (ty.dtype.is_float() && (2..=MAX_ENTRIES).contains(&size)).then_some((axis, size))
 }
 
-fn split(edit: &mut Edit<'_>, index: usize, axis: usize, entries: i64) {
-    edit.noted_patch(NAME, index, |patch| {
-        let x = patch.input(index, 0).ok_or("an operand is missing")?;
-        let result = patch.ty(patch.node(index).outputs[0]).ok_or("a type is not known")?.clone();
-        let results: Option<i64> = result.shape.iter().map(Dim::known).product();
-        if results.is_none_or(|results| results < MIN_RESULTS) {
-            return Err(Declined::from("it has so few results that more nodes cost more"));
-        }
-        // A list of one place keeps the axis.
-        let keeps_axis = result.rank() == patch.ty(x).map_or(0, Type::rank);
-        let places = if keeps_axis { vec![1] } else { Vec::new() };
-        let mut parts: Vec<ValueId> = Vec::new();
-        for place in 0..entries {
-            let place = Tensor::of_ints(onnx::DType::I64, places.clone(), &[place]);
-            let place = patch.constant(place.ok_or("a place cannot be written")?, &[]);
-            let entry = Op::new(OpType::Gather, &[x, place]).attr("axis", axis as i64);
-            parts.push(patch.insert(entry));
-        }
-        let (&last, rest) = parts.split_last().ok_or("the axis is empty")?;
-        let product = rest
-            .iter()
-            .copied()
-            .reduce(|product, part| patch.insert(Op::new(OpType::Mul, &[product, part])));
-        Ok(Op::new(OpType::Mul, &[product.ok_or("the axis has one entry")?, last]))
-    });
+fn split(patch: &mut Patch<'_, '_>, axis: usize, entries: i64) -> Result<Op, Declined> {
+    let index = patch.root();
+    let x = patch.input(index, 0).ok_or("an operand is missing")?;
+    let result = patch.ty(patch.node(index).outputs[0]).ok_or("a type is not known")?.clone();
+    let results: Option<i64> = result.shape.iter().map(Dim::known).product();
+    if results.is_none_or(|results| results < MIN_RESULTS) {
+        return Err(Declined::from("it has so few results that more nodes cost more"));
+    }
+    // A list of one place keeps the axis.
+    let keeps_axis = result.rank() == patch.ty(x).map_or(0, Type::rank);
+    let places = if keeps_axis { vec![1] } else { Vec::new() };
+    let mut parts: Vec<ValueId> = Vec::new();
+    for place in 0..entries {
+        let place = Tensor::of_ints(onnx::DType::I64, places.clone(), &[place]);
+        let place = patch.constant(place.ok_or("a place cannot be written")?, &[]);
+        let entry = Op::new(OpType::Gather, &[x, place]).attr("axis", axis as i64);
+        parts.push(patch.insert(entry));
+    }
+    let (&last, rest) = parts.split_last().ok_or("the axis is empty")?;
+    let product = rest
+        .iter()
+        .copied()
+        .reduce(|product, part| patch.insert(Op::new(OpType::Mul, &[product, part])));
+    Ok(Op::new(OpType::Mul, &[product.ok_or("the axis has one entry")?, last]))
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, each};
 
     #[test]
     fn a_product_of_few_entries_with_many_results_is_split() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3,64,64], y:f32[4096,2]) -> (a, b)
 a:f32[64,64] = ReduceProd(x, [0]:i64) {keepdims=0}
 b:f32[4096,1] = ReduceProd(y, [-1]:i64) {keepdims=1}",
@@ -96,7 +89,7 @@ b:f32[4096,1] = ReduceProd(y, [-1]:i64) {keepdims=1}",
     #[test]
     fn a_product_of_many_entries_or_with_few_or_unknown_results_stays() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[5,64,64], y:f32[2,64], z:f32[2,B], i:i32[2,4096]) -> (a, b, c, d, e)
 a:f32[64,64] = ReduceProd(x, [0]:i64) {keepdims=0}
 b:f32[64] = ReduceProd(y, [0]:i64) {keepdims=0}

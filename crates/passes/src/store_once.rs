@@ -5,26 +5,41 @@
 //! computed from it. The runtime does that when it loads the model.
 
 use onnx::tensor::{Memory, Step};
-use onnx::{DType, Edit, Model, Op, OpType, Tensor, ValueId};
+use onnx::{Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::axis_map::transpose;
+use crate::loops::for_each_read;
 use crate::stored::large_constants;
 
 pub(crate) fn run(model: &mut Model) {
-    let mut derived: Option<FxHashMap<ValueId, ValueId>> = None;
     let ids: Vec<ValueId> = model.values.ids().collect();
+    let mut is_first = true;
     model.edit(&mut |edit| {
-        // The main graph is the first one, and its values can be read in all bodies.
-        let derived = derived.get_or_insert_with(|| derive_all(edit, &ids));
-        if !derived.is_empty() {
-            read_derived(edit, derived);
+        // The main graph is the first one. Only it and its bodies read large constants, and bodies can read its values.
+        if std::mem::take(&mut is_first)
+            && let Some(&(_, reader)) = large_constants(edit).first()
+        {
+            edit.patch(reader, |patch| store_once(patch, &ids));
         }
     });
 }
 
+/// Makes the nodes of the graph and of its bodies read what is computed from other constants.
+fn store_once(patch: &mut Patch<'_, '_>, all: &[ValueId]) -> Outcome {
+    let derived = derive_all(patch, all);
+    for index in patch.nodes() {
+        let mut is_derived = false;
+        for_each_read(patch.node(index), &mut |id| is_derived |= derived.contains_key(&id));
+        if is_derived {
+            patch.read_instead(index, &derived);
+        }
+    }
+    patch.finish()
+}
+
 /// Inserts the nodes that compute constants from others. Returns what to read in place of each constant.
-fn derive_all(edit: &mut Edit<'_>, all: &[ValueId]) -> FxHashMap<ValueId, ValueId> {
+fn derive_all(edit: &mut Patch<'_, '_>, all: &[ValueId]) -> FxHashMap<ValueId, ValueId> {
     let read = large_constants(edit);
     let mut stored: Stored = FxHashMap::default();
     let memory_of = |id: ValueId| edit.tensor(id).filter(|it| it.is_contiguous())?.memory();
@@ -49,9 +64,9 @@ fn derive_all(edit: &mut Edit<'_>, all: &[ValueId]) -> FxHashMap<ValueId, ValueI
         let is_stored = |memory| stored.get(&memory) == Some(&id);
         if !tensor.memory().is_some_and(is_stored)
             && let Some(recipe) = Recipe::of(edit, &stored, &tensor)
-            && let Some(value) = recipe.emit(edit, reader)
         {
-            derived.insert(id, value);
+            edit.move_to(reader);
+            derived.extend(recipe.emit(edit).map(|value| (id, value)));
         }
     }
     derived
@@ -112,27 +127,24 @@ impl Recipe {
         Some(Recipe { sources, joined: Some(joined), steps })
     }
 
-    fn emit(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
-        let parts = self.sources.iter().map(|(id, steps)| apply(edit, index, *id, steps));
+    fn emit(&self, edit: &mut Patch<'_, '_>) -> Option<ValueId> {
+        let parts = self.sources.iter().map(|(id, steps)| apply(edit, *id, steps));
         let parts: Vec<ValueId> = parts.collect::<Option<_>>()?;
         let whole = match &self.joined {
             Some(axis) => {
                 let op = Op::new(OpType::Concat, &parts).attr("axis", *axis as i64);
-                edit.insert(index, &[], op)
+                edit.insert(op)
             }
             None => *parts.first()?,
         };
-        apply(edit, index, whole, &self.steps)
+        apply(edit, whole, &self.steps)
     }
 }
 
 /// Returns what the steps make of a value.
-fn apply(edit: &mut Edit<'_>, index: usize, value: ValueId, steps: &[Step]) -> Option<ValueId> {
+fn apply(edit: &mut Patch<'_, '_>, value: ValueId, steps: &[Step]) -> Option<ValueId> {
     steps.iter().try_fold(value, |value, step| {
-        let mut ints = |ints: &[i64]| {
-            let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
-            Some(edit.constant(index, &[], tensor, &[]))
-        };
+        let mut ints = |ints: &[i64]| edit.integers(ints);
         let op = match step {
             Step::Slice { starts, shape } => {
                 let ends: Vec<i64> = starts.iter().zip(shape).map(|(a, b)| a + b).collect();
@@ -143,33 +155,18 @@ fn apply(edit: &mut Edit<'_>, index: usize, value: ValueId, steps: &[Step]) -> O
             Step::Reshape(shape) => Op::new(OpType::Reshape, &[value, ints(shape)?]),
             Step::Transpose(perm) => transpose(value, perm),
         };
-        Some(edit.insert(index, &[], op))
+        Some(edit.insert(op))
     })
-}
-
-/// Makes the nodes of a graph read what was derived.
-fn read_derived(edit: &mut Edit<'_>, derived: &FxHashMap<ValueId, ValueId>) {
-    for index in edit.nodes() {
-        let node = edit.node(index);
-        let is_derived = |id: &Option<ValueId>| id.is_some_and(|id| derived.contains_key(&id));
-        if !node.inputs.iter().any(is_derived) {
-            continue;
-        }
-        let node = node.clone();
-        let replaced = |id: &ValueId| derived.get(id).copied().unwrap_or(*id);
-        let inputs = node.inputs.iter().map(|id| id.as_ref().map(replaced)).collect();
-        let _ = edit.rewrite(index, &[], Op::of(&node, inputs));
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_model;
+    use crate::testing::{check_model, each};
 
     fn fold_and_store(model: &mut onnx::Model) {
-        model.edit(&mut crate::fold_layout_ops::run);
+        model.edit(&mut each(crate::fold_layout_ops::run));
         super::run(model);
     }
 

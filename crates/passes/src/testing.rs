@@ -8,7 +8,8 @@ use expect_test::Expect;
 use onnx::{Edit, Model, Node};
 
 use crate::canonicalize::Rule;
-use crate::rewrite::{Rewrite, run_stages};
+use crate::phases::{RewriteNode, run_each};
+use crate::rewrite::Formulas;
 
 /// Runs one pass on the graph. A node of the text has the line it stands on as its origin; behind
 /// each node that is left stand the lines it answers for, the one shown first at the front.
@@ -19,16 +20,17 @@ pub(crate) fn check(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
 
 /// Applies one rule of canonicalization to each node, in order.
 pub(crate) fn rule(rule: &Rule) -> impl Fn(&mut Edit<'_>) {
-    |edit| {
-        for index in edit.nodes() {
-            (rule.apply)(edit, index);
-        }
-    }
+    each(rule.apply)
+}
+
+/// Applies a rewrite to each node, in order.
+pub(crate) fn each(rewrite: RewriteNode) -> impl Fn(&mut Edit<'_>) {
+    move |edit| run_each(edit, rewrite)
 }
 
 /// Looks for formulas, stage by stage.
-pub(crate) fn formulas(stages: &[&'static [Rewrite]]) -> impl Fn(&mut Edit<'_>) {
-    |edit| run_stages(edit, stages)
+pub(crate) fn formulas(formulas: &Formulas) -> impl Fn(&mut Edit<'_>) {
+    |edit| formulas.run(edit)
 }
 
 /// Like [`check`], with another opset.

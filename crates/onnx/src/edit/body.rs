@@ -1,29 +1,18 @@
-//! Removes nodes from the bodies of loops and branches.
+//! Adds nodes of the bodies of loops and branches to the graph around them.
 
 use rustc_hash::FxHashMap;
 
 use super::{Edit, Op, rename};
 use crate::model::Node;
-use crate::value::{Type, Value, ValueId};
+use crate::value::ValueId;
 
 impl Edit<'_> {
-    /// Adds a value that can become an input of a body.
-    pub fn body_input(&mut self, ty: Type) -> ValueId {
-        self.values.add(Value { ty: Some(ty), ..Value::default() })
-    }
-
-    /// Inserts `op` before the node at `index`, for a `node` of one of its bodies. It answers for the lines of
-    /// that node: where a node is has nothing to do with who asked for it.
-    pub fn lift(&mut self, index: usize, node: &Node, op: Op<'_>) -> ValueId {
-        self.lift_all(index, node, op, 1)[0]
-    }
-
-    /// Like [`Edit::lift`], for an operator with several results.
-    pub fn lift_all(
+    /// Inserts `op` before the node at `index`, for a `node` of one of its bodies, whose lines it answers for.
+    pub(super) fn lift_all(
         &mut self,
         index: usize,
         node: &Node,
-        op: Op<'_>,
+        op: Op,
         results: usize,
     ) -> Vec<ValueId> {
         let outputs = self.add_results(&op, &vec![None; results], |edit, dtypes| {
@@ -31,6 +20,19 @@ impl Edit<'_> {
         });
         let lifted = op.into_node(&outputs, node.origin, node.is_fused);
         self.insert_before(index, lifted);
+        outputs
+    }
+
+    /// Inserts a copy of the node at `index` before it, and returns the results of the copy. The node itself
+    /// has to go: both have the same values in their bodies.
+    pub(super) fn insert_copy(&mut self, index: usize) -> Vec<ValueId> {
+        let mut copy = self.graph.nodes[index].clone();
+        copy.origin = self.whole_origin(index);
+        for output in &mut copy.outputs {
+            *output = self.values.add(self.values[*output].like());
+        }
+        let outputs = copy.outputs.to_vec();
+        self.insert_before(index, copy);
         outputs
     }
 
@@ -70,10 +72,5 @@ impl Edit<'_> {
         for (from, to) in values {
             pairs.note_unrolled(from, to, round, self.place);
         }
-    }
-
-    /// Makes the node at `index` answer for a `node` of one of its bodies that goes.
-    pub fn take_lines(&mut self, index: usize, node: &Node) {
-        self.absorb(index, node.origin);
     }
 }

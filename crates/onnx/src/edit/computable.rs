@@ -18,7 +18,7 @@ impl Edit<'_> {
     /// same operator and the same types in `before` shows that the program has asked for it.
     pub(super) fn expect_computable<'n>(
         &self,
-        op: &Op<'_>,
+        op: &Op,
         results: &[Option<DType>],
         before: impl IntoIterator<Item = &'n Node>,
     ) -> Result<(), Declined> {
@@ -68,12 +68,6 @@ impl Edit<'_> {
         if let Err(why) = found {
             self.without_kernel.extend(results.iter().map(|&id| (id, why.clone())));
         }
-    }
-
-    /// Forgets what was noted about values that are gone.
-    pub(super) fn forget_computable(&mut self) {
-        let count = self.values.len();
-        self.without_kernel.retain(|id, _| id.index() < count);
     }
 
     /// Drops the nodes that the runtime cannot compute. Nothing that stays reads them.

@@ -1,32 +1,54 @@
-//! Applies a change completely or not at all.
+//! Applies a rewrite completely or not at all.
 
 use std::ops::Deref;
 
+use provenance::OriginId;
 use rustc_hash::FxHashMap;
 
-use super::{Edit, Op};
-use crate::model::{Node, Note};
+use super::types::dtypes;
+use super::{Edit, Op, Touched, resolve};
+use crate::dtype::DType;
+use crate::model::{Graph, Label, Node, Note};
+use crate::operator::OpType;
 use crate::tensor::Tensor;
-use crate::value::ValueId;
+use crate::value::{Type, Value, ValueId};
 
 /// The replacement of a node.
 #[derive(Clone, Debug)]
-pub enum Replacement<'r> {
+pub enum Replacement {
     /// Another operator with the same results.
-    Op(Op<'r>),
+    Op(Op),
+    /// A value of the same type as the only result that is read.
+    Value(ValueId),
     /// For each result that is read, by its position, a value of the same type.
     Results(Vec<(usize, ValueId)>),
+    /// The constant that the node computes.
+    Constant(Tensor),
+    /// An earlier node that computes the same.
+    SameAs(usize),
 }
 
-impl<'r> From<Op<'r>> for Replacement<'r> {
-    fn from(op: Op<'r>) -> Replacement<'r> {
+impl From<Op> for Replacement {
+    fn from(op: Op) -> Replacement {
         Replacement::Op(op)
     }
 }
 
-impl From<Vec<(usize, ValueId)>> for Replacement<'_> {
+impl From<ValueId> for Replacement {
+    fn from(value: ValueId) -> Replacement {
+        Replacement::Value(value)
+    }
+}
+
+impl From<Vec<(usize, ValueId)>> for Replacement {
     fn from(results: Vec<(usize, ValueId)>) -> Self {
         Replacement::Results(results)
+    }
+}
+
+impl From<Tensor> for Replacement {
+    fn from(tensor: Tensor) -> Replacement {
+        Replacement::Constant(tensor)
     }
 }
 
@@ -40,78 +62,218 @@ impl From<&str> for Declined {
     }
 }
 
-/// The replacement of a node and of the nodes that are fused with it. It reads the edit without
-/// changing it.
+/// Shows that a patch replaces something. Only [`Patch`] makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Done(());
+
+/// The outcome of a rewrite at a node: `None` if the rewrite does not match, else why it declines, or that it is done.
+pub type Outcome = Option<Result<Done, Declined>>;
+
+/// Returns the outcome of a rewrite that declines.
+pub fn declined(why: impl Into<Declined>) -> Outcome {
+    Some(Err(why.into()))
+}
+
+/// The replacement of one node or of several. It reads the edit, adds nodes and values to it, and gathers the
+/// replacements: the edit makes them all when the rewrite is done, and removes what was added if it is not.
 pub struct Patch<'p, 'm> {
     edit: &'p mut Edit<'m>,
     root: usize,
+    /// The node in front of which nodes are added.
+    place: usize,
     fused: Vec<usize>,
+    changes: Vec<Change>,
+}
+
+/// A node, those that its replacement answers for too, and the replacement.
+struct Change {
+    index: usize,
+    fused: Vec<usize>,
+    by: By,
+}
+
+enum By {
+    Replacement(Replacement),
+    /// The node, which answers for the others too.
+    Lines,
+    /// The node, with bodies that read other values.
+    Node(Node),
+    /// An operator with results of other types, and the operators that make the old results of them.
+    Retyped {
+        op: Op,
+        results: Vec<ValueId>,
+        restored: Vec<Op>,
+    },
+}
+
+/// What an edit was like before a patch.
+struct Before {
+    nodes: usize,
+    values: usize,
+    was_changed: bool,
+    touched: (usize, usize),
+    pairs: usize,
+    /// The origin of the root, and whether the root is a fusion.
+    root: (OriginId, bool),
 }
 
 impl<'m> Edit<'m> {
-    /// Replaces a node by what `make` returns. If it declines, the graph stays as it is.
-    pub fn patch<'r, R: Into<Replacement<'r>>>(
+    /// Rewrites a node, and notes what the rewrite did or why it declined. Returns whether it is done. If it is not,
+    /// the graph stays as it is.
+    pub fn patch(
         &mut self,
         root: usize,
-        make: impl FnOnce(&mut Patch<'_, 'm>) -> Result<R, Declined>,
-    ) -> Result<(), Declined> {
-        let (nodes, values, was_changed) = (self.len(), self.values.len(), self.changed);
-        let touched = self.touched.counts();
-        let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.changes());
-        let mut patch = Patch { edit: self, root, fused: Vec::new() };
-        let made = make(&mut patch);
-        let fused = std::mem::take(&mut patch.fused);
-        let done = made.and_then(|made| self.put(root, &fused, made.into()));
-        if done.is_err() {
-            self.take_nodes_from(nodes);
-            self.values.truncate(values);
-            self.forget_computable();
-            self.facts.get_mut().truncate(values);
-            self.touched.truncate(touched);
-            if let Some(known) = &mut self.pairs {
-                known.forget(pairs);
-            }
-            self.changed = was_changed;
-        }
-        done
+        rewrite: impl FnOnce(&mut Patch<'_, 'm>) -> Outcome,
+    ) -> bool {
+        let before = self.before_patch(root);
+        let mut patch =
+            Patch { edit: self, root, place: root, fused: Vec::new(), changes: Vec::new() };
+        let outcome = rewrite(&mut patch);
+        let changes = std::mem::take(&mut patch.changes);
+        self.finish_patch(root, &before, outcome, changes)
     }
 
-    fn put(
+    /// Notes what rewrites do from now on, under this name. Without a name, nothing is noted.
+    pub fn note_as(&mut self, label: Option<Label>) {
+        self.label = label;
+    }
+
+    fn before_patch(&self, root: usize) -> Before {
+        let Node { origin, is_fused, .. } = self.graph.nodes[root];
+        Before {
+            nodes: self.len(),
+            values: self.values.len(),
+            was_changed: self.changed,
+            touched: self.touched.counts(),
+            pairs: self.pairs.as_ref().map_or(0, |pairs| pairs.changes()),
+            root: (origin, is_fused),
+        }
+    }
+
+    fn finish_patch(
         &mut self,
         root: usize,
+        before: &Before,
+        outcome: Outcome,
+        changes: Vec<Change>,
+    ) -> bool {
+        let is_done = matches!(outcome, Some(Ok(_)));
+        if is_done {
+            for change in changes {
+                self.apply(change);
+            }
+        } else {
+            self.undo(root, before);
+        }
+        if let (Some(label), Some(outcome)) = (self.label, outcome) {
+            let site = self.table.get_origin(before.root.0).primary;
+            let declined = outcome.err().map(|Declined(why)| why);
+            self.notes.push(Note { label, site, declined });
+        }
+        is_done
+    }
+
+    /// Removes what a patch added.
+    fn undo(&mut self, root: usize, before: &Before) {
+        (self.graph.nodes[root].origin, self.graph.nodes[root].is_fused) = before.root;
+        if self.len() > before.nodes {
+            self.take_nodes_from(before.nodes);
+        }
+        if self.values.len() > before.values {
+            self.values.truncate(before.values);
+            self.forget_values();
+        }
+        self.touched.truncate(before.touched);
+        if let Some(known) = &mut self.pairs {
+            known.forget(before.pairs);
+        }
+        self.changed = before.was_changed;
+    }
+
+    /// Forgets what is known of values that are gone.
+    fn forget_values(&mut self) {
+        let count = self.values.len();
+        let is_there = |id: &ValueId| id.index() < count;
+        self.without_kernel.retain(|id, _| is_there(id));
+        self.chosen.retain(is_there);
+        self.with_new_bodies.retain(is_there);
+        self.facts.get_mut().truncate(count);
+    }
+
+    fn rename_reads(&mut self, node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
+        for id in node.inputs.iter_mut().flatten() {
+            let before = resolve(&self.renamed, *id);
+            let Some(&after) = renamed.get(&before) else { continue };
+            *id = after;
+            if let Value { origin: Some(origin), tensor: Some(_), .. } = self.values[before] {
+                node.origin = self.table.absorb(node.origin, origin);
+            }
+        }
+        for body in node.bodies_mut() {
+            body.nodes.iter_mut().for_each(|node| self.rename_reads(node, renamed));
+            for id in &mut body.outputs {
+                *id = renamed.get(&resolve(&self.renamed, *id)).copied().unwrap_or(*id);
+            }
+        }
+    }
+
+    /// Declines a replacement that cannot be made.
+    fn expect_possible(
+        &self,
+        index: usize,
         fused: &[usize],
-        replacement: Replacement<'_>,
+        by: &Replacement,
     ) -> Result<(), Declined> {
-        match replacement {
+        let outputs = &self.graph.nodes[index].outputs;
+        let are_read_here = || !outputs.iter().any(|output| self.graph.outputs.contains(output));
+        let is_possible = match by {
             Replacement::Op(op) => {
-                let outputs = self.node(root).outputs.iter();
-                let results: Vec<_> = outputs.map(|&id| Some(self.ty(id)?.dtype)).collect();
-                self.expect_kernel(root, fused, &op, &results)?;
-                self.debug_assert_results(root, &op);
-                self.write(root, fused, op);
+                let results: Vec<_> = outputs.iter().map(|&id| Some(self.ty(id)?.dtype)).collect();
+                self.expect_kernel(index, fused, op, &results)?;
+                self.debug_assert_results(index, op);
+                true
+            }
+            &Replacement::Value(by) => {
+                self.expect_computable_values([by])?;
+                let is_same_type = self.ty(by).is_some() && self.ty(by) == self.ty(outputs[0]);
+                is_same_type && self.can_forward(index, by)
             }
             Replacement::Results(results) => {
                 self.expect_computable_values(results.iter().map(|&(_, by)| by))?;
-                for (position, by) in results {
-                    self.replace_output(root, position, by);
-                }
+                true
             }
-        }
-        Ok(())
+            Replacement::Constant(_) | Replacement::SameAs(_) => are_read_here(),
+        };
+        if is_possible { Ok(()) } else { Err("another value cannot replace the result".into()) }
     }
 
-    /// Patches a node and notes what `rewrite` did, or why it declined. Returns whether it was replaced.
-    pub fn noted_patch<'r, R: Into<Replacement<'r>>>(
-        &mut self,
-        rewrite: &'static str,
-        root: usize,
-        make: impl FnOnce(&mut Patch<'_, 'm>) -> Result<R, Declined>,
-    ) -> bool {
-        let site = self.site(root);
-        let declined = self.patch(root, make).err().map(|Declined(why)| why);
-        let is_replaced = declined.is_none();
-        self.notes.push(Note { pass: rewrite, site, declined });
-        is_replaced
+    fn apply(&mut self, Change { index, fused, by }: Change) {
+        match by {
+            By::Replacement(Replacement::Op(op)) => self.write(index, &fused, op),
+            By::Replacement(Replacement::Value(by)) => {
+                // Another change may have made the value an output.
+                if !self.forward(index, &fused, by) {
+                    self.write(index, &fused, Op::new(OpType::Identity, &[by]));
+                }
+            }
+            By::Replacement(Replacement::Results(results)) => {
+                for (position, by) in results {
+                    self.replace_output(index, position, by);
+                }
+            }
+            By::Replacement(Replacement::Constant(tensor)) => self.fold(index, tensor),
+            By::Replacement(Replacement::SameAs(kept)) => self.share(kept, index),
+            By::Lines => {
+                self.graph.nodes[index].origin = self.joined_origin(index, &fused);
+            }
+            By::Node(node) => {
+                self.changed = true;
+                self.change_reads(index, |before| *before = node);
+            }
+            By::Retyped { op, results, restored } => {
+                self.write_results(index, &fused, op, results, restored);
+            }
+        }
     }
 }
 
@@ -141,32 +303,112 @@ impl Patch<'_, '_> {
         self.fused.dedup();
     }
 
-    /// Adds a node in front of the replacement, which answers for the same nodes. Returns its result.
-    pub fn insert(&mut self, op: Op<'_>) -> ValueId {
-        self.edit.insert(self.root, &self.fused, op)
+    /// Replaces the root by an operator or a value, which answers for more nodes.
+    pub fn done(&mut self, nodes: &[usize], by: impl Into<Replacement>) -> Outcome {
+        let mut fused: Vec<usize> = self.fused.iter().chain(nodes).copied().collect();
+        fused.retain(|&node| node != self.root);
+        fused.sort_unstable();
+        fused.dedup();
+        Some(self.replace(self.root, fused, by))
+    }
+
+    /// Replaces the root by what was made for it, or declines.
+    pub fn settle(&mut self, made: Result<impl Into<Replacement>, Declined>) -> Outcome {
+        match made {
+            Ok(by) => self.done(&[], by),
+            Err(why) => declined(why),
+        }
+    }
+
+    /// Replaces a node, which need not be the root, by an operator or a value that answers for more nodes.
+    pub fn replace(
+        &mut self,
+        index: usize,
+        fused: impl Into<Vec<usize>>,
+        by: impl Into<Replacement>,
+    ) -> Result<Done, Declined> {
+        let (fused, by) = (fused.into(), by.into());
+        self.edit.expect_possible(index, &fused, &by)?;
+        self.changes.push(Change { index, fused, by: By::Replacement(by) });
+        Ok(Done(()))
+    }
+
+    /// Makes a node and the nodes of its bodies read other values. Each answers for the constants that it reads no more.
+    pub fn read_instead(&mut self, index: usize, renamed: &FxHashMap<ValueId, ValueId>) {
+        let mut node = self.node(index).clone();
+        self.edit.rename_reads(&mut node, renamed);
+        self.changes.push(Change { index, fused: Vec::new(), by: By::Node(node) });
+    }
+
+    /// Makes a node another operator with results of other types, in the order of the old ones. Nodes that read an old
+    /// result read what `restore` makes of the new one, right behind the node. Returns the new results.
+    pub fn retype(
+        &mut self,
+        index: usize,
+        nodes: &[usize],
+        op: Op,
+        restore: &dyn Fn(ValueId) -> Op,
+    ) -> Result<Vec<ValueId>, Declined> {
+        let results = self.results_of(&op, &vec![None; self.node(index).outputs.len()])?;
+        self.expect_kernel(index, nodes, &op, &dtypes(&results))?;
+        let results: Vec<ValueId> =
+            results.into_iter().map(|result| self.edit.values.add(result)).collect();
+        let restored = results.iter().map(|&result| restore(result)).collect();
+        let by = By::Retyped { op, results: results.clone(), restored };
+        self.changes.push(Change { index, fused: nodes.to_vec(), by });
+        Ok(results)
+    }
+
+    /// Returns that the rewrite is done, if it replaces anything.
+    pub fn finish(&self) -> Outcome {
+        (!self.changes.is_empty()).then_some(Ok(Done(())))
+    }
+
+    /// Adds nodes in front of another node from now on.
+    pub fn move_to(&mut self, place: usize) {
+        self.place = place;
+    }
+
+    /// Adds a node in front of the replacement, which answers for the same nodes. Returns its result, whose type
+    /// follows from the operands. If it does not, or if the runtime has no kernel, nothing that reads the result can stay.
+    pub fn insert(&mut self, op: Op) -> ValueId {
+        self.edit.insert_all(self.place, &self.fused, op, &[None])[0]
     }
 
     /// Adds a node in front of the replacement, which answers for other nodes. Returns its result.
-    pub fn insert_for(&mut self, nodes: &[usize], op: Op<'_>) -> ValueId {
-        self.edit.insert(self.root, nodes, op)
+    pub fn insert_for(&mut self, nodes: &[usize], op: Op) -> ValueId {
+        self.edit.insert_all(self.place, nodes, op, &[None])[0]
     }
 
     /// Adds a node of several results in front of the replacement, which answers for other nodes. Returns them.
-    pub fn insert_all_for(&mut self, nodes: &[usize], op: Op<'_>, results: usize) -> Vec<ValueId> {
-        self.edit.insert_all(self.root, nodes, op, results)
+    pub fn insert_all_for(&mut self, nodes: &[usize], op: Op, results: usize) -> Vec<ValueId> {
+        self.edit.insert_all(self.place, nodes, op, &vec![None; results])
+    }
+
+    /// Adds a node whose results replace others. If a type does not follow from the operands, such as that of the stack
+    /// of a loop that may end early, it is the type of the replaced value.
+    pub fn insert_instead(&mut self, op: Op, replaced: &[Option<ValueId>]) -> Vec<ValueId> {
+        self.edit.insert_all(self.place, &self.fused, op, replaced)
     }
 
     /// Adds a constant that was computed from others. Returns it.
     pub fn constant(&mut self, tensor: Tensor, from: &[ValueId]) -> ValueId {
-        self.edit.constant(self.root, &self.fused, tensor, from)
+        self.edit.constant(self.place, &self.fused, tensor, from)
+    }
+
+    /// Adds a list of integers, such as a shape or axes. Returns it.
+    pub fn integers(&mut self, ints: &[i64]) -> Option<ValueId> {
+        let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
+        Some(self.constant(tensor, &[]))
     }
 
     /// Adds a constant that was computed from others and answers for other nodes. Returns it.
     pub fn constant_for(&mut self, nodes: &[usize], tensor: Tensor, from: &[ValueId]) -> ValueId {
-        self.edit.constant(self.root, nodes, tensor, from)
+        self.edit.constant(self.place, nodes, tensor, from)
     }
 
-    /// Adds the nodes of a round of the loop that is replaced. See [`Edit::insert_round`].
+    /// Adds copies of nodes of the body of the root, which is a loop, for the round with this number. The copies read
+    /// other values if `values` says so, which gets the results of the copies.
     pub fn insert_round(
         &mut self,
         round: usize,
@@ -174,5 +416,86 @@ impl Patch<'_, '_> {
         values: &mut FxHashMap<ValueId, ValueId>,
     ) {
         self.edit.insert_round(self.root, round, nodes, values);
+    }
+
+    /// Adds a value that can become an input of a body.
+    pub fn body_input(&mut self, ty: Type) -> ValueId {
+        self.edit.values.add(Value { ty: Some(ty), ..Value::default() })
+    }
+
+    /// Adds a node for a `node` of one of the bodies of the root. It answers for the lines of that node: where a node is
+    /// has nothing to do with who asked for it.
+    pub fn lift(&mut self, node: &Node, op: Op) -> ValueId {
+        self.lift_all(node, op, 1)[0]
+    }
+
+    /// Like [`Patch::lift`], for an operator with several results.
+    pub fn lift_all(&mut self, node: &Node, op: Op, results: usize) -> Vec<ValueId> {
+        self.edit.lift_all(self.place, node, op, results)
+    }
+
+    /// Makes the root answer for a `node` of one of its bodies that goes.
+    pub fn take_lines(&mut self, node: &Node) {
+        self.edit.absorb(self.root, node.origin);
+    }
+
+    /// Makes the root answer for everything in its bodies.
+    pub fn fuse_bodies(&mut self) {
+        self.edit.fuse_bodies(self.root);
+    }
+
+    /// Makes the nodes that compute these values answer for the root too.
+    pub fn answer_for_root(&mut self, values: &[ValueId]) {
+        let makers = values.iter().filter_map(|&value| self.edit.producer(value));
+        let change = |index| Change { index, fused: vec![self.root], by: By::Lines };
+        self.changes.extend(makers.map(change));
+    }
+
+    /// Notes that each second value has the contents of the first, perhaps in another shape: it holds the same variables
+    /// of the program.
+    pub fn note_same(&mut self, values: impl IntoIterator<Item = (ValueId, ValueId)>) {
+        self.edit.note_same(values);
+    }
+
+    /// Adds a copy of the root before it, and returns the results of the copy. The root itself has to go: both have the
+    /// same values in their bodies.
+    pub fn insert_copy(&mut self) -> Vec<ValueId> {
+        self.edit.insert_copy(self.root)
+    }
+
+    /// Gathers the nodes that `f` adds in a graph of its own, the branch of an `If`. The results that `f` returns are
+    /// made in it.
+    pub fn branch(&mut self, name: &str, f: impl FnOnce(&mut Self) -> Vec<ValueId>) -> Graph {
+        let first = self.len();
+        let outputs = f(self);
+        let nodes = self.edit.take_nodes_from(first);
+        Graph { name: name.into(), inputs: Vec::new(), outputs, nodes }
+    }
+
+    /// Adds an `If`. The pass that runs does not enter its branches.
+    pub fn insert_if(
+        &mut self,
+        condition: ValueId,
+        on_true: Graph,
+        on_false: Graph,
+    ) -> Vec<ValueId> {
+        let results = on_true.outputs.len();
+        let op = Op::new(OpType::If, &[condition]).attr("else_branch", on_false);
+        let op = op.attr("then_branch", on_true);
+        let made = self.insert_instead(op, &vec![None; results]);
+        self.edit.chosen.extend(made.first());
+        made
+    }
+}
+
+impl Touched {
+    /// Returns how many values and nodes it has.
+    fn counts(&self) -> (usize, usize) {
+        (self.values.len(), self.nodes.len())
+    }
+
+    fn truncate(&mut self, (values, nodes): (usize, usize)) {
+        self.values.truncate(values);
+        self.nodes.truncate(nodes);
     }
 }

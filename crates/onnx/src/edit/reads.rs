@@ -130,7 +130,7 @@ impl Edit<'_> {
 
     /// Notes that each second value has the contents of the first, perhaps in another shape: it holds the same variables
     /// of the program.
-    pub fn note_same(&mut self, values: impl IntoIterator<Item = (ValueId, ValueId)>) {
+    pub(super) fn note_same(&mut self, values: impl IntoIterator<Item = (ValueId, ValueId)>) {
         let Some(pairs) = &mut self.pairs else { return };
         for (from, to) in values {
             if self.values[from].ty == self.values[to].ty {

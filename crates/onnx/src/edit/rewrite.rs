@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use provenance::{EmitterId, OriginId, ScopeId, SiteId, StackId};
+use provenance::{EmitterId, OriginId, ScopeId, StackId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::types::dtypes;
 use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
-use crate::model::{Graph, Node, Note};
+use crate::model::{Graph, Node};
 use crate::operator::properties::PRODUCTS;
 use crate::operator::{OpType, Operator};
 use crate::tensor::{Assumptions, Tensor};
@@ -18,27 +17,30 @@ use crate::value::{Dim, Type, Value, ValueId};
 
 /// An operator with what it reads.
 #[derive(Clone, Debug)]
-pub struct Op<'a> {
+pub struct Op {
     pub op: Operator,
     pub inputs: Vec<Option<ValueId>>,
-    pub attrs: Vec<(&'a str, Attr)>,
+    pub attrs: Vec<(Arc<str>, Attr)>,
 }
 
-impl<'a> Op<'a> {
-    pub fn new(op: impl Into<Operator>, inputs: &[ValueId]) -> Op<'a> {
+impl Op {
+    pub fn new(op: impl Into<Operator>, inputs: &[ValueId]) -> Op {
         let inputs = inputs.iter().copied().map(Some).collect();
         Op { op: op.into(), inputs, attrs: Vec::new() }
     }
 
     /// The operator of a node with its attributes, on other operands.
-    pub fn of(node: &'a Node, inputs: Vec<Option<ValueId>>) -> Op<'a> {
-        let attrs = node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
-        Op { op: node.op.clone(), inputs, attrs }
+    pub fn of(node: &Node, inputs: Vec<Option<ValueId>>) -> Op {
+        Op { op: node.op.clone(), inputs, attrs: node.attrs.clone() }
     }
 
+    /// Sets an attribute.
     #[must_use]
-    pub fn attr(mut self, name: &'a str, value: impl Into<Attr>) -> Op<'a> {
-        self.attrs.push((name, value.into()));
+    pub fn attr(mut self, name: &str, value: impl Into<Attr>) -> Op {
+        match self.attrs.iter_mut().find(|(other, _)| **other == *name) {
+            Some((_, attr)) => *attr = value.into(),
+            None => self.attrs.push((name.into(), value.into())),
+        }
         self
     }
 
@@ -48,7 +50,7 @@ impl<'a> Op<'a> {
             op: self.op,
             inputs: self.inputs.into(),
             outputs: SmallVec::from_slice(outputs),
-            attrs: self.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect(),
+            attrs: self.attrs,
             origin,
             is_fused,
             iteration: None,
@@ -79,24 +81,12 @@ fn name_of_computed(tensor: &Tensor, source: &Value) -> Option<Arc<str>> {
 }
 
 impl Edit<'_> {
-    /// Makes a node another operator with the same results, which answers for `fused` as well. Returns `None` and
-    /// changes nothing if the runtime has no kernel for the operator.
-    #[must_use = "the node may be as before"]
-    pub fn rewrite(&mut self, index: usize, fused: &[usize], op: Op<'_>) -> Option<()> {
-        let results = self.graph.nodes[index].outputs.iter().map(|&id| Some(self.ty(id)?.dtype));
-        let results: Vec<_> = results.collect();
-        self.expect_kernel(index, fused, &op, &results).ok()?;
-        self.debug_assert_results(index, &op);
-        self.write(index, fused, op);
-        Some(())
-    }
-
     /// Declines an operator that the runtime cannot compute in the place of a node and of those that are fused with it.
     pub(super) fn expect_kernel(
         &self,
         index: usize,
         fused: &[usize],
-        op: &Op<'_>,
+        op: &Op,
         results: &[Option<DType>],
     ) -> Result<(), Declined> {
         let before = std::iter::once(&index).chain(fused).map(|&node| &self.graph.nodes[node]);
@@ -104,7 +94,7 @@ impl Edit<'_> {
     }
 
     /// Makes a node another operator.
-    pub(super) fn write(&mut self, index: usize, fused: &[usize], op: Op<'_>) {
+    pub(super) fn write(&mut self, index: usize, fused: &[usize], op: Op) {
         let origin = self.origin_of_op(index, fused, &op);
         let is_fused = self.is_fusion(index, fused, &op);
         self.note_view(index, true);
@@ -115,33 +105,13 @@ impl Edit<'_> {
             node.is_fused = is_fused;
             node.op = op.op;
             node.inputs = op.inputs.into();
-            node.attrs = op.attrs.into_iter().map(|(name, attr)| (name.into(), attr)).collect();
+            node.attrs = op.attrs;
         });
-    }
-
-    /// Drops a node whose result is another value of the same type, which answers for `fused` as well. Returns
-    /// false and changes nothing if the types differ, or if the result is an output that the value cannot be.
-    pub fn replace(&mut self, index: usize, fused: &[usize], by: ValueId) -> bool {
-        let is_same_type =
-            self.ty(by).is_some() && self.ty(by) == self.ty(self.node(index).outputs[0]);
-        let is_computed = self.expect_computable_values([by]).is_ok();
-        if !is_same_type || !is_computed || !self.can_forward(index, by) {
-            return false;
-        }
-        self.fuse(index, fused);
-        self.forward(index, by)
-    }
-
-    /// Makes a node answer for others, which it computes, and for the constants that it and they read.
-    pub fn fuse(&mut self, index: usize, fused: &[usize]) {
-        let origin = self.joined_origin(index, fused);
-        self.graph.nodes[index].origin = origin;
-        self.changed = true;
     }
 
     /// What an operator answers for that stands for several. It shows the line of the one that it is
     /// still, which is the last product where it is one, and else that of the node in whose place it is.
-    fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op<'_>) -> OriginId {
+    fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op) -> OriginId {
         let is_still = |&node: &usize| {
             let node = &self.graph.nodes[node];
             let contains_product = op.op == OpType::Attention && node.op.is(PRODUCTS);
@@ -160,7 +130,7 @@ impl Edit<'_> {
 
     /// True if an operator stands for several equations, those of folded constants included, and is new. If a node
     /// among them has the operator, the new node is as much a fusion as that one, whose line it shows.
-    fn is_fusion(&self, index: usize, fused: &[usize], op: &Op<'_>) -> bool {
+    fn is_fusion(&self, index: usize, fused: &[usize], op: &Op) -> bool {
         let nodes = || std::iter::once(index).chain(fused.iter().copied());
         let node = |index: usize| &self.graph.nodes[index];
         let has_op = |&index: &usize| is_same(&node(index).op, &op.op);
@@ -181,7 +151,7 @@ impl Edit<'_> {
         (site.stack, site.scope, plugin)
     }
 
-    fn joined_origin(&mut self, index: usize, fused: &[usize]) -> OriginId {
+    pub(super) fn joined_origin(&mut self, index: usize, fused: &[usize]) -> OriginId {
         let mut origin = self.whole_origin(index);
         for &node in std::iter::once(&index).chain(fused) {
             let also = self.whole_origin(node);
@@ -193,7 +163,7 @@ impl Edit<'_> {
     }
 
     /// Makes a node answer for everything in its bodies.
-    pub fn fuse_bodies(&mut self, index: usize) {
+    pub(super) fn fuse_bodies(&mut self, index: usize) {
         fn collect(node: &Node, origins: &mut Vec<OriginId>) {
             for inner in node.bodies().flat_map(|body| &body.nodes) {
                 origins.push(inner.origin);
@@ -208,30 +178,13 @@ impl Edit<'_> {
         }
     }
 
-    /// Adds a node in front of `index`, with the lines of `fused` and of the node there. Returns its result, whose type
-    /// follows from the operands. If it does not, or if the runtime has no kernel, nothing that reads the result can stay.
-    pub fn insert(&mut self, index: usize, fused: &[usize], op: Op<'_>) -> ValueId {
-        self.insert_all(index, fused, op, 1)[0]
-    }
-
-    /// Like [`Edit::insert`], for a node with several results.
-    pub fn insert_all(
+    /// Adds a node in front of `index`, with the lines of `fused` and of the node there. Returns its results. Their types
+    /// follow from the operands, or are those of the values that they replace.
+    pub(super) fn insert_all(
         &mut self,
         index: usize,
         fused: &[usize],
-        op: Op<'_>,
-        results: usize,
-    ) -> Vec<ValueId> {
-        self.insert_instead(index, fused, op, &vec![None; results])
-    }
-
-    /// Like [`Edit::insert_all`], for a node whose results replace others. If a type does not follow from the operands,
-    /// such as that of the stack of a loop that may end early, it is the type of the replaced value.
-    pub fn insert_instead(
-        &mut self,
-        index: usize,
-        fused: &[usize],
-        op: Op<'_>,
+        op: Op,
         replaced: &[Option<ValueId>],
     ) -> Vec<ValueId> {
         let origin = self.origin_of_op(index, fused, &op);
@@ -247,21 +200,10 @@ impl Edit<'_> {
     }
 
     /// Notes that the bodies of an operator with this first result are new.
-    fn note_bodies(&mut self, op: &Op<'_>, first: ValueId) {
+    fn note_bodies(&mut self, op: &Op, first: ValueId) {
         if op.attrs.iter().any(|(_, attr)| matches!(attr, Attr::Graph(_))) {
             self.with_new_bodies.insert(first);
         }
-    }
-
-    /// Replaces results of a node by values that were inserted before it, and drops the node. All of its results that
-    /// are read must be among them. Returns `None` and changes nothing if the runtime cannot compute one of the values.
-    #[must_use = "the node may be as before"]
-    pub fn replace_outputs(&mut self, index: usize, results: &[(usize, ValueId)]) -> Option<()> {
-        self.expect_computable_values(results.iter().map(|&(_, by)| by)).ok()?;
-        for &(position, by) in results {
-            self.replace_output(index, position, by);
-        }
-        Some(())
     }
 
     /// Replaces a result of a node by a value that was inserted before it. The first call removes the
@@ -273,39 +215,30 @@ impl Edit<'_> {
         self.drop_node(index);
     }
 
-    /// Makes a node another operator with results of other types, in the order of the old ones. What
-    /// reads an old result reads what `restore` makes of the new one, right behind the node. Returns `None` and changes
-    /// nothing if the runtime has no kernel for the operator.
-    #[must_use = "the node may be as before"]
-    pub fn rewrite_results(
+    /// Makes a node another operator with other results, and restores the old ones right behind it.
+    pub(super) fn write_results(
         &mut self,
         index: usize,
         fused: &[usize],
-        op: Op<'_>,
-        restore: &dyn Fn(ValueId) -> Op<'static>,
-    ) -> Option<Vec<ValueId>> {
-        let results = self.results_of(&op, &vec![None; self.node(index).outputs.len()]).ok()?;
-        self.expect_kernel(index, fused, &op, &dtypes(&results)).ok()?;
+        op: Op,
+        results: Vec<ValueId>,
+        restored: Vec<Op>,
+    ) {
         self.write(index, fused, op);
         let Node { origin, is_fused, .. } = self.graph.nodes[index];
-        let mut made = Vec::new();
         let mut last = index;
-        for (position, result) in results.into_iter().enumerate() {
-            let new = self.values.add(result);
+        for (position, (new, restore)) in results.into_iter().zip(restored).enumerate() {
             let old = std::mem::replace(&mut self.graph.nodes[index].outputs[position], new);
             self.uses.make(new, Some(index));
-            let node = restore(new).into_node(&[old], origin, is_fused);
-            last = self.insert_after(last, node);
+            last = self.insert_after(last, restore.into_node(&[old], origin, is_fused));
             self.note_view(last, false);
-            made.push(new);
         }
-        Some(made)
     }
 
     /// A constant that a pass computed for the node at `index`, which answers for `fused` too. It is
     /// a weight where one of those it was computed `from` is, and keeps the name of the one whose
     /// contents it has.
-    pub fn constant(
+    pub(super) fn constant(
         &mut self,
         index: usize,
         fused: &[usize],
@@ -348,17 +281,6 @@ impl Edit<'_> {
     /// The opset of the model.
     pub fn opset(&self) -> i64 {
         self.opset
-    }
-
-    /// Notes that a pattern which ends at `index` was rewritten, or why it was not.
-    pub fn note(&mut self, pass: &'static str, index: usize, declined: Option<String>) {
-        let site = self.site(index);
-        self.notes.push(Note { pass, site, declined });
-    }
-
-    /// The place that a node shows.
-    pub(super) fn site(&self, index: usize) -> SiteId {
-        self.table.get_origin(self.graph.nodes[index].origin).primary
     }
 
     /// Puts the nodes of a composite in its place. They were made for the same equation; the ones

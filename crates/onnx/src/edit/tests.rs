@@ -12,6 +12,11 @@ fn edited(graph: &str, edit: impl Fn(&mut Edit<'_>)) -> String {
     model.text().to_string()
 }
 
+/// Makes a node another operator. Returns whether that was possible.
+fn rewrite(edit: &mut Edit<'_>, index: usize, fused: &[usize], op: Op) -> bool {
+    edit.patch(index, |patch| patch.done(fused, op))
+}
+
 const CHAIN: &str = "graph g(x:f32[3,3]) -> (y)
 %0:f32[3,3] = Sin(x)
 %1:f32[3,3] = Cos(%0)
@@ -24,11 +29,12 @@ fn a_patch_that_fails_leaves_nothing() {
         let x = edit.input(0, 0).unwrap();
         let reads = edit.reads(x);
         let (nodes, values) = (edit.len(), edit.values.len());
-        let is_made = edit.noted_patch("sign", 2, |patch| {
+        edit.note_as(Some(Label { name: "sign", done: "applied" }));
+        let is_made = edit.patch(2, |patch| {
             let sign = patch.insert(Op::new(OpType::Sign, &[x]));
             assert_eq!((patch.reads(x), patch.reads(sign)), (reads + 1, 0));
             patch.insert(Op::new(OpType::Neg, &[sign]));
-            Err::<Op<'_>, _>("it cannot be".into())
+            declined("it cannot be")
         });
         assert!(!is_made);
         assert_eq!(edit.notes.last().unwrap().declined.as_deref(), Some("it cannot be"));
@@ -42,11 +48,11 @@ fn a_patch_that_fails_leaves_nothing() {
 fn a_node_that_a_patch_adds_is_a_node_as_any_other() {
     let after = edited(CHAIN, |edit| {
         let x = edit.input(0, 0).unwrap();
-        let is_made = edit.noted_patch("sign", 2, |patch| {
+        let is_made = edit.patch(2, |patch| {
             patch.take(&[1]);
             let sign = patch.insert(Op::new(OpType::Sign, &[x]));
             assert!(patch.producer(sign).is_some_and(|node| patch.is_before(node, 2)));
-            Ok(Op::new(OpType::Neg, &[sign]))
+            patch.done(&[], Op::new(OpType::Neg, &[sign]))
         });
         assert!(is_made);
         edit.drop_unread();
@@ -61,15 +67,15 @@ fn reads_are_counted_at_any_time() {
         let (x, sin, cos) = (x.unwrap(), sin.unwrap(), cos.unwrap());
         assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 1, 2));
         assert_eq!((edit.sole_reader(sin), edit.sole_reader(cos)), (Some(1), None));
-        edit.rewrite(2, &[1, 0], Op::new(OpType::Exp, &[x])).unwrap();
+        assert!(rewrite(edit, 2, &[1, 0], Op::new(OpType::Exp, &[x])));
         // Nothing reads the cosine any more, so it reads the sine no more.
         assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 0, 0));
         assert_eq!(edit.sole_reader(x), Some(2));
         // What is read again reads again.
-        edit.rewrite(2, &[], Op::new(OpType::Exp, &[cos])).unwrap();
+        assert!(rewrite(edit, 2, &[], Op::new(OpType::Exp, &[cos])));
         assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 1, 1));
         assert_eq!(edit.sole_reader(cos), Some(2));
-        assert!(edit.forward(1, sin));
+        assert!(edit.patch(1, |patch| patch.done(&[], sin)));
         assert_eq!((edit.reads(x), edit.reads(sin)), (1, 1));
         assert_eq!(edit.sole_reader(sin), Some(2));
     });
@@ -81,7 +87,7 @@ fn only_the_neighbors_of_a_change_are_revisited() {
         assert!(edit.take_touched().values.is_empty());
         let (x, sin) = (edit.input(0, 0).unwrap(), edit.input(1, 0).unwrap());
         let result = edit.node(1).outputs[0];
-        edit.rewrite(1, &[], Op::new(OpType::Exp, &[x])).unwrap();
+        assert!(rewrite(edit, 1, &[], Op::new(OpType::Exp, &[x])));
         let touched = edit.take_touched().values;
         assert!([sin, result].iter().all(|value| touched.contains(value)), "{touched:?}");
         assert!(edit.take_touched().values.is_empty());
@@ -98,11 +104,11 @@ c:f32[2] = Exp(%0)";
     edited(FAN, |edit| {
         let (x, a) = (edit.input(0, 0).unwrap(), edit.node(0).outputs[0]);
         assert_eq!(edit.reads(x), 3);
-        assert!(edit.forward(2, x));
+        assert!(edit.patch(2, |patch| patch.done(&[], x)));
         let touched = edit.take_touched();
         assert_eq!((touched.values, touched.nodes), (vec![], vec![3]));
-        edit.rewrite(1, &[], Op::new(OpType::Exp, &[a])).unwrap();
-        edit.rewrite(3, &[], Op::new(OpType::Tanh, &[a])).unwrap();
+        assert!(rewrite(edit, 1, &[], Op::new(OpType::Exp, &[a])));
+        assert!(rewrite(edit, 3, &[], Op::new(OpType::Tanh, &[a])));
         let touched = edit.take_touched().values;
         assert!(touched.contains(&x), "one node is left that reads x: {touched:?}");
     });
@@ -137,7 +143,7 @@ fn names_of_edited(edit: impl Fn(&mut Edit<'_>)) -> Vec<String> {
 fn an_operator_that_stands_for_several_equations_is_named_after_itself() {
     let names = names_of_edited(|edit| {
         let x = edit.input(0, 0).unwrap();
-        edit.rewrite(2, &[1, 0], Op::new(OpType::LogSoftmax, &[x])).unwrap();
+        assert!(rewrite(edit, 2, &[1, 0], Op::new(OpType::LogSoftmax, &[x])));
     });
     assert_eq!(names, ["log_softmax"]);
 }
@@ -146,8 +152,8 @@ fn an_operator_that_stands_for_several_equations_is_named_after_itself() {
 fn a_fused_operator_keeps_its_name_when_another_node_is_folded_into_it() {
     let names = names_of_edited(|edit| {
         let x = edit.input(0, 0).unwrap();
-        edit.rewrite(1, &[0], Op::new(OpType::Softmax, &[x])).unwrap();
-        edit.rewrite(2, &[1], Op::new(OpType::Softmax, &[x]).attr("axis", 0)).unwrap();
+        assert!(rewrite(edit, 1, &[0], Op::new(OpType::Softmax, &[x])));
+        assert!(rewrite(edit, 2, &[1], Op::new(OpType::Softmax, &[x]).attr("axis", 0)));
     });
     assert_eq!(names, ["softmax"]);
 }
@@ -156,13 +162,13 @@ fn a_fused_operator_keeps_its_name_when_another_node_is_folded_into_it() {
 fn an_operator_that_one_equation_has_keeps_the_name_of_its_primitive() {
     let names = names_of_edited(|edit| {
         let x = edit.input(0, 0).unwrap();
-        edit.rewrite(2, &[1, 0], Op::new(OpType::Cos, &[x])).unwrap();
+        assert!(rewrite(edit, 2, &[1, 0], Op::new(OpType::Cos, &[x])));
     });
     assert_eq!(names, ["cos"]);
     let names = names_of_edited(|edit| {
         let x = edit.input(0, 0).unwrap();
-        edit.rewrite(1, &[], Op::new(OpType::MatMul, &[x, x])).unwrap();
-        edit.rewrite(2, &[1], Op::new(OpType::Gemm, &[x, x, x])).unwrap();
+        assert!(rewrite(edit, 1, &[], Op::new(OpType::MatMul, &[x, x])));
+        assert!(rewrite(edit, 2, &[1], Op::new(OpType::Gemm, &[x, x, x])));
     });
     assert_eq!(names, ["cos"], "a product stays one when it becomes another");
 }
@@ -171,7 +177,7 @@ fn an_operator_that_one_equation_has_keeps_the_name_of_its_primitive() {
 fn an_operator_that_replaces_one_equation_keeps_the_name_of_its_primitive() {
     let names = names_of_edited(|edit| {
         let sin = edit.input(1, 0).unwrap();
-        edit.rewrite(1, &[], Op::new(OpType::Tanh, &[sin])).unwrap();
+        assert!(rewrite(edit, 1, &[], Op::new(OpType::Tanh, &[sin])));
     });
     assert_eq!(names, ["sin", "cos", "add_any"]);
 }
@@ -186,22 +192,30 @@ fn an_operator_without_a_kernel_is_refused_on_every_way_into_the_graph() {
     let after = edited(SHORT_INTEGERS, |edit| {
         let (c, x) = (edit.input(0, 0).unwrap(), edit.input(1, 1).unwrap());
         let choice = || Op::new(OpType::Where, &[c, x, x]);
-        assert!(edit.rewrite(1, &[], choice()).is_none());
+        assert!(!rewrite(edit, 1, &[], choice()));
         let restore = |value| Op::new(OpType::Neg, &[value]);
-        assert!(edit.rewrite_results(1, &[], choice(), &restore).is_none());
-        let declined = edit.patch(1, |_| Ok(choice())).unwrap_err();
-        assert_eq!(declined.0, "ONNX Runtime has no Where for i16");
+        let is_done = edit.patch(1, |patch| {
+            let why = patch.retype(1, &[], choice(), &restore).unwrap_err();
+            assert_eq!(why.0, "ONNX Runtime has no Where for i16");
+            patch.finish()
+        });
+        assert!(!is_done);
 
         // What reads the result of such a node is refused too, however far behind it is.
-        let chosen = edit.insert(1, &[], choice());
-        let behind = edit.insert(1, &[], Op::new(OpType::Identity, &[chosen]));
-        assert!(edit.rewrite(1, &[], Op::new(OpType::Add, &[behind, x])).is_none());
-        assert!(!edit.replace(1, &[], behind));
-        assert!(edit.replace_outputs(1, &[(0, behind)]).is_none());
-        let body = edit.branch("body", |edit| vec![edit.insert(1, &[], choice())]);
-        let branches = edit.insert_if(1, &[], c, body.clone(), body);
-        assert!(edit.replace_outputs(1, &[(0, branches[0])]).is_none());
-        assert!(edit.patch(1, |_| Ok(vec![(0, behind)])).is_err());
+        let is_done = edit.patch(1, |patch| {
+            let chosen = patch.insert(choice());
+            let behind = patch.insert(Op::new(OpType::Identity, &[chosen]));
+            let sum = Op::new(OpType::Add, &[behind, x]);
+            assert!(patch.done(&[], sum).is_some_and(|outcome| outcome.is_err()));
+            assert!(patch.done(&[], behind).is_some_and(|outcome| outcome.is_err()));
+            let body = patch.branch("body", |patch| vec![patch.insert(choice())]);
+            let branches = patch.insert_if(c, body.clone(), body);
+            let results = vec![(0, branches[0])];
+            assert!(patch.done(&[], results).is_some_and(|outcome| outcome.is_err()));
+            patch.done(&[], vec![(0, behind)])
+        });
+        assert!(!is_done);
+        assert_eq!(edit.len(), 2);
     });
     assert_eq!(before, after, "the nodes that nothing may read are gone");
 }
@@ -211,6 +225,59 @@ fn an_operator_that_the_graph_had_before_is_not_refused() {
     let graph = "graph g(c:bool[3], x:i16[3]) -> (y)\ny:i16[3] = Where(c, x, 0:i16)";
     edited(graph, |edit| {
         let (c, x) = (edit.input(0, 0).unwrap(), edit.input(0, 1).unwrap());
-        assert!(edit.rewrite(0, &[], Op::new(OpType::Where, &[c, x, x])).is_some());
+        assert!(rewrite(edit, 0, &[], Op::new(OpType::Where, &[c, x, x])));
     });
+}
+
+#[test]
+fn all_nodes_of_a_patch_are_replaced_or_none() {
+    let replace_both = |is_done: bool| {
+        edited(CHAIN, |edit| {
+            let x = edit.input(0, 0).unwrap();
+            let applied = edit.patch(2, |patch| {
+                patch.move_to(0);
+                let exp = patch.insert(Op::new(OpType::Exp, &[x]));
+                patch.replace(0, [], exp).unwrap();
+                patch
+                    .retype(1, &[], Op::new(OpType::Shape, &[x]), &|sizes| {
+                        Op::new(OpType::Expand, &[x, sizes])
+                    })
+                    .unwrap();
+                if is_done { patch.finish() } else { None }
+            });
+            assert_eq!(applied, is_done);
+        })
+    };
+    assert_eq!(replace_both(false), edited(CHAIN, |_| {}));
+    let after = "graph g(x:f32[3,3]) -> (y)
+%0 = Exp(x)
+%1 = Shape(x)
+%2 = Expand(x, %1)
+y:f32[3,3] = Add(%2, %2)
+";
+    assert_eq!(replace_both(true), after);
+}
+
+#[test]
+fn a_patch_that_replaces_nothing_is_not_done() {
+    edited(CHAIN, |edit| {
+        assert!(!edit.patch(0, |patch| patch.finish()));
+        assert!(!edit.is_changed());
+    });
+}
+
+#[test]
+fn two_outputs_that_become_one_value_stay_two() {
+    let graph = "graph g(x:f32[3]) -> (y, z)
+%0:f32[3] = Sin(x)
+y:f32[3] = Cos(x)
+z:f32[3] = Exp(x)";
+    let after = edited(graph, |edit| {
+        let sin = edit.node(0).outputs[0];
+        assert!(edit.patch(1, |patch| {
+            patch.replace(2, [], sin).unwrap();
+            patch.done(&[], sin)
+        }));
+    });
+    assert_eq!(after, "graph g(x:f32[3]) -> (y, z)\nz:f32[3] = Sin(x)\ny:f32[3] = Identity(z)\n");
 }

@@ -9,7 +9,7 @@ use crate::value::{Dim, Type, Value, ValueId};
 
 impl Edit<'_> {
     /// Infers the types of the results of an operator.
-    fn types_of(&self, op: &Op<'_>, results: usize) -> Result<Vec<Value>, NotInferred> {
+    fn types_of(&self, op: &Op, results: usize) -> Result<Vec<Value>, NotInferred> {
         let inputs: Vec<Option<ValueId>> =
             op.inputs.iter().map(|&id| id.map(|id| self.current(id))).collect();
         let (values, opset, attrs) = (&*self.values, self.opset, &op.attrs);
@@ -25,7 +25,7 @@ impl Edit<'_> {
     /// that they replace.
     pub(super) fn results_of(
         &self,
-        op: &Op<'_>,
+        op: &Op,
         replaced: &[Option<ValueId>],
     ) -> Result<Vec<Value>, Declined> {
         let made = self.types_of(op, replaced.len()).or_else(|why| match why {
@@ -50,7 +50,7 @@ impl Edit<'_> {
     /// `check` declines the element types.
     pub(super) fn add_results(
         &mut self,
-        op: &Op<'_>,
+        op: &Op,
         replaced: &[Option<ValueId>],
         check: impl FnOnce(&Edit<'_>, &[Option<DType>]) -> Result<(), Declined>,
     ) -> Vec<ValueId> {
@@ -66,7 +66,7 @@ impl Edit<'_> {
     }
 
     /// Asserts that an operator has the results of the node that it replaces.
-    pub(super) fn debug_assert_results(&self, index: usize, op: &Op<'_>) {
+    pub(super) fn debug_assert_results(&self, index: usize, op: &Op) {
         if !cfg!(debug_assertions) {
             return;
         }

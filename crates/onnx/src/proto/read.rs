@@ -142,6 +142,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             metadata,
             exact_nan,
             notes: Vec::new(),
+            rewrite: None,
             pairs: None,
             assumptions: None,
         })

@@ -70,6 +70,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         metadata: Vec::new(),
         exact_nan: true,
         notes: Vec::new(),
+        rewrite: None,
         pairs: None,
         assumptions: None,
     })

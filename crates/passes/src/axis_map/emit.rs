@@ -6,7 +6,7 @@ use super::{AxisMap, Step};
 use crate::sizes::emit_sizes;
 
 /// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
-pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op<'static> {
+pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op {
     let perm: Vec<i64> = perm.iter().map(|&axis| axis as i64).collect();
     Op::new(OpType::Transpose, &[x]).attr("perm", &perm[..])
 }
@@ -104,12 +104,7 @@ impl Planned {
     }
 
     /// Returns the node, on `x`.
-    fn op(
-        &self,
-        patch: &mut Patch<'_, '_>,
-        fused: &[usize],
-        x: ValueId,
-    ) -> Result<Op<'static>, Declined> {
+    fn op(&self, patch: &mut Patch<'_, '_>, fused: &[usize], x: ValueId) -> Result<Op, Declined> {
         if let Step::Transpose(perm) = &self.step {
             return Ok(transpose(x, perm));
         }
@@ -175,7 +170,7 @@ pub(crate) fn emit_last(
     fused: &[usize],
     x: ValueId,
     planned: &[Planned],
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     let Some((last, before)) = planned.split_last() else {
         return Ok(Op::new(OpType::Identity, &[x]));
     };
@@ -185,11 +180,11 @@ pub(crate) fn emit_last(
 
 /// Returns the last of the planned nodes on what `op` makes. They and the nodes before them answer for the
 /// same nodes as the replacement.
-pub(crate) fn emit_after<'o>(
+pub(crate) fn emit_after(
     patch: &mut Patch<'_, '_>,
-    op: Op<'o>,
+    op: Op,
     planned: &[Planned],
-) -> Result<Op<'o>, Declined> {
+) -> Result<Op, Declined> {
     if planned.is_empty() {
         return Ok(op);
     }

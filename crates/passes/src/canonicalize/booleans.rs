@@ -3,9 +3,9 @@
 
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{BROADCAST_OPS, CASTS};
-use onnx::{Attr, DType, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
-use super::{Change, Rule, change};
+use super::{Change, Rule};
 use crate::access::Access;
 use crate::eval::eval;
 use crate::pattern::uniform;
@@ -13,11 +13,9 @@ use crate::pattern::uniform;
 pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",
     does: "drops comparisons, negations and casts of booleans that cancel out",
-    apply: |edit, index| {
-        if let Some(simpler) = simplified(edit, index) {
-            return change(edit, index, simpler);
-        }
-        unless(edit, index)
+    apply: |patch| match simplified(patch, patch.root()) {
+        Some(simpler) => simpler.put(patch),
+        None => unless(patch),
     },
 };
 
@@ -145,7 +143,8 @@ fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
 }
 
 /// `c ? 0 : a` as a flag is `¬c ∧ a`, and `c ? a : 1` is `¬c ∨ a`.
-fn unless(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
     let mut passed = vec![choice];
     let (op, (cast, flag)) = if number_behind(edit, x, &mut passed) == Some(0.0) {
@@ -161,8 +160,8 @@ fn unless(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         return None;
     }
     passed.push(cast);
-    let not = edit.insert(index, &[choice], Op::new(OpType::Not, &[condition]));
-    edit.rewrite(index, &passed, Op::new(op, &[not, flag]))
+    let not = edit.insert_for(&[choice], Op::new(OpType::Not, &[condition]));
+    edit.done(&passed, Op::new(op, &[not, flag]))
 }
 
 /// The `Where` whose result is cast to a flag, and its operands.

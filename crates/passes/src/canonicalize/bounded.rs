@@ -3,16 +3,16 @@
 use onnx::operator::properties::BROADCAST_OPS;
 use onnx::{Edit, OpType, ValueId};
 
+use super::Rule;
 use super::broadcasts::without_leading_axes;
-use super::{Change, Rule, change};
 use crate::access::Access;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",
     does: "drops clamps of integers that are always within bounds",
-    apply: |edit, index| {
-        let (operand, deciding) = decided(edit, index)?;
-        change(edit, index, Change::Value(operand, deciding))
+    apply: |patch| {
+        let (operand, deciding) = decided(patch, patch.root())?;
+        patch.done(&deciding, operand)
     },
 };
 

@@ -3,7 +3,7 @@
 use onnx::expr::broadcast_shapes;
 use onnx::kernels::{Support, support};
 use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
-use onnx::{Dim, Edit, Op, OpType, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
 use crate::access::Access;
@@ -28,7 +28,8 @@ pub(crate) const DELAY_RULE: Rule = Rule {
 };
 
 /// What is the same along an axis for all operands is computed once, and its result is broadcast.
-fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let node = edit.node(index);
     let op = node.op.onnx()?;
     if !op.is(POINTWISE) || op == OpType::Identity {
@@ -40,8 +41,7 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     };
     let (place, expand) = (0..node.inputs.len())
         .find_map(|place| Some((place, expand(edit.input(index, place)?)?)))?;
-    let mut inputs: Vec<Option<ValueId>> =
-        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+    let mut inputs = edit.inputs(index);
     inputs[place] = edit.input(expand, 0);
     let narrow = inputs.iter().try_fold(Vec::<Dim>::new(), |joined, &operand| {
         broadcast_shapes(&joined, &edit.ty(operand?)?.shape)
@@ -54,21 +54,21 @@ fn sink_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     // ONNX Runtime drops some of those that empty an array, and computing less saves nothing there.
     let is_empty = result.shape.iter().any(|dim| dim.is(0));
     (is_broadcast && has_kernel && !is_empty).then_some(())?;
-    let node = node.clone();
     let sizes = edit.input(expand, 1)?;
-    let made = edit.insert(index, &[], Op::of(&node, inputs));
-    edit.rewrite(index, &[expand], Op::new(OpType::Expand, &[made, sizes]))
+    let op = Op::of(node, inputs);
+    let made = edit.insert(op);
+    edit.done(&[expand], Op::new(OpType::Expand, &[made, sizes]))
 }
 
 /// Axes of size one are added before a broadcast, if a reader may broadcast by itself.
-fn delay_expand(edit: &mut Edit<'_>, reader: usize) -> Option<()> {
-    let node = edit.node(reader);
+fn delay_expand(patch: &mut Patch<'_, '_>) -> Outcome {
+    let node = patch.node(patch.root());
     (node.op.is(BROADCASTING) || node.op == OpType::Expand).then_some(())?;
-    (0..node.inputs.len())
-        .find_map(|operand| delay(edit, edit.producer(edit.input(reader, operand)?)?))
+    let operands = patch.inputs(patch.root());
+    operands.into_iter().find_map(|operand| delay(patch, patch.producer(operand?)?))
 }
 
-fn delay(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let node = edit.node(index);
     node.op.is(RESHAPES).then_some(())?;
     let (before, after) = (edit.input(index, 0)?, node.outputs[0]);
@@ -86,60 +86,62 @@ fn delay(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let reshape = Step::reshape(&of_narrow, &own);
     let steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(after.to_vec())]).collect();
     let planned = plan_with_sizes(&of_narrow, &steps)?;
-    let patch = edit.patch(index, |patch| {
-        patch.take(&[expand]);
-        emit_last(patch, &[index, expand], narrow, &planned)
-    });
-    patch.ok()
+    edit.move_to(index);
+    let op = emit_last(edit, &[index, expand], narrow, &planned).ok()?;
+    Some(edit.replace(index, [expand], op))
 }
 
-fn bypass_expand(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let node = edit.node(index);
+fn bypass_expand(patch: &mut Patch<'_, '_>) -> Outcome {
+    let node = patch.node(patch.root());
     let operands = match node.op.onnx()? {
         OpType::Expand => 1,
         op if op.is(BROADCASTING) => node.inputs.len(),
         _ => 0,
     };
-    let mut changed = None;
+    if operands == 0 {
+        return None;
+    }
+    let mut inputs = patch.inputs(patch.root());
+    let mut passed = Vec::new();
     for operand in 0..operands {
-        while broadcasts_without_expand(edit, index, operand) {
-            edit.bypass(index, operand);
-            changed = Some(());
+        while let Some((node, narrow)) = without_expand(patch, &inputs, operand) {
+            passed.push(node);
+            inputs[operand] = Some(narrow);
         }
     }
-    changed
+    let op = Op::of(node, inputs);
+    (!passed.is_empty()).then(|| patch.done(&passed, op))?
 }
 
-/// Whether the operand is broadcast, or given axes to broadcast along, without need: the result has its
-/// shape without that. A bias then stays the parameter that it is.
-fn broadcasts_without_expand(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
-    let shape_of = |id: ValueId| edit.ty(id).map(|ty| ty.shape.clone());
-    let narrow = || {
-        let producer = edit.producer(edit.input(index, operand)?)?;
-        let narrow = edit.input(producer, 0)?;
-        match edit.node(producer).op.onnx() {
-            Some(OpType::Expand) => Some(narrow),
-            Some(op) if op.is(RESHAPES) => {
-                let wide = shape_of(edit.node(producer).outputs[0])?;
-                adds_leading_axes(&shape_of(narrow)?, &wide).then_some(narrow)
-            }
-            _ => None,
+/// Returns the node that broadcasts an operand of the root, or gives it axes to broadcast along, and what the node reads,
+/// if the result has its shape without that. A bias then stays the parameter that it is.
+fn without_expand(
+    patch: &Patch<'_, '_>,
+    inputs: &[Option<ValueId>],
+    operand: usize,
+) -> Option<(usize, ValueId)> {
+    let shape_of = |id: ValueId| patch.ty(id).map(|ty| &ty.shape[..]);
+    let producer = patch.producer(inputs[operand]?)?;
+    let narrow = patch.input(producer, 0)?;
+    match patch.node(producer).op.onnx()? {
+        OpType::Expand => {}
+        op if op.is(RESHAPES) => {
+            let wide = shape_of(patch.node(producer).outputs[0])?;
+            adds_leading_axes(shape_of(narrow)?, wide).then_some(())?;
         }
-    };
-    let Some(narrow) = narrow() else {
-        return false;
-    };
-    let node = edit.node(index);
-    let result = shape_of(node.outputs[0]);
-    let operands = (0..node.inputs.len()).map(|other| match node.op.onnx() {
+        _ => return None,
+    }
+    let node = patch.node(patch.root());
+    let result = shape_of(node.outputs[0])?;
+    let operands = inputs.iter().enumerate().map(|(other, &input)| match node.op.onnx() {
         _ if other == operand => shape_of(narrow),
-        Some(OpType::Expand) => result.clone(),
-        _ => shape_of(edit.input(index, other)?),
+        Some(OpType::Expand) => Some(result),
+        _ => shape_of(input?),
     });
     let joined = operands
         .into_iter()
-        .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, &shape?));
-    joined.is_some() && joined.as_deref() == result.as_deref()
+        .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, shape?));
+    (joined?[..] == *result).then_some((producer, narrow))
 }
 
 /// Looks through what only adds leading axes of size one, which broadcasting adds too. Returns what is before it,

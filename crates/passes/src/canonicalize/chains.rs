@@ -1,8 +1,8 @@
 //! `merge-chains`: merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis.
 
-use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
-use super::{Change, Rule, change};
+use super::{Change, Rule};
 use crate::access::Access;
 use crate::layout_ops::stacks::Stack;
 
@@ -12,12 +12,11 @@ pub(crate) const RULE: Rule = Rule {
     apply: merge_chains,
 };
 
-fn merge_chains(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    if let Some((first, bounds)) = joined_slice(edit, index) {
-        return slice_once(edit, index, first, &bounds);
+fn merge_chains(patch: &mut Patch<'_, '_>) -> Outcome {
+    if let Some((first, bounds)) = joined_slice(patch, patch.root()) {
+        return slice_once(patch, first, &bounds);
     }
-    let better = better(edit, index)?;
-    change(edit, index, better)
+    better(patch, patch.root())?.put(patch)
 }
 
 fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
@@ -171,18 +170,19 @@ fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
     Some((first, joined))
 }
 
-fn slice_once(edit: &mut Edit<'_>, index: usize, first: usize, bounds: &Bounds) -> Option<()> {
-    let x = edit.input(first, 0)?;
+fn slice_once(patch: &mut Patch<'_, '_>, first: usize, bounds: &Bounds) -> Outcome {
+    let x = patch.input(first, 0)?;
+    patch.take(&[first]);
     let lists = [&bounds.starts, &bounds.ends, &bounds.axes];
     let constants: Option<Vec<ValueId>> = lists
         .into_iter()
         .map(|list| {
             let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], list)?;
-            Some(edit.constant(index, &[first], tensor, &[]))
+            Some(patch.constant(tensor, &[]))
         })
         .collect();
     let inputs = [&[x], &constants?[..]].concat();
-    edit.rewrite(index, &[first], Op::new(OpType::Slice, &inputs))
+    patch.done(&[], Op::new(OpType::Slice, &inputs))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Masks are made in that way: `where(i >= j, 1, 0)` is compared with zero, or subtracted from one and scaled.
 
 use onnx::operator::properties::POINTWISE;
-use onnx::{DType, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use super::Rule;
 use super::booleans::element_behind;
@@ -16,20 +16,19 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 /// `f(c ? a : b)` is `c ? f(a) : f(b)`, and `c` where that is true or false.
-fn fold_choice(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let found = Folded::of(edit, index)?;
+fn fold_choice(patch: &mut Patch<'_, '_>) -> Outcome {
+    let found = Folded::of(patch, patch.root())?;
+    patch.take(&found.passed);
     if found.ty.dtype == DType::Bool {
-        return fold_to_condition(edit, index, &found);
+        return fold_to_condition(patch, &found);
     }
-    (edit.reads(edit.node(found.choice).outputs[0]) == 1).then_some(())?;
+    (patch.reads(patch.node(found.choice).outputs[0]) == 1).then_some(())?;
     let rank = if found.lead == 0 { 0 } else { found.ty.rank() };
-    let [a, b] = found
-        .numbers
-        .map(|number| edit.constant(index, &found.passed, number.with_shape(vec![1; rank]), &[]));
-    edit.rewrite(index, &found.passed, Op::new(OpType::Where, &[found.condition, a, b]))
+    let [a, b] = found.numbers.map(|number| patch.constant(number.with_shape(vec![1; rank]), &[]));
+    patch.done(&[], Op::new(OpType::Where, &[found.condition, a, b]))
 }
 
-fn fold_to_condition(edit: &mut Edit<'_>, index: usize, found: &Folded) -> Option<()> {
+fn fold_to_condition(patch: &mut Patch<'_, '_>, found: &Folded) -> Outcome {
     let is_set = |number: &Tensor| Some(number.ints()?.first()? != &0);
     let [Some(of_true), Some(of_false)] = found.numbers.each_ref().map(is_set) else {
         return None;
@@ -39,17 +38,17 @@ fn fold_to_condition(edit: &mut Edit<'_>, index: usize, found: &Folded) -> Optio
     if of_false {
         let not = Op::new(OpType::Not, &[flag]);
         if found.lead == 0 {
-            return edit.rewrite(index, &found.passed, not);
+            return patch.done(&[], not);
         }
-        flag = edit.insert(index, &found.passed, not);
+        flag = patch.insert(not);
     }
     if found.lead == 0 {
-        return edit.replace(index, &found.passed, flag).then_some(());
+        return patch.done(&[], flag);
     }
     let axes: Vec<i64> = (0..found.lead as i64).collect();
     let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
-    let axes = edit.constant(index, &found.passed, axes, &[]);
-    edit.rewrite(index, &found.passed, Op::new(OpType::Unsqueeze, &[flag, axes]))
+    let axes = patch.constant(axes, &[]);
+    patch.done(&[], Op::new(OpType::Unsqueeze, &[flag, axes]))
 }
 
 /// Returns the two numbers that a node chooses from: first that for a true condition. A flag as a number is one or

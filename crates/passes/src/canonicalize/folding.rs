@@ -1,7 +1,7 @@
 //! `fold-constants`: evaluates small nodes with constant operands.
 
 use onnx::operator::properties::{RESHAPES, SELECTIONS};
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::Rule;
 use crate::access::Access;
@@ -11,15 +11,15 @@ use crate::stored::Stored;
 pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",
     does: "replaces a small node with constant operands by its result",
-    apply: |edit, index| {
-        if let Some(empty) = empty(edit, index) {
-            return replace(edit, index, empty);
+    apply: |patch| {
+        if let Some(empty) = empty(patch, patch.root()) {
+            return replace(patch, empty);
         }
-        if edit.node(index).op == OpType::Split {
-            return split(edit, index);
+        if patch.node(patch.root()).op == OpType::Split {
+            return split(patch);
         }
-        let tensor = fold(edit, index)?;
-        edit.fold(index, tensor).then_some(())
+        let tensor = fold(patch, patch.root())?;
+        patch.done(&[], tensor)
     },
 };
 
@@ -76,7 +76,8 @@ fn filled(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> Option<Tensor> {
 }
 
 /// Replaces the parts that a constant is split into.
-fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn split(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let source = edit.input(index, 0)?;
     let tensor = edit.tensor(source)?.clone();
     let axis = edit.axis(index)?;
@@ -92,9 +93,9 @@ fn split(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         parts.push(tensor.sliced(&starts, &vec![1; shape.len()], &shape)?);
         starts[axis] += shape[axis];
     }
-    let constant = |part| edit.constant(index, &[], part, &[source]);
+    let constant = |part| edit.constant(part, &[source]);
     let parts: Vec<(usize, ValueId)> = parts.into_iter().map(constant).enumerate().collect();
-    edit.replace_outputs(index, &parts)
+    edit.done(&[], parts)
 }
 
 /// Returns the result of a product that has no elements. Of some empty arrays, the runtime has none.
@@ -112,15 +113,12 @@ fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
 }
 
 /// Puts a constant in the place of a node; an output of the graph becomes a copy of it.
-fn replace(edit: &mut Edit<'_>, index: usize, tensor: Tensor) -> Option<()> {
-    if edit.fold(index, tensor.clone()) {
-        return Some(());
-    }
-    let copied = edit.patch(index, |patch| {
+fn replace(patch: &mut Patch<'_, '_>, tensor: Tensor) -> Outcome {
+    if patch.outputs().contains(&patch.node(patch.root()).outputs[0]) {
         let constant = patch.constant(tensor, &[]);
-        Ok(Op::new(OpType::Identity, &[constant]))
-    });
-    copied.ok()
+        return patch.done(&[], Op::new(OpType::Identity, &[constant]));
+    }
+    patch.done(&[], tensor)
 }
 
 /// True if the node transposes, casts or joins arrays that nothing else reads: that is done when the model is written.

@@ -1,7 +1,7 @@
 //! `drop-identity`: drops nodes that return their operand.
 
 use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
-use onnx::{Edit, OpType, ValueId};
+use onnx::{Edit, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
 use crate::access::Access;
@@ -13,11 +13,11 @@ pub(crate) const RULE: Rule = Rule {
     apply: drop_identity,
 };
 
-fn drop_identity(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    let (operand, mut passed) = operand_given_back(edit, index)?;
-    let (operand, first) = before_renaming(edit, index, operand);
+fn drop_identity(patch: &mut Patch<'_, '_>) -> Outcome {
+    let (operand, mut passed) = operand_given_back(patch, patch.root())?;
+    let (operand, first) = before_renaming(patch, patch.root(), operand);
     passed.extend(first);
-    edit.replace(index, &passed, operand).then_some(())
+    patch.done(&passed, operand)
 }
 
 /// What was there before two changes of the shape alone, of which the second undoes the first, and the

@@ -5,33 +5,33 @@
 
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
-use super::{Change, Rule, change};
+use super::Rule;
 use crate::access::Access;
 
 pub(crate) const RANGE_RULE: Rule = Rule {
     name: "drop-ranges",
     does: "writes a lookup in the range from zero on as the index",
-    apply: |edit, index| {
-        let (looked_up, maker) = index_of_range(edit, index)?;
-        let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+    apply: |patch| {
+        let (looked_up, maker) = index_of_range(patch, patch.root())?;
+        let dtype = patch.ty(patch.node(patch.root()).outputs[0])?.dtype;
         let op = Op::new(OpType::Cast, &[looked_up]).attr("to", i64::from(dtype.code()));
-        change(edit, index, Change::Op(op, maker.into_iter().collect()))
+        patch.done(maker.as_slice(), op)
     },
 };
 
 pub(crate) const CAST_RULE: Rule = Rule {
     name: "drop-index-casts",
     does: "looks up with an index as it was before a cast that keeps it",
-    apply: |edit, index| {
-        let node = edit.node(index).clone();
+    apply: |patch| {
+        let node = patch.node(patch.root());
         if !node.op.is_one_of(LOOKUPS) {
             return None;
         }
-        let mut inputs: Vec<Option<ValueId>> =
-            (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
-        let cast = edit.producer(inputs[1]?).filter(|&maker| is_cast_of_index(edit, maker))?;
-        inputs[1] = edit.input(cast, 0);
-        edit.rewrite(index, &[cast], Op::of(&node, inputs))
+        let mut inputs = patch.inputs(patch.root());
+        let cast = patch.producer(inputs[1]?).filter(|&maker| is_cast_of_index(patch, maker))?;
+        inputs[1] = patch.input(cast, 0);
+        let op = Op::of(node, inputs);
+        patch.done(&[cast], op)
     },
 };
 

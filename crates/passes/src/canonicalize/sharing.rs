@@ -1,7 +1,7 @@
 //! `share-nodes`: replaces a node by an earlier node that computes the same.
 
 use onnx::operator::properties::{LAYOUT_OPS, RANDOM};
-use onnx::{Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Edit, Op, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
 
 use super::Rule;
 
@@ -25,7 +25,8 @@ const MAX_ELEMENTS: usize = 16;
 
 /// Equal nodes read the same values, so the readers of one operand are all that has to be looked at. The
 /// operand that the fewest nodes read has the shortest list.
-fn share_node(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn share_node(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let node = edit.node(index);
     if !node.op.is_onnx() || node.op.is(RANDOM) || node.bodies().next().is_some() {
         return None;
@@ -42,7 +43,7 @@ fn share_node(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let first = same.reduce(|a, b| if edit.is_before(a, b) { a } else { b })?;
     let (kept, dropped) =
         if edit.is_before(first, index) { (first, index) } else { (index, first) };
-    edit.share(kept, dropped).then_some(())
+    Some(edit.replace(dropped, [], Replacement::SameAs(kept)))
 }
 
 fn is_same(edit: &Edit<'_>, index: usize, other: usize) -> bool {
@@ -68,7 +69,8 @@ fn is_small_constant(edit: &Edit<'_>, value: ValueId) -> bool {
 }
 
 /// Casts in front of a layout op what is cast there already, to the same type.
-fn share_cast(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn share_cast(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let moved = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast)?;
     let layout_op = edit.producer(moved).filter(|_| edit.reads(moved) == 1)?;
     if !edit.node(layout_op).op.is(LAYOUT_OPS) {
@@ -84,13 +86,12 @@ fn share_cast(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         node.op == OpType::Cast && node.attrs == cast.attrs
     };
     edit.readers(source).find(|&other| is_same(other))?;
-    let cast = edit.node(index).clone();
-    let cast = edit.insert(index, &[], Op::of(&cast, vec![Some(source)]));
-    let node = edit.node(layout_op).clone();
-    let mut inputs: Vec<_> =
-        (0..node.inputs.len()).map(|operand| edit.input(layout_op, operand)).collect();
+    let cast = Op::of(edit.node(index), vec![Some(source)]);
+    let cast = edit.insert(cast);
+    let mut inputs = edit.inputs(layout_op);
     inputs[0] = Some(cast);
-    edit.rewrite(index, &[layout_op], Op::of(&node, inputs))
+    let op = Op::of(edit.node(layout_op), inputs);
+    edit.done(&[layout_op], op)
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use crate::pattern::{
     Pattern, abs, either, erf, erfc, exp, expm1, greater, greater_or_equal, hole, log1p, maximum,
     minimum, node, number, product, relu, tanh,
 };
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erf, replacement: |found| gelu(found, "none") },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_erfc, replacement: to_gelu_or_erf },
     Rewrite { name: "fuse-gelu", pattern: gelu_by_tanh, replacement: |found| gelu(found, "tanh") },
@@ -44,7 +44,7 @@ pub(crate) const REWRITES: &[Rewrite] = &[
         replacement: |found| plain(found, OpType::Softsign),
     },
     Rewrite { name: "fuse-clip", pattern: clip, replacement: to_clip },
-];
+]]);
 
 /// `½ · x · (1 + erf(x / √2))`
 fn gelu_by_erf() -> Pattern {
@@ -65,14 +65,14 @@ fn gelu_by_tanh() -> Pattern {
     product(&[&x, &(tanh(&product(&[&cubic], (2.0 / PI).sqrt())) + 1.0)], 0.5)
 }
 
-fn gelu(found: &mut Found<'_, '_, '_>, approximate: &'static str) -> Result<Op<'static>, Declined> {
+fn gelu(found: &mut Found<'_, '_, '_>, approximate: &'static str) -> Result<Op, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gelu, x)?;
     Ok(Op::new(OpType::Gelu, &[x]).attr("approximate", approximate))
 }
 
 /// The formula by `erf` where the opset has no operator yet: it is what the operator's kernel computes.
-fn to_gelu_or_erf(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_gelu_or_erf(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     if !matches!(support(OpType::Gelu, found.edit.opset(), ty.dtype), Support::From(_)) {
@@ -115,7 +115,7 @@ fn sum_of_relus() -> Pattern {
     relu(&x) + relu(&-&x) * hole("negative slope")
 }
 
-fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let op = plain(found, OpType::PRelu)?;
     let given = found.maybe("slope").or(found.maybe("negative slope"));
     let mut slope = given.ok_or("no slope was found")?;
@@ -138,7 +138,7 @@ fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
     Ok(Op { inputs: vec![op.inputs[0], Some(slope)], ..op })
 }
 
-fn to_leaky_relu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_leaky_relu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     with_alpha(found, OpType::LeakyRelu, "alpha")
 }
 
@@ -159,7 +159,7 @@ fn elu() -> Pattern {
     ])
 }
 
-fn to_elu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_elu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     match found.maybe("alpha") {
         Some(_) => with_alpha(found, OpType::Elu, "alpha"),
         None => plain(found, OpType::Elu),
@@ -173,7 +173,7 @@ fn selu() -> Pattern {
     number("scale") * either(&[&whole, &node(OpType::Elu, &[&hole("x")]).named("elu")])
 }
 
-fn to_selu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_selu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let alpha = match found.maybe("elu") {
         Some(_) => match found.node("elu")?.attr("alpha") {
             Some(Attr::Float(alpha)) => *alpha,
@@ -192,7 +192,7 @@ fn mish() -> Pattern {
     &x * tanh(&node(OpType::Softplus, &[&x]))
 }
 
-fn to_mish(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_mish(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     if found.edit.opset() < 18 {
         return Err("Mish needs opset 18".into());
@@ -238,7 +238,7 @@ fn hard_sigmoid() -> Pattern {
     product(&[&relu6_of_shifted(&hole("x"))], 1.0 / 6.0)
 }
 
-fn to_hard_sigmoid(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_hard_sigmoid(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let op = plain(found, OpType::HardSigmoid)?;
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
@@ -250,7 +250,7 @@ fn hard_swish() -> Pattern {
     either(&[&(&x * sigmoid), &product(&[&x, &relu6_of_shifted(&x)], 1.0 / 6.0)])
 }
 
-fn to_hard_swish(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_hard_swish(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     if let Some(sigmoid) = found.maybe("sigmoid") {
         let curve = found.node("sigmoid")?;
         let has = |name: &str, number: f32| curve.attr(name) == Some(&Attr::Float(number));
@@ -274,7 +274,7 @@ fn celu() -> Pattern {
     either(&[&(relu(&x) + number("alpha") * &curve), &(relu(&x) + &curve)])
 }
 
-fn to_celu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_celu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let of = |name: &str| found.maybe(name).map_or(Ok(1.0), |_| found.number(name));
     let alpha = of("alpha")?;
     if of("divisor")? != alpha || alpha.is_nan() || alpha <= 0.0 {
@@ -297,7 +297,7 @@ fn clip() -> Pattern {
     ])
 }
 
-fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let high = found.number("high")?;
     let low = if found.maybe("low").is_some() { found.number("low")? } else { 0.0 };
@@ -318,7 +318,7 @@ fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
 }
 
 /// An operator of `x` alone.
-fn plain(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn plain(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(op, x)?;
     if found.ty(x)? != found.ty(found.result())? {
@@ -327,11 +327,7 @@ fn plain(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Decli
     Ok(Op::new(op, &[x]))
 }
 
-fn with_alpha(
-    found: &mut Found<'_, '_, '_>,
-    op: OpType,
-    name: &str,
-) -> Result<Op<'static>, Declined> {
+fn with_alpha(found: &mut Found<'_, '_, '_>, op: OpType, name: &str) -> Result<Op, Declined> {
     expect_slope(found.number(name)?)?;
     let alpha = in_single_precision(found.number(name)?)?;
     Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha)))
@@ -360,7 +356,7 @@ mod tests {
 y:f32[3] = Mul(%0, %3)";
 
     fn lean(edit: &mut onnx::Edit<'_>) {
-        crate::rewrite::run_stages(edit, &[super::REWRITES]);
+        super::REWRITES.run(edit);
         edit.drop_unread();
     }
 
@@ -424,7 +420,7 @@ y:f32[3] = Mul(%0, %3)";
     #[test]
     fn choices_between_limits_are_a_clip() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Greater(x, 1.0)
 %1:bool[3] = Greater(-1.0, x)
@@ -440,7 +436,7 @@ y:f32[3] = Where(%0, 1.0, %2)",
     #[test]
     fn choices_of_other_numbers_are_not_fused() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Greater(x, 1.0)
 %1:bool[3] = Greater(-1.0, x)
@@ -459,7 +455,7 @@ y:f32[3] = Where(%0, 1.0, %2)",
     #[test]
     fn slopes_and_limits_that_are_not_finite_are_left() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (a, b, c, d, e)
 %0:bool[3] = Greater(x, 0.0)
 %1:f32[3] = Mul(x, inf)
@@ -489,7 +485,7 @@ e:f32[3] = Where(%0, x, %4)",
     #[test]
     fn a_hard_swish_is_one_operator() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y, z, w)
 %0:f32[3] = Add(x, 3.0)
 %1:f32[3] = Clip(%0, 0.0, 6.0)
@@ -514,7 +510,7 @@ w:f32[3] = Div(%6, 6.0)",
     #[test]
     fn a_celu_divides_by_its_factor() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y, z)
 %0:f32[3] = Relu(x)
 %1:f32[3] = Min(x, 0.0)
@@ -540,7 +536,7 @@ z:f32[3] = Add(%0, %5)",
     #[test]
     fn a_sum_of_relus_of_both_signs_is_a_prelu() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[2,3] = Relu(x)
 %1:f32[2,3] = Neg(x)
@@ -557,7 +553,7 @@ y:f32[2,3] = Add(%0, %3)",
     #[test]
     fn relus_of_other_operands_and_an_infinite_slope_make_no_prelu() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3], z:f32[3]) -> (y, u)
 %0:f32[3] = Relu(x)
 %1:f32[3] = Neg(z)

@@ -34,8 +34,6 @@ use choice::Choice;
 use mask::Prepared;
 use stack::Stack;
 
-const NAME: &str = "fuse-attention";
-
 /// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
 const LOWEST: f64 = -3e38;
 
@@ -67,15 +65,11 @@ pub(crate) fn run(edit: &mut Edit<'_>, stage: Stage) {
             continue;
         };
         let end = found.after.last().copied().unwrap_or(index);
-        let fuse = |patch: &mut Patch<'_, '_>| fuse(patch, &found, stage);
-        match stage {
-            Stage::Any => {
-                edit.noted_patch(NAME, end, fuse);
-            }
+        edit.patch(end, |patch| {
+            let made = fuse(patch, &found, stage);
             // A later stage tries the declined cases again.
-            Stage::Plain if edit.patch(end, fuse).is_ok() => edit.note(NAME, end, None),
-            Stage::Plain => {}
-        }
+            (stage == Stage::Any || made.is_ok()).then(|| patch.settle(made))?
+        });
     }
 }
 
@@ -470,11 +464,7 @@ fn chosen(
     Err(first.unwrap_or_else(|| "no layout of the operands is supported".into()))
 }
 
-fn fuse(
-    patch: &mut Patch<'_, '_>,
-    found: &Attention,
-    stage: Stage,
-) -> Result<Op<'static>, Declined> {
+fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op, Declined> {
     expect_kernel(patch, found)?;
     mask::expect_same(patch, found)?;
     let (choice, mask) = chosen(patch, found, stage)?;

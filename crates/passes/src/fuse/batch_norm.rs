@@ -8,16 +8,19 @@
 use onnx::{Attr, Op, OpType, Tensor, Type, ValueId};
 
 use crate::pattern::{Pattern, constant, hole};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] =
-    &[Rewrite { name: "fuse-batch-norm", pattern: scaled_and_shifted, replacement: to_batch_norm }];
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
+    name: "fuse-batch-norm",
+    pattern: scaled_and_shifted,
+    replacement: to_batch_norm,
+}]]);
 
 fn scaled_and_shifted() -> Pattern {
     (hole("x") * constant("scale")).named("product") + constant("shift")
 }
 
-fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     if ty.rank() < 3 {
@@ -83,7 +86,7 @@ mod tests {
     #[test]
     fn a_scale_and_a_shift_of_each_channel_are_a_batch_norm() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[B,2,5,5]) -> (y)
 %0:f32[B,2,5,5] = Mul(x, [[[2.0]], [[3.0]]])
 y:f32[B,2,5,5] = Add(%0, [[[[-1.0]], [[4.0]]]])",
@@ -97,7 +100,7 @@ y:f32[B,2,5,5] = Add(%0, [[[[-1.0]], [[4.0]]]])",
     #[test]
     fn one_number_may_be_the_shift_of_all_channels() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[B,2,5]) -> (y)
 %0:f32[B,2,5] = Mul([[2.0], [3.0]], x)
 y:f32[B,2,5] = Add(0.5, %0)",
@@ -111,7 +114,7 @@ y:f32[B,2,5] = Add(0.5, %0)",
     #[test]
     fn other_axes_equal_numbers_and_infinities_are_not_fused() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3,2,2]) -> (a, b, c, d)
 %0:f32[3,2,2] = Mul(x, [2.0, 3.0])
 a:f32[3,2,2] = Add(%0, [1.0, 4.0])

@@ -10,16 +10,16 @@ use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 use crate::access::Access;
 use crate::canonicalize::number_behind;
 use crate::pattern::{Pattern, hole, node, number, repeated};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
 /// As many as every type of at least 8 bits can count.
 const MOST_CONDITIONS: usize = 127;
 
 /// Chains first: what is left compares the number by itself.
-pub(crate) const STAGES: &[&[Rewrite]] = &[
+pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[Rewrite { name: "fuse-choices", pattern: last_choice, replacement: to_choices }],
     &[Rewrite { name: "fuse-first-conditions", pattern: comparison, replacement: to_conditions }],
-];
+]);
 
 fn place() -> Pattern {
     repeated(&node(OpType::ArgMax, &[&hole("conditions")])).named("place")
@@ -31,7 +31,7 @@ fn comparison() -> Pattern {
 }
 
 /// `cₙ ∧ ¬(c₁ ∨ … ∨ cₙ₋₁)`
-fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let mut passed = Vec::new();
     let conditions = conditions(found.edit, found.value("place")?, &mut passed);
     let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
@@ -61,7 +61,7 @@ fn last_choice() -> Pattern {
     node(OpType::Where, &[&is_last, &hole("x"), &hole("others")])
 }
 
-fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let mut passed = Vec::new();
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);
@@ -209,7 +209,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     #[test]
     fn the_first_condition_that_holds_chooses() {
         check_lean(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             &select("[[false, false, false]]", [1, 2]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -222,7 +222,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     #[test]
     fn another_order_or_a_condition_more_is_left() {
         check_lean(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             &select("[[false, false, false]]", [2, 1]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -240,7 +240,7 @@ r:f32[2,3] = Where(%9, y, %8)"
         "#]],
         );
         check_lean(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             &select("[[false, true, false]]", [1, 2]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -262,7 +262,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     #[test]
     fn a_comparison_by_itself_asks_for_the_conditions() {
         check_lean(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             "graph g(c:bool[3], d:bool[3]) -> (r, s)
 %0:bool[1,3] = Unsqueeze(c, [0]:i64)
 %1:bool[1,3] = Unsqueeze(d, [0]:i64)
@@ -284,7 +284,7 @@ s:bool[3] = Equal(%5, 2:i32)",
     #[test]
     fn a_number_that_no_condition_has_is_left() {
         check_lean(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             "graph g(c:bool[3]) -> (r)
 %0:bool[1,3] = Unsqueeze(c, [0]:i64)
 %1:bool[2,3] = Concat([[false, false, false]], %0) {axis=0}

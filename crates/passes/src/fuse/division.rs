@@ -3,10 +3,10 @@
 use onnx::{Op, OpType};
 
 use crate::pattern::{Pattern, either_order, hole, node, number};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] =
-    &[Rewrite { name: "drop-floor", pattern: floor, replacement: to_quotient }];
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[Rewrite { name: "drop-floor", pattern: floor, replacement: to_quotient }]]);
 
 /// `sign(x) ≠ 1 ∧ x − q · d ≠ 0 ? q − 1 : q` with `q = x / d`, which is how JAX rounds down
 fn floor() -> Pattern {
@@ -22,7 +22,7 @@ fn floor() -> Pattern {
     node(OpType::Where, &[&is_above, &below, &quotient])
 }
 
-fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let divisor = found.number("divisor")?;
     if divisor < 1.0 || found.number("factor")? != divisor {
         return Err("the divisor is not positive".into());
@@ -66,7 +66,7 @@ y:i32[3] = Where(%9, %10, %1)"
     #[test]
     fn a_number_that_is_not_negative_is_rounded_down_by_the_quotient() {
         check_lean(
-            formulas(&[REWRITES]),
+            formulas(&REWRITES),
             &divided(0),
             expect![[r#"
                 graph g(i:i32[3]) -> (y)
@@ -80,7 +80,7 @@ y:i32[3] = Where(%9, %10, %1)"
     #[test]
     fn a_number_that_may_be_negative_needs_the_correction() {
         check_lean(
-            formulas(&[REWRITES]),
+            formulas(&REWRITES),
             &divided(-1),
             expect![[r#"
                 graph g(i:i32[3]) -> (y)

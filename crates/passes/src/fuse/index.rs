@@ -7,9 +7,9 @@ use onnx::{DType, Op, OpType, ValueId};
 
 use super::pick::{pick, split_pick, to_entry_of_one_axis, to_entry_of_split};
 use crate::pattern::{Pattern, either, greater, hole, node, number};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     Rewrite { name: "fuse-gather", pattern: || gather(OpType::Gather), replacement: to_gather },
     Rewrite {
         name: "fuse-gather",
@@ -17,15 +17,15 @@ pub(crate) const REWRITES: &[Rewrite] = &[
         replacement: to_gather,
     },
     Rewrite { name: "fuse-bounds", pattern: was_in_bounds, replacement: to_was_in_bounds },
-];
+]]);
 
 /// After the indices are as short as they get.
-pub(crate) const ENTRIES: &[Rewrite] = &[
+pub(crate) static ENTRIES: Formulas = Formulas::new(&[&[
     Rewrite { name: "fuse-entry", pattern: entry, replacement: to_entry },
     Rewrite { name: "fuse-entry", pattern: known_entry, replacement: to_known_entry },
     Rewrite { name: "fuse-entry", pattern: pick, replacement: to_entry_of_one_axis },
     Rewrite { name: "fuse-entry", pattern: split_pick, replacement: to_entry_of_split },
-];
+]]);
 
 /// `i < 0 ? i + n : i`
 fn wrapped() -> Pattern {
@@ -48,7 +48,7 @@ fn gather(op: OpType) -> Pattern {
 }
 
 /// The same with `i` brought to `−n … n − 1`, which ONNX counts from the end where JAX does.
-fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axis = found.axis("entries")?;
     let op =
@@ -66,7 +66,7 @@ fn was_in_bounds() -> Pattern {
     node(OpType::Equal, &[&in_bounds().named("place"), &either(&[&wrapped(), &hole("vector")])])
 }
 
-fn to_was_in_bounds(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_was_in_bounds(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     if found.maybe("vector").is_some() {
         return Err("the indices are vectors".into());
     }
@@ -107,7 +107,7 @@ fn entry() -> Pattern {
     .named("entry")
 }
 
-fn to_entry(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_entry(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axis = found.axis("entries")?;
     let mut i = found.value("i")?;
@@ -129,7 +129,7 @@ fn known_entry() -> Pattern {
     node(OpType::Squeeze, &[&entries]).named("entry")
 }
 
-fn to_known_entry(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_known_entry(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let (x, place) = (found.value("x")?, found.value("place")?);
     let axis = found.axis("entries")?;
     if found.axes("entry")? != [axis] {
@@ -148,12 +148,12 @@ mod tests {
     use crate::testing::check;
 
     fn run(edit: &mut Edit<'_>) {
-        crate::rewrite::run(edit, super::REWRITES);
+        super::REWRITES.run(edit);
         edit.drop_unread();
     }
 
     fn entries(edit: &mut Edit<'_>) {
-        crate::rewrite::run(edit, super::ENTRIES);
+        super::ENTRIES.run(edit);
         edit.drop_unread();
     }
 

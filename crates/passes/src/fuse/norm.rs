@@ -16,15 +16,15 @@ use crate::pattern::{
     Pattern, either, hole, number, power, product, reciprocal, reduce_mean, reduce_sum, relu,
     spread, sqrt, square,
 };
-use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Found, Rewrite};
+use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Found, Rewrite};
 use crate::sizes::computed_size;
 
-pub(crate) const MEANS: &[Rewrite] =
-    &[Rewrite { name: "fuse-mean", pattern: mean, replacement: to_mean }];
+pub(crate) static MEANS: Formulas =
+    Formulas::new(&[&[Rewrite { name: "fuse-mean", pattern: mean, replacement: to_mean }]]);
 
 /// A norm with its bias before one without, and one with its scale before one without: the shorter
 /// formulas are a part of the longer ones. `x − mean` has a root mean square too, so that comes last.
-pub(crate) const STAGES: &[&[Rewrite]] = &[
+pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[
         Rewrite {
             name: "fuse-layer-norm",
@@ -81,7 +81,7 @@ pub(crate) const STAGES: &[&[Rewrite]] = &[
         pattern: || plain(&rms_norm()),
         replacement: layer::to_rms_norm,
     }],
-];
+]);
 
 /// `Σ x / n`, where `n` is a number or computed from sizes
 fn mean() -> Pattern {
@@ -91,7 +91,7 @@ fn mean() -> Pattern {
 
 /// The runtime's mean of nothing is 0 and JAX's is NaN. `split-means` splits what may be such a mean, unless it
 /// is part of a norm, which has no element then.
-fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
@@ -128,8 +128,8 @@ fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
         let op = Op::new(OpType::ReduceMean, &[x]).attr("axes", &axes[..]);
         return Ok(op.attr("keepdims", keeps));
     }
-    let inputs = sum.inputs.to_vec();
-    Ok(Op { op: OpType::ReduceMean.into(), inputs, attrs: vec![("keepdims", keeps)] })
+    let op = Op { op: OpType::ReduceMean.into(), inputs: sum.inputs.to_vec(), attrs: Vec::new() };
+    Ok(op.attr("keepdims", keeps))
 }
 
 /// What is divided by a root, and what is under the root.

@@ -1,27 +1,16 @@
 //! `fuse-pads`: a convolution pads its operand with zeros by itself.
 
-use onnx::{Attr, Edit, Op, OpType};
+use onnx::{Attr, Edit, Op, OpType, Outcome, Patch};
 
 use crate::access::Access;
 use crate::pattern::uniform;
 
-const NAME: &str = "fuse-pads";
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if let Some(padded) = Padded::of(edit, index) {
-            let node = edit.node(index).clone();
-            let mut inputs: Vec<_> =
-                (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
-            inputs[0] = edit.input(padded.by, 0);
-            let mut op = Op::of(&node, inputs);
-            op.attrs.retain(|(name, _)| *name != "pads");
-            let op = op.attr("pads", Attr::Ints(padded.amounts.into()));
-            if edit.rewrite(index, &[padded.by], op).is_some() {
-                edit.note(NAME, index, None);
-            }
-        }
-    }
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let padded = Padded::of(patch, patch.root())?;
+    let mut inputs = patch.inputs(patch.root());
+    inputs[0] = patch.input(padded.by, 0);
+    let op = Op::of(patch.node(patch.root()), inputs);
+    patch.done(&[padded.by], op.attr("pads", Attr::Ints(padded.amounts.into())))
 }
 
 /// A convolution of an array that a node pads for it alone.
@@ -61,12 +50,12 @@ impl Padded {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, each};
 
     #[test]
     fn zeros_around_an_image_are_those_of_the_convolution() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,3,8,8], w:f32[4,3,3,3]) -> (y, z)
 %0:f32[B,3,9,10] = Pad(x, [0, 0, 0, 1, 0, 0, 1, 1]:i64, 0.0)
 y:f32[B,4,4,5] = Conv(%0, w) {strides=[2, 2], pads=[1, 0, 0, 1]}
@@ -98,7 +87,7 @@ y:f32[1,4,8,8] = Conv(%0, w)"
             "Pad(x, [1, 1, 1, 1]:i64, 0.0, [2, 3]:i64)",
         ] {
             let mut model = onnx::text::parse_graph(&graph(pad)).unwrap();
-            assert!(!model.edit(&mut super::run), "{pad}");
+            assert!(!model.edit(&mut each(super::run)), "{pad}");
         }
     }
 }

@@ -4,10 +4,10 @@ use onnx::{DType, Dim, Op, OpType, Tensor};
 
 use crate::access::Access;
 use crate::pattern::{Pattern, hole, node};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] =
-    &[Rewrite { name: "fuse-pick", pattern: pick, replacement: to_gather }];
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[Rewrite { name: "fuse-pick", pattern: pick, replacement: to_gather }]]);
 
 /// A part of size one of an axis, and then the axis dropped.
 pub(super) fn pick() -> Pattern {
@@ -24,7 +24,7 @@ pub(super) fn split_pick() -> Pattern {
     node(OpType::Squeeze, &[&part]).named("entry")
 }
 
-pub(super) fn to_entry_of_split(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+pub(super) fn to_entry_of_split(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let part = found.value("part")?;
     let index = found.edit.producer(part).ok_or("no split")?;
     let axis = found.edit.axis(index).ok_or("the axis is unknown")?;
@@ -45,7 +45,7 @@ pub(super) fn to_entry_of_split(found: &mut Found<'_, '_, '_>) -> Result<Op<'sta
     Ok(Op::new(OpType::Gather, &[x, place]).attr("axis", axis as i64))
 }
 
-fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let (axes, starts) = (ints(found, "axes")?, ints(found, "starts")?);
     if axes.len() == 1 {
         return to_entry_of_one_axis(found);
@@ -59,7 +59,7 @@ fn ints(found: &Found<'_, '_, '_>, name: &str) -> Result<Vec<i64>, Declined> {
     tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are unknown")))
 }
 
-pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let axes = ints(found, "axes")?;
     let (&[axis], &[start]) = (&axes[..], &ints(found, "starts")?[..]) else {
         return Err("several axes are sliced".into());
@@ -84,7 +84,7 @@ fn of_several_axes(
     axes: &[i64],
     starts: &[i64],
     dropped: &[i64],
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let shape = found.ty(x)?.shape;
     let part = found.ty(found.value("part")?)?.shape;
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn one_entry_is_gathered() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[B,5,3]) -> (y)
 %0:f32[B,1,3] = Slice(x, [4]:i64, [5]:i64, [1]:i64)
 y:f32[B,3] = Squeeze(%0, [1]:i64)",
@@ -146,7 +146,7 @@ y:f32[B,3] = Squeeze(%0, [1]:i64)",
     #[test]
     fn entries_of_several_axes_have_one_in_common() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[B,2,3]) -> (y, z)
 %0:f32[B,1,1] = Slice(x, [1, 2]:i64, [2, 3]:i64, [1, 2]:i64)
 y:f32[B] = Squeeze(%0, [1, 2]:i64)
@@ -165,7 +165,7 @@ z:f32[3] = Squeeze(%1, [0, 1]:i64)",
     #[test]
     fn an_entry_of_two_axes_is_not() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[4,5,3]) -> (y)
 %0:f32[1,1,3] = Slice(x, [1, 4]:i64, [2, 5]:i64, [0, 1]:i64)
 y:f32[1,3] = Squeeze(%0, [1]:i64)",

@@ -5,12 +5,12 @@ use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
 
 use crate::pattern::{Pattern, either_order, hole, node, number, one_of, reciprocal};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     Rewrite { name: "drop-zero-order", pattern: zeros_apart, replacement: to_zeros_alike },
     Rewrite { name: "fuse-one-hot", pattern: one_hot, replacement: to_one_hot },
-];
+]]);
 
 /// `1/x = −∞ ? −ε : x`, which puts `−0` below `0`
 fn zeros_apart() -> Pattern {
@@ -19,7 +19,7 @@ fn zeros_apart() -> Pattern {
     node(OpType::Where, &[&is_negative_zero, &number("near zero"), &x])
 }
 
-fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let least = found.number("near zero")?;
     if found.number("infinite")? != f64::NEG_INFINITY || !(-1e-250..0.0).contains(&least) {
@@ -43,7 +43,7 @@ fn one_hot() -> Pattern {
 const MOST_ELEMENTS: i64 = 1024;
 
 /// `OneHot` counts what is below zero from the end, so nothing may be.
-fn to_one_hot(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_one_hot(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let mut i = found.value("i")?;
     let (ty, result) = (found.ty(i)?, found.ty(found.result())?);
     if !ty.dtype.is_int() || result.dtype != DType::F32 {
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn the_signs_of_zeros_from_a_product_do_not_matter() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[4,3], w:f32[3,5]) -> (y)
 %0:f32[4,5] = MatMul(x, w)
 %1:f64[4,5] = Cast(%0) {to=11}
@@ -118,7 +118,7 @@ y:f64[4,5] = Where(%3, -1e-300:f64, %1)",
     #[test]
     fn zeros_of_an_input_are_not() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[4]) -> (y)
 %0:f64[4] = Cast(x) {to=11}
 %1:f64[4] = Reciprocal(%0)
@@ -137,7 +137,7 @@ y:f64[4] = Where(%2, -1e-300:f64, %0)",
     #[test]
     fn a_code_of_a_place_is_one_operator() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[2,3]) -> (y)
 %0:i64[2] = ArgMax(x) {axis=1, keepdims=0}
 %1:i32[2] = Cast(%0) {to=6}
@@ -155,7 +155,7 @@ y:f32[2,3] = Cast(%3) {to=1}",
     #[test]
     fn a_code_of_other_places_is_not() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[2,3]) -> (y)
 %0:i64[2] = ArgMax(x) {axis=1, keepdims=0}
 %1:i64[2,1] = Unsqueeze(%0, [1]:i64)

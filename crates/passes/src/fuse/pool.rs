@@ -6,12 +6,12 @@ use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 use crate::access::Access;
 use crate::axis_map::{AxisMap, transpose};
 use crate::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool },
     Rewrite { name: "pool-positives", pattern: maximum_of_halves, replacement: to_max_pool },
-];
+]]);
 
 /// The attributes that describe windows.
 const WINDOWS: [&str; 4] = ["kernel_shape", "strides", "pads", "dilations"];
@@ -30,7 +30,7 @@ fn average() -> Pattern {
     ])
 }
 
-fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let sum = found.node("sum")?.clone();
     let ty = found.ty(found.value("sum")?)?;
@@ -81,7 +81,7 @@ fn maximum_of_halves() -> Pattern {
     node(OpType::MaxPool, &[&halves]).named("pool") * 2.0
 }
 
-fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     if found.edit.fact(x).may_be_negative() {
         return Err("a window may contain only -inf".into());
@@ -90,7 +90,7 @@ fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
 }
 
 /// Gives an operator the windows of a node.
-fn with_windows(op: Op<'static>, node: &Node) -> Op<'static> {
+fn with_windows(op: Op, node: &Node) -> Op {
     WINDOWS.into_iter().fold(op, |op, name| match node.attr(name) {
         Some(value) => op.attr(name, value.clone()),
         None => op,
@@ -98,7 +98,7 @@ fn with_windows(op: Op<'static>, node: &Node) -> Op<'static> {
 }
 
 /// What is done to the sum before it is divided, in order, with what that makes of it.
-fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined> {
+fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op, Type)>, Declined> {
     let (mut value, sum) = (found.value("moved")?, found.value("sum")?);
     let mut moves = Vec::new();
     while value != sum {
@@ -107,11 +107,11 @@ fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op<'static>, Type)>, Declined
         if !node.op.is(LAYOUT_OPS) {
             return Err("another operation changes the sum".into());
         }
-        let inputs = (0..node.inputs.len()).map(|input| found.edit.input(index, input)).collect();
+        let inputs = found.edit.inputs(index);
         let op = if let Some(perm) = found.edit.perm(index) {
             transpose(value, &perm)
         } else {
-            let allows = node.attr("allowzero").map(|allows| ("allowzero", allows.clone()));
+            let allows = node.attrs.iter().find(|(name, _)| **name == *"allowzero").cloned();
             Op { op: node.op.clone(), inputs, attrs: allows.into_iter().collect() }
         };
         moves.push((op, found.ty(value)?));
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_sum_over_its_places_is_a_mean_and_padding_counts() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[1,2,8,8]) -> (y)
 %0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
 %1:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}
@@ -174,7 +174,7 @@ y:f32[1,4,4,2] = Div(%1, 9.0)",
     #[test]
     fn a_sum_over_a_sum_of_ones_is_a_mean_without_padding() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[1,2,8,8]) -> (y)
 %0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
 %1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)
@@ -191,7 +191,7 @@ y:f32[1,2,4,4] = Div(%0, %2)",
     fn a_sum_may_lose_its_batch_before_it_is_divided() {
         check(
             |edit| {
-                crate::rewrite::run(edit, super::REWRITES);
+                super::REWRITES.run(edit);
                 edit.drop_unread();
             },
             "graph g(x:f32[1,2,8,8]) -> (y)
@@ -213,7 +213,7 @@ y:f32[2,4,4] = Div(%3, 4.0)",
     #[test]
     fn a_maximum_of_numbers_that_are_not_negative_needs_no_halves() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[1,2,8,8]) -> (y, z)
 %0:f32[1,2,8,8] = Max(x, 0.0)
 %1:f32[1,2,8,8] = Mul(%0, 0.5)
@@ -236,7 +236,7 @@ z:f32[1,2,4,4] = Mul(%4, 2.0)",
     #[test]
     fn a_sum_over_other_windows_or_with_another_divisor_is_not_fused() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[1,2,8,8]) -> (y, z)
 %0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
 %1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)

@@ -8,10 +8,10 @@ use onnx::{Attr, DType, Op, OpType, Type};
 use crate::pattern::{
     Pattern, abs, exp, hole, log, node, reciprocal, reduce_max, reduce_sum, spread, sqrt,
 };
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
 /// A root of a sum before the sum, which is a part of it.
-pub(crate) const STAGES: &[&[Rewrite]] = &[
+pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[Rewrite { name: "fuse-l2-norm", pattern: || sqrt(&squares()), replacement: to_l2_norm }],
     &[
         Rewrite { name: "fuse-sum-of-squares", pattern: squares, replacement: to_sum_of_squares },
@@ -27,7 +27,7 @@ pub(crate) const STAGES: &[&[Rewrite]] = &[
         pattern: log_sum_exp,
         replacement: to_plain_log_sum_exp,
     }],
-];
+]);
 
 /// `Σ x²`
 fn squares() -> Pattern {
@@ -48,7 +48,7 @@ fn log_sum_exp() -> Pattern {
 
 /// The largest is only a shift. So it need not be NaN where there is one, for the sum is; and where it is
 /// infinite, the largest number that is not will do: the sum is still 0 or infinite.
-fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("max")?;
     if found.axes("sum")? != axes {
@@ -101,19 +101,19 @@ fn largest_of(dtype: DType) -> Option<f64> {
     }
 }
 
-fn to_l2_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_l2_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     if found.edit.reads(found.value("sum")?) > 1 {
         return Err("another node reads the sum".into());
     }
     of_operand(found, OpType::ReduceL2)
 }
 
-fn to_sum_of_squares(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_sum_of_squares(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     of_operand(found, OpType::ReduceSumSquare)
 }
 
 /// Another reduction of `x` over the axes of the sum.
-fn of_operand(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn of_operand(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     if !found.ty(x)?.dtype.is_float() {
         return Err("ONNX Runtime reduces integers in float64".into());
@@ -136,7 +136,7 @@ fn quotient() -> Pattern {
     hole("x") * reciprocal(&sqrt(&hole("v")).named("root")).named("reciprocal")
 }
 
-fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     if found.edit.reads(found.value("reciprocal")?) > 1 {
         return Err("another node reads the reciprocal".into());
     }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn the_root_of_a_sum_of_squares_is_a_norm() {
         check(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[2,3] = Mul(x, x)
 %1:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -167,7 +167,7 @@ y:f32[2] = Sqrt(%1)",
     #[test]
     fn a_sum_that_is_read_elsewhere_is_one_of_squares() {
         check(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             "graph g(x:f32[2,3]) -> (y, z)
 %0:f32[2,3] = Mul(x, x)
 %1:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -185,7 +185,7 @@ z:f32[2] = Exp(%1)",
     #[test]
     fn other_products_and_integers_are_summed_as_they_are() {
         check(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             "graph g(x:f32[2,3], y:f32[2,3], n:i64[3]) -> (z, m)
 %0:f32[2,3] = Mul(x, y)
 z:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -204,7 +204,7 @@ m:i64[] = ReduceSum(%1, [0]:i64) {keepdims=0}",
     #[test]
     fn a_sum_of_exponentials_is_its_absolute_value() {
         check(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[2,3] = Exp(x)
 %1:f32[2] = ReduceSum(%0, [1]:i64) {keepdims=0}
@@ -223,7 +223,7 @@ y:f32[2] = Log(%2)",
     #[test]
     fn a_product_with_the_reciprocal_of_a_root_is_a_quotient() {
         check(
-            formulas(super::STAGES),
+            formulas(&super::STAGES),
             "graph g(x:f32[2,3], v:f32[2,1], w:f32[2,1]) -> (y, z)
 %0:f32[2,1] = Sqrt(v)
 %1:f32[2,1] = Reciprocal(%0)
@@ -258,7 +258,7 @@ y:f32[3] = Add(%8, %3)"
     }
 
     fn lean(edit: &mut onnx::Edit<'_>) {
-        crate::rewrite::run_stages(edit, super::STAGES);
+        super::STAGES.run(edit);
         edit.drop_unread();
     }
 

@@ -6,34 +6,22 @@
 
 use onnx::kernels::{Support, support};
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 use crate::access::Access;
 use crate::axis_map::AxisMap;
-use crate::rewrite::{Declined, decline};
-
-const NAME: &str = "fuse-resize";
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        to_resize(edit, index);
-    }
-}
+use crate::rewrite::Declined;
 
 /// Writes elements that are repeated along several axes as reads of each place several times in turn, as images
 /// that are enlarged by `jnp.repeat` are. What is repeated along one axis, such as heads, stays a broadcast.
 pub(crate) fn gather_repeats(edit: &mut Edit<'_>) {
     for index in (0..edit.len()).rev() {
-        if edit.node(index).op == OpType::Reshape
-            && let Some(repeats) = Repeats::of(edit, index)
-        {
-            let gathered = edit.patch(index, |patch| repeats.gathered(patch));
-            edit.note(GATHER_NAME, index, gathered.err().map(|Declined(why)| why));
-        }
+        edit.patch(index, |patch| {
+            let gathered = Repeats::of(patch, index)?.gathered(patch);
+            patch.settle(gathered)
+        });
     }
 }
-
-const GATHER_NAME: &str = "gather-repeats";
 
 /// How many nodes of a broadcast are looked through.
 const MAX_LINKS: usize = 12;
@@ -50,6 +38,7 @@ impl Repeats {
     /// Returns the longest chain of broadcasts that ends with a node and only repeats.
     fn of(edit: &Edit<'_>, index: usize) -> Option<Repeats> {
         let result = edit.node(index).outputs[0];
+        (edit.node(index).op == OpType::Reshape).then_some(())?;
         let is_inner = |&(node, _): &(usize, ValueId)| {
             node == index || edit.reads(edit.node(node).outputs[0]) == 1
         };
@@ -64,7 +53,7 @@ impl Repeats {
         })
     }
 
-    fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op<'static>, Declined> {
+    fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op, Declined> {
         patch.take(&self.chain);
         let ty = patch.ty(self.source).ok_or("the type of a value is unknown")?;
         let mut shape = ty.shape.to_vec();
@@ -95,7 +84,8 @@ fn repeats_in_place(mut map: AxisMap) -> Option<Vec<i64>> {
     map.is_identity().then_some(times)
 }
 
-fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let result = edit.ty(*edit.node(index).outputs.first()?)?.clone();
     let mut scales = vec![1.0; result.rank()];
     let (mut source, mut next) = (None, Some(index));
@@ -114,36 +104,22 @@ fn to_resize(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let is_of_single_elements = scales.last().is_some_and(|&times| times > 1.0);
     let has_kernel = support(OpType::Resize, edit.opset(), result.dtype) == Support::Yes;
     if !is_of_single_elements {
-        return decline(
-            edit,
-            NAME,
-            index,
+        return declined(
             "the resize repeats whole rows, which ONNX Runtime copies faster in separate nodes",
         );
     }
     if !has_kernel || edit.opset() < 13 {
-        return decline(
-            edit,
-            NAME,
-            index,
-            "ONNX Runtime has no `Resize` kernel for this type and opset",
-        );
+        return declined("ONNX Runtime has no `Resize` kernel for this type and opset");
     }
     let fused = &nodes[1..];
     let scales = Tensor::of_floats(DType::F32, vec![scales.len() as i64], &scales)?;
-    let scales = edit.constant(index, fused, scales, &[]);
-    let op = Op {
-        op: OpType::Resize.into(),
-        inputs: vec![Some(source), None, Some(scales)],
-        attrs: vec![
-            ("mode", "nearest".into()),
-            ("coordinate_transformation_mode", "asymmetric".into()),
-            ("nearest_mode", "floor".into()),
-        ],
-    };
-    edit.rewrite(index, fused, op)?;
-    edit.note(NAME, index, None);
-    Some(())
+    let scales = edit.constant_for(fused, scales, &[]);
+    let inputs = vec![Some(source), None, Some(scales)];
+    let op = Op { op: OpType::Resize.into(), inputs, attrs: Vec::new() }
+        .attr("mode", "nearest")
+        .attr("coordinate_transformation_mode", "asymmetric")
+        .attr("nearest_mode", "floor");
+    edit.done(fused, op)
 }
 
 /// What a `Gather` reads, along which axis, and how many times in turn each place.
@@ -173,12 +149,12 @@ fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_lean};
+    use crate::testing::{check, check_lean, each};
 
     #[test]
     fn places_that_are_read_in_turn_are_a_resize() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[1,3,2,2]) -> (y)
 %0:f32[1,3,4,2] = Gather(x, [0, 0, 1, 1]:i64) {axis=2}
 y:f32[1,3,4,6] = Gather(%0, [0, 0, 0, -1, -1, -1]:i32) {axis=3}",
@@ -192,7 +168,7 @@ y:f32[1,3,4,6] = Gather(%0, [0, 0, 0, -1, -1, -1]:i32) {axis=3}",
     #[test]
     fn longer_rows_and_places_out_of_turn_are_gathered() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[1,2,2,3]) -> (y, z, u)
 y:f32[1,4,2,3] = Gather(x, [0, 0, 1, 1]:i64) {axis=1}
 z:f32[1,2,2,6] = Gather(x, [0, 0, 1, 2, 1, 2]:i64) {axis=3}
@@ -209,7 +185,7 @@ u:f32[1,2,2,5] = Gather(x, [0, 0, 1, 1, 2]:i64) {axis=3}",
     #[test]
     fn an_intermediate_value_with_readers_stays() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[1,3,2,2]) -> (y, z)
 z:f32[1,3,4,2] = Gather(x, [0, 0, 1, 1]:i64) {axis=2}
 y:f32[1,3,4,4] = Gather(z, [0, 0, 1, 1]:i64) {axis=3}",

@@ -51,10 +51,12 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let Some(found) = found else {
             continue;
         };
-        let is_fused =
-            edit.noted_patch("fuse-rotary-embedding", index, |patch| fuse(patch, &found));
+        let is_fused = edit.patch(index, |patch| {
+            let made = fuse(patch, &found);
+            patch.settle(made)
+        });
         if !is_fused {
-            parts::write(edit, index, &found);
+            edit.patch(index, |patch| parts::write(patch, index, &found));
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::axis_map::AxisMap;
 use crate::pattern::{
     Pattern, either, exp, hole, log, node, number, one_of, reduce_max, reduce_sum, spread, view,
 };
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     Rewrite {
         name: "fuse-softmax",
         pattern: softmax,
@@ -32,7 +32,7 @@ pub(crate) const REWRITES: &[Rewrite] = &[
         pattern: masked_log_softmax,
         replacement: |found| masked(found, OpType::LogSoftmax),
     },
-];
+]]);
 
 /// `exp(x − max x) / Σ exp(x − max x)`
 fn softmax() -> Pattern {
@@ -88,7 +88,7 @@ fn masked_sum(e: &Pattern) -> Pattern {
     spread(&reduce_sum(&let_through).named("sum")).named("spread sum")
 }
 
-fn masked(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn masked(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     if let Some(log) = found.maybe("spread log") {
         found.expect_reduced(log, found.value("x")?, &found.axes("sum")?)?;
     }
@@ -98,7 +98,7 @@ fn masked(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Decl
     Ok(Op::new(OpType::Where, &[mask, whole, elsewhere]))
 }
 
-fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op<'static>, Declined> {
+fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let axes = found.axes("sum")?;
     let &[axis] = &axes[..] else {
         return Err("the reduction is over several axes".into());
@@ -169,7 +169,7 @@ y:f32[2,3] = Where(m, %7, 0.0)"
     }
 
     fn lean(edit: &mut onnx::Edit<'_>) {
-        crate::rewrite::run(edit, super::REWRITES);
+        super::REWRITES.run(edit);
         edit.drop_unread();
     }
 
@@ -210,7 +210,7 @@ y:f32[2,3] = Where(m, %7, 0.0)"
     #[test]
     fn an_exponential_over_its_sum_is_a_softmax() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[2,3]) -> (y)
 m:f32[2] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[2,1] = Unsqueeze(m, [1]:i64)
@@ -229,7 +229,7 @@ y:f32[2,3] = Div(%3, %5)",
     #[test]
     fn a_sum_over_another_axis_is_not_fused() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3,3]) -> (y)
 m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[3,1] = Unsqueeze(m, [1]:i64)
@@ -254,7 +254,7 @@ y:f32[3,3] = Div(%3, %5)",
     #[test]
     fn a_sum_that_is_broadcast_along_another_axis_is_not_fused() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3,3]) -> (y)
 m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[3,1] = Unsqueeze(m, [1]:i64)
@@ -277,7 +277,7 @@ y:f32[3,3] = Div(%3, %4)",
     #[test]
     fn the_maximum_may_be_taken_before_a_reshape_of_other_axes() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[2,1,3]) -> (y)
 m:f32[2,1] = jax2onnx.composite::reduce_max(x) {axes=[2]}
 %1:f32[1,2,1] = Reshape(m, [1, 2, 1]:i64)
@@ -344,7 +344,7 @@ y:f32[2,2,3] = Div(%5, %6)"
     #[test]
     fn a_maximum_of_rows_that_a_reshape_cuts_is_not_fused() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3,2]) -> (y)
 m:f32[3] = jax2onnx.composite::reduce_max(x) {axes=[1]}
 %1:f32[1,3] = Reshape(m, [1, 3]:i64)

@@ -5,20 +5,20 @@
 use onnx::{Attr, DType, Op, OpType};
 
 use crate::pattern::{Pattern, greater, hole, node, number};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[Rewrite {
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
     name: "fuse-thresholded-relu",
     pattern: thresholded_relu,
     replacement: to_thresholded_relu,
-}];
+}]]);
 
 fn thresholded_relu() -> Pattern {
     let x = hole("x");
     node(OpType::Where, &[&greater(&x, &number("alpha")), &x, &0.0.into()])
 }
 
-fn to_thresholded_relu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_thresholded_relu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let alpha = found.number("alpha")?;
     if found.ty(x)? != found.ty(found.result())? {
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn a_number_above_a_threshold_or_zero_is_a_thresholded_relu() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Less(0.5, x)
 y:f32[3] = Where(%0, x, 0.0)",
@@ -54,7 +54,7 @@ y:f32[3] = Where(%0, x, 0.0)",
     #[test]
     fn a_threshold_that_counts_and_another_number_are_left() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y, z)
 %0:bool[3] = GreaterOrEqual(x, 0.5)
 y:f32[3] = Where(%0, x, 0.0)

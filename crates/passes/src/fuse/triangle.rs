@@ -3,10 +3,13 @@
 use onnx::{DType, Op, OpType, Tensor};
 
 use crate::pattern::{Pattern, constant, either, hole, node};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] =
-    &[Rewrite { name: "fuse-triangle", pattern: triangle, replacement: to_trilu }];
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
+    name: "fuse-triangle",
+    pattern: triangle,
+    replacement: to_trilu,
+}]]);
 
 /// `mask ? x : 0`, or `mask ? 0 : x`
 fn triangle() -> Pattern {
@@ -17,7 +20,7 @@ fn triangle() -> Pattern {
     ])
 }
 
-fn to_trilu(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_trilu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     if ty != found.ty(found.result())? {
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn one_side_of_a_diagonal_is_a_triangle() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[B,2,3], i:i32[2,3]) -> (a, b, c, d)
 a:f32[B,2,3] = Where([[true, false, false], [true, true, false]], x, 0.0)
 b:f32[B,2,3] = Where([[[true, true, false], [true, true, true]]], 0.0, x)
@@ -106,7 +109,7 @@ d:i32[2,3] = Where([[false, false, false], [true, false, false]], 0:i32, i)",
     #[test]
     fn a_mask_that_is_not_a_triangle_is_not_fused() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:f32[2,2], h:f16[2,2], r:f32[2], m:bool[2,2]) -> (a, b, c, d, e, f, g, i, y)
 a:f32[2,2] = Where([[true, false], [false, true]], x, 0.0)
 b:f32[2,2] = Where([[true, false], [true, true]], x, 1.0)

@@ -6,10 +6,13 @@
 use onnx::{Attr, DType, Op, OpType};
 
 use crate::pattern::{Pattern, composite, either, either_order, hole, node, number};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] =
-    &[Rewrite { name: "fuse-uniform", pattern: uniform, replacement: to_product }];
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
+    name: "fuse-uniform",
+    pattern: uniform,
+    replacement: to_product,
+}]]);
 
 fn uniform() -> Pattern {
     let fraction = node(OpType::BitShift, &[&hole("x"), &number("places")]).named("fraction");
@@ -18,7 +21,7 @@ fn uniform() -> Pattern {
     either(&[&(&float - 1.0), &(&float + -1.0)])
 }
 
-fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let result = found.ty(found.result())?;
     let (bits, one) = match result.dtype {
         DType::F16 => (10, 0x3c00),
@@ -52,7 +55,7 @@ mod tests {
     #[test]
     fn random_bits_of_doubles_are_a_product() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:u64[3]) -> (y)
 %0:u64[3] = BitShift(x, 12:u64) {direction=\"RIGHT\"}
 %1:u64[3] = BitwiseOr(%0, 4607182418800017408:u64)
@@ -70,7 +73,7 @@ y:f64[3] = Sub(%2, 1.0:f64)",
     #[test]
     fn random_bits_as_a_number_below_one_are_a_product() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:u32[3]) -> (y)
 %0:u32[3] = BitShift(x, 9:u32) {direction=\"RIGHT\"}
 %1:u32[3] = BitwiseOr(%0, 1065353216:u32)
@@ -88,7 +91,7 @@ y:f32[3] = Sub(%2, 1.0)",
     #[test]
     fn too_many_bits_another_exponent_and_a_shift_to_the_left_stay() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(x:u32[3]) -> (a, b, c)
 %0:u32[3] = BitShift(x, 8:u32) {direction=\"RIGHT\"}
 %1:u32[3] = BitwiseOr(%0, 1065353216:u32)

@@ -7,13 +7,13 @@ use onnx::{Attr, Dim, Op, OpType, Type, ValueId};
 
 use crate::axis_map::transpose;
 use crate::pattern::{Pattern, hole, reduce_sum};
-use crate::rewrite::{Declined, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
-pub(crate) const REWRITES: &[Rewrite] = &[Rewrite {
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
     name: "fuse-weighted-sum",
     pattern: || weighted(&hole("a"), &hole("b")),
     replacement: to_product,
-}];
+}]]);
 
 /// For smaller matrices, many products are slower in ONNX Runtime than all terms.
 const FEWEST_TERMS: i64 = 8;
@@ -22,7 +22,7 @@ fn weighted(a: &Pattern, b: &Pattern) -> Pattern {
     reduce_sum(&(a * b).named("terms")).named("sum")
 }
 
-fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let (a, b, terms) = (found.value("a")?, found.value("b")?, found.value("terms")?);
     let ty = found.ty(terms)?;
     let last =
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn weighted_rows_are_a_product() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(w:f32[B,4,1], x:f32[4,3]) -> (y)
 %0:f32[B,4,3] = Mul(w, x)
 y:f32[B,3] = ReduceSum(%0, [1]:i64) {keepdims=0}",
@@ -123,7 +123,7 @@ y:f32[B,3] = ReduceSum(%0, [1]:i64) {keepdims=0}",
     #[test]
     fn weighted_columns_are_a_product() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(w:f32[3], x:f32[B,4,3]) -> (y)
 %0:f32[B,4,3] = Mul(x, w)
 y:f32[B,4,1] = ReduceSum(%0, [2]:i64) {keepdims=1}",
@@ -138,7 +138,7 @@ y:f32[B,4,1] = ReduceSum(%0, [2]:i64) {keepdims=1}",
     #[test]
     fn weights_that_are_repeated_along_the_sum_are_left() {
         check(
-            formulas(&[super::REWRITES]),
+            formulas(&super::REWRITES),
             "graph g(w:f32[4,1], x:f32[4,3]) -> (y)
 %0:f32[4,3] = Mul(w, x)
 y:f32[4] = ReduceSum(%0, [1]:i64) {keepdims=0}",

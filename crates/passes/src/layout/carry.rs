@@ -1,6 +1,6 @@
 //! Applies an operator to transposed operands.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::role::data_operands;
 use crate::access::Access;
@@ -8,41 +8,34 @@ use crate::axis_order::AxisOrder;
 
 /// Returns the operator of the node at `index` on arrays in another order. `stored` returns what stands for
 /// an array. `None` if an axis or a list is not known, which [`role`](super::role::role) has made sure of.
-pub(super) fn carried<'n>(
-    edit: &mut Edit<'_>,
-    node: &'n onnx::Node,
+pub(super) fn carried(
+    edit: &mut Patch<'_, '_>,
+    node: &onnx::Node,
     index: usize,
     order: &AxisOrder,
-    stored: &mut dyn FnMut(&mut Edit<'_>, ValueId) -> Option<ValueId>,
-) -> Option<Op<'n>> {
-    let mut inputs: Vec<Option<ValueId>> =
-        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
-    let mut attrs: Vec<(&'n str, Attr)> =
-        node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
-    let mut set = |name: &'n str, value: Attr| match attrs.iter_mut().find(|attr| attr.0 == name) {
-        Some((_, attr)) => *attr = value,
-        None => attrs.push((name, value)),
-    };
+    stored: &mut dyn FnMut(&mut Patch<'_, '_>, ValueId) -> Option<ValueId>,
+) -> Option<Op> {
+    let mut op = Op::of(node, edit.inputs(index));
     let axis_after = |&axis: &usize| Some(order.axis_after(axis)? as i64);
     if let Some(axis) = edit.axis(index) {
-        set("axis", Attr::Int(axis_after(&axis)?));
+        op = op.attr("axis", axis_after(&axis)?);
     }
     if let Some(axes) = edit.axes_in_order(index) {
         let axes: Vec<i64> = axes.iter().map(axis_after).collect::<Option<_>>()?;
         if node.attr("axes").is_some() {
-            set("axes", axes[..].into());
+            op = op.attr("axes", &axes[..]);
         } else {
             let operand = node.op.onnx()?.axes_operand()?;
-            inputs[operand] = Some(replaced(edit, index, operand, &axes)?);
+            op.inputs[operand] = Some(replaced(edit, index, operand, &axes)?);
         }
     }
     for operand in lists(edit, node, index) {
-        inputs[operand] = Some(permuted_list(edit, index, operand, order)?);
+        op.inputs[operand] = Some(permuted_list(edit, index, operand, order)?);
     }
-    for input in inputs.iter_mut().take(data_operands(node)).flatten() {
+    for input in op.inputs.iter_mut().take(data_operands(node)).flatten() {
         *input = stored(edit, *input)?;
     }
-    Some(Op { op: node.op.clone(), inputs, attrs })
+    Some(op)
 }
 
 /// Returns the operands with an entry per axis, or two.
@@ -59,7 +52,7 @@ fn lists(edit: &Edit<'_>, node: &onnx::Node, index: usize) -> Vec<usize> {
 
 /// Returns a constant list with an entry per axis, or one and then another, for the axes after.
 fn permuted_list(
-    edit: &mut Edit<'_>,
+    edit: &mut Patch<'_, '_>,
     index: usize,
     operand: usize,
     order: &AxisOrder,
@@ -78,22 +71,26 @@ fn permuted_list(
         }
         _ => return None,
     };
-    Some(edit.constant(index, &[], permuted, &[id]))
+    Some(edit.constant(permuted, &[id]))
 }
 
 /// Returns a constant operand with other integers in it.
-fn replaced(edit: &mut Edit<'_>, index: usize, operand: usize, ints: &[i64]) -> Option<ValueId> {
+fn replaced(
+    edit: &mut Patch<'_, '_>,
+    index: usize,
+    operand: usize,
+    ints: &[i64],
+) -> Option<ValueId> {
     let old = edit.input(index, operand)?;
     let tensor = edit.tensor(old)?;
     let tensor = Tensor::of_ints(tensor.dtype, tensor.shape.clone(), ints)?;
-    Some(edit.constant(index, &[], tensor, &[old]))
+    Some(edit.constant(tensor, &[old]))
 }
 
 /// Returns what a source makes in another order, in front of a reader.
 pub(super) fn made_in_order(
-    edit: &mut Edit<'_>,
+    edit: &mut Patch<'_, '_>,
     source: usize,
-    reader: usize,
     order: &AxisOrder,
 ) -> Option<ValueId> {
     let node = edit.node(source).clone();
@@ -112,10 +109,10 @@ pub(super) fn made_in_order(
     let op = if given_as_attr {
         Op::new(node.op.clone(), &[x]).attr("axes", &list[..])
     } else {
-        let list = edit.constant(reader, &[source], tensor, &[]);
+        let list = edit.constant_for(&[source], tensor, &[]);
         Op::new(node.op.clone(), &[x, list])
     };
-    Some(edit.insert(reader, &[source], op))
+    Some(edit.insert_for(&[source], op))
 }
 
 /// Returns the axes to add to an array of a lower rank, so that it broadcasts with transposed arrays as it
@@ -138,9 +135,8 @@ pub(super) fn axes_to_add(order: &AxisOrder, shape: &[Dim]) -> Option<Vec<i64>> 
 
 /// Returns an array of a lower rank with the axes that it needs, in front of a reader.
 pub(super) fn widened(
-    edit: &mut Edit<'_>,
+    edit: &mut Patch<'_, '_>,
     value: ValueId,
-    reader: usize,
     order: &AxisOrder,
 ) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
@@ -154,9 +150,9 @@ pub(super) fn widened(
     }
     if edit.opset() < 13 {
         let op = Op::new(OpType::Unsqueeze, &[value]).attr("axes", &added[..]);
-        return Some(edit.insert(reader, &[], op));
+        return Some(edit.insert(op));
     }
     let axes = Tensor::of_ints(DType::I64, vec![added.len() as i64], &added)?;
-    let axes = edit.constant(reader, &[], axes, &[]);
-    Some(edit.insert(reader, &[], Op::new(OpType::Unsqueeze, &[value, axes])))
+    let axes = edit.constant(axes, &[]);
+    Some(edit.insert(Op::new(OpType::Unsqueeze, &[value, axes])))
 }

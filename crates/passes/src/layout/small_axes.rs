@@ -9,7 +9,7 @@
 mod entries;
 
 use onnx::operator::properties::{BROADCASTING, POINTWISE, REDUCTIONS};
-use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{carry, transposed_constant};
@@ -17,8 +17,6 @@ use crate::access::Access;
 use crate::axis_map::transpose;
 use crate::axis_order::AxisOrder;
 use crate::rewrite::Declined;
-
-const NAME: &str = "lead-small-axes";
 
 /// With longer runs, little is gained, and reductions over the first axis take longer.
 const MAX_SMALL: i64 = 8;
@@ -40,16 +38,11 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         {
             let region = Region::around(edit, index, shape);
             seen.extend(&region.members);
-            let declined = region.check(edit).err().map(|Declined(why)| why);
-            let is_declined = declined.is_some();
-            edit.note(NAME, index, declined);
-            if !is_declined {
-                if region.is_read_by_entry(edit) {
-                    region.split(edit);
-                } else {
-                    region.lead(edit);
-                }
-            }
+            edit.patch(index, |patch| match region.check(patch) {
+                Err(why) => declined(why),
+                Ok(()) if region.is_read_by_entry(patch) => region.split(patch),
+                Ok(()) => region.lead(patch),
+            });
         }
     }
 }
@@ -162,29 +155,30 @@ impl Region {
     }
 
     /// Puts the last axis of all arrays first.
-    fn lead(&self, edit: &mut Edit<'_>) -> Option<()> {
+    fn lead(&self, edit: &mut Patch<'_, '_>) -> Outcome {
         let order = AxisOrder::last_first(self.shape.len());
         let back = order.inverse();
         let mut stored: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         for &index in &self.members {
+            edit.move_to(index);
             let node = edit.node(index).clone();
             let result = node.outputs[0];
-            let mut inputs: Vec<Option<ValueId>> =
-                (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+            let mut inputs = edit.inputs(index);
             for input in inputs.iter_mut().take(data_operands(&node)).flatten() {
                 let moved = match stored.get(input) {
                     Some(&moved) => moved,
-                    None => operand(edit, index, *input, &order)?,
+                    None => operand(edit, *input, &order)?,
                 };
                 stored.insert(*input, moved);
                 *input = moved;
             }
             let op = Op::of(&node, inputs);
             let restore = |value| transpose(value, back.perm());
-            let made = edit.rewrite_results(index, &[], op, &restore)?;
+            let made = edit.retype(index, &[], op, &restore).ok()?;
             stored.insert(result, made[0]);
         }
         for &index in &self.sinks {
+            edit.move_to(index);
             let node = edit.node(index).clone();
             let axes = dropped_axes(edit, index)?;
             let rank = edit.ty(node.outputs[0])?.rank();
@@ -195,12 +189,12 @@ impl Region {
             if keeps_small {
                 let back = AxisOrder::last_first(rank).inverse();
                 let restore = |value| transpose(value, back.perm());
-                edit.rewrite_results(index, &[], op, &restore)?;
+                edit.retype(index, &[], op, &restore).ok()?;
             } else {
-                edit.rewrite(index, &[], op)?;
+                edit.replace(index, [], op).ok()?;
             }
         }
-        Some(())
+        edit.finish()
     }
 }
 
@@ -239,27 +233,22 @@ fn data_operands(node: &Node) -> usize {
 }
 
 /// Returns an operand that broadcasts with the moved arrays as it does with these.
-fn operand(
-    edit: &mut Edit<'_>,
-    reader: usize,
-    value: ValueId,
-    order: &AxisOrder,
-) -> Option<ValueId> {
+fn operand(edit: &mut Patch<'_, '_>, value: ValueId, order: &AxisOrder) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
     if ty.rank() == 0 {
         return Some(value);
     }
     if let Some(tensor) = edit.tensor(value) {
         let moved = transposed_constant(tensor, order)?;
-        return Some(edit.constant(reader, &[], moved, &[value]));
+        return Some(edit.constant(moved, &[value]));
     }
     // The same array is often read twice, with unit axes at different places.
     let unsqueezed = without_unit_axes(edit, value, &ty);
     let also: Vec<usize> = unsqueezed.iter().map(|&(maker, ..)| maker).collect();
-    let (_, array, added) = unsqueezed.unwrap_or((reader, value, Vec::new()));
+    let (array, added) = unsqueezed.map_or((value, Vec::new()), |(_, array, added)| (array, added));
     let missing = order.rank().checked_sub(ty.rank())?;
     let lead = AxisOrder::last_first(edit.ty(array)?.rank());
-    let array = edit.insert(reader, &[], transpose(array, lead.perm()));
+    let array = edit.insert(transpose(array, lead.perm()));
     let axes: Vec<i64> = (1..=missing)
         .chain(added.iter().map(|axis| axis + missing + 1))
         .map(|axis| axis as i64)
@@ -269,11 +258,10 @@ fn operand(
     }
     if edit.opset() < 13 {
         let op = Op::new(OpType::Unsqueeze, &[array]).attr("axes", &axes[..]);
-        return Some(edit.insert(reader, &also, op));
+        return Some(edit.insert_for(&also, op));
     }
-    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
-    let axes = edit.constant(reader, &[], axes, &[]);
-    Some(edit.insert(reader, &also, Op::new(OpType::Unsqueeze, &[array, axes])))
+    let axes = edit.integers(&axes)?;
+    Some(edit.insert_for(&also, Op::new(OpType::Unsqueeze, &[array, axes])))
 }
 
 /// Returns the `Unsqueeze` that makes a value, what it reads and the axes that it adds, if the last one is not among

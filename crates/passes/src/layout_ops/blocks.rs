@@ -1,19 +1,11 @@
 //! `fuse-blocks`: finds channels that become blocks of pixels, and blocks of pixels that become channels.
 
 use onnx::kernels::{Support, support};
-use onnx::{Dim, Edit, Op, OpType, ValueId};
+use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
 use super::merge::links;
 use crate::axis_map::{AxisMap, transposes};
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if is_layout_op(edit, index) {
-            fuse(edit, index);
-        }
-    }
-}
 
 /// A mode of `DepthToSpace`: the channels are made of the rows and columns of a block, and of the channels
 /// that are left.
@@ -30,7 +22,9 @@ const MODES: &[Mode] = &[
     Mode { name: "CRD", row: 1, column: 2, left: 0 },
 ];
 
-fn fuse(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    is_layout_op(edit, index).then_some(())?;
     let is_own = |link: &usize| *link == index || edit.reads(edit.node(*link).outputs[0]) == 1;
     let chain = links(edit, edit.node(index).outputs[0]);
     let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
@@ -42,25 +36,20 @@ fn fuse(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let op = depth_to_space(&map, x).or_else(|| space_to_depth(map, x))?;
         Some((op, length))
     })?;
-    edit.noted_patch("fuse-blocks", index, |patch| {
-        patch.take(&chain[1..length]);
-        let dtype = patch.ty(patch.node(index).outputs[0]).map(|ty| ty.dtype);
-        let kernel = op.op.onnx().zip(dtype).map(|(op, dtype)| support(op, patch.opset(), dtype));
-        if kernel != Some(Support::Yes) {
-            return Err("ONNX Runtime has no such operator for this type and opset".into());
-        }
-        Ok(op)
-    });
-    Some(())
+    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+    if support(op.op.onnx()?, edit.opset(), dtype) != Support::Yes {
+        return declined("ONNX Runtime has no such operator for this type and opset");
+    }
+    edit.done(&chain[1..length], op)
 }
 
-fn depth_to_space(map: &AxisMap, x: ValueId) -> Option<Op<'static>> {
+fn depth_to_space(map: &AxisMap, x: ValueId) -> Option<Op> {
     let (size, mode) = MODES.iter().find_map(|mode| Some((mode.block_size(map)?, mode)))?;
     Some(Op::new(OpType::DepthToSpace, &[x]).attr("blocksize", size).attr("mode", mode.name))
 }
 
 /// `SpaceToDepth` is the inverse of the first mode; that of the other is not an operator.
-fn space_to_depth(map: AxisMap, x: ValueId) -> Option<Op<'static>> {
+fn space_to_depth(map: AxisMap, x: ValueId) -> Option<Op> {
     let size = MODES.first()?.block_size(&map.inverse())?;
     Some(Op::new(OpType::SpaceToDepth, &[x]).attr("blocksize", size))
 }
@@ -87,12 +76,12 @@ impl Mode {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, each};
 
     #[test]
     fn channels_become_blocks_of_pixels() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,8,3,5], z:f32[1,8,3,5]) -> (y, u)
 %0:f32[B,2,2,2,3,5] = Reshape(x, [0, 2, 2, 2, 3, 5]:i64)
 %1:f32[B,2,3,2,5,2] = Transpose(%0) {perm=[0, 3, 4, 1, 5, 2]}
@@ -111,7 +100,7 @@ u:f32[1,2,6,10] = Reshape(%3, [1, 2, 6, 10]:i64)",
     #[test]
     fn blocks_of_pixels_become_channels() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,2,6,10]) -> (y)
 %0:f32[B,2,3,2,5,2] = Reshape(x, [0, 2, 3, 2, 5, 2]:i64)
 %1:f32[B,2,2,2,3,5] = Transpose(%0) {perm=[0, 3, 5, 1, 2, 4]}
@@ -126,7 +115,7 @@ y:f32[B,8,3,5] = Reshape(%1, [0, 8, 3, 5]:i64)",
     #[test]
     fn blocks_with_unequal_edges_and_other_orders_are_left() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,8,3,5], z:f32[B,8,3,3]) -> (y, u)
 %0:f32[B,4,2,1,3,5] = Reshape(x, [0, 4, 2, 1, 3, 5]:i64)
 %1:f32[B,1,3,4,5,2] = Transpose(%0) {perm=[0, 3, 4, 1, 5, 2]}

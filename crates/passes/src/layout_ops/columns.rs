@@ -2,26 +2,18 @@
 //!
 //! The runtime multiplies each row with a vector by itself, which is up to fifteen times slower.
 
-use onnx::{Dim, Edit, Op, OpType};
+use onnx::{Dim, Op, OpType, Outcome, Patch, declined};
 
 use crate::axis_map::{Step, emit, emit_after, plan};
-use crate::rewrite::decline;
-
-const NAME: &str = "make-columns";
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        let node = edit.node(index);
-        if node.op == OpType::MatMul {
-            make_column(edit, index);
-        }
-    }
-}
 
 /// For smaller matrices, the nodes cost more than they save.
 const FEWEST_ELEMENTS: i64 = 1024;
 
-fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if edit.node(index).op != OpType::MatMul {
+        return None;
+    }
     let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
     if edit.ty(vector)?.rank() != 1 {
         return None;
@@ -29,29 +21,22 @@ fn make_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let shape = &edit.ty(matrix)?.shape;
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
         let planned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
-        edit.noted_patch(NAME, index, |patch| {
-            let transposed = emit(patch, &[], matrix, &planned)?;
-            Ok(Op::new(OpType::MatMul, &[vector, transposed]))
-        });
-        return Some(());
+        let transposed = emit(edit, &[], matrix, &planned).ok()?;
+        return edit.done(&[], Op::new(OpType::MatMul, &[vector, transposed]));
     }
     let elements: Option<i64> = shape.iter().map(Dim::known).product();
     if shape.len() < 2 {
         return None;
     }
     if elements.is_some_and(|elements| elements < FEWEST_ELEMENTS) {
-        return decline(
-            edit,
-            NAME,
-            index,
-            "the matrix is so small that more nodes would cost more",
-        );
+        return declined("the matrix is so small that more nodes would cost more");
     }
-    multiply_with_column(edit, index)
+    multiply_with_column(edit)
 }
 
 /// Writes the product of a matrix and a vector as one with a column.
-pub(crate) fn multiply_with_column(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+pub(crate) fn multiply_with_column(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let size = edit.ty(vector)?.shape.first()?.clone();
     let one = Dim::Known(1);
@@ -60,24 +45,21 @@ pub(crate) fn multiply_with_column(edit: &mut Edit<'_>, index: usize) -> Option<
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     let shape = [&result.shape[..], &[one]].concat();
     let back = plan(&shape, &[Step::Reshape(result.shape.to_vec())])?;
-    let done = edit.patch(index, |patch| {
-        let column = emit(patch, &[], vector, &column)?;
-        let product = Op::new(OpType::MatMul, &[matrix, column]);
-        emit_after(patch, product, &back)
-    });
-    done.ok()
+    let column = emit(edit, &[], vector, &column).ok()?;
+    let product = emit_after(edit, Op::new(OpType::MatMul, &[matrix, column]), &back);
+    edit.settle(product)
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, each};
 
     #[test]
     fn a_vector_becomes_a_column() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,4,3], w:f32[3]) -> (y)
 y:f32[B,4] = MatMul(x, w)",
             expect![[r#"
@@ -92,7 +74,7 @@ y:f32[B,4] = MatMul(x, w)",
     #[test]
     fn weights_are_transposed() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3]) -> (y)
 w = const f32[2,3]
 y:f32[2] = MatMul(w, x)",
@@ -107,7 +89,7 @@ y:f32[2] = MatMul(w, x)",
     #[test]
     fn a_product_with_a_small_matrix_is_left() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[4,3], w:f32[3]) -> (y)
 y:f32[4] = MatMul(x, w)",
             expect![[r#"
@@ -120,7 +102,7 @@ y:f32[4] = MatMul(x, w)",
     #[test]
     fn a_product_of_two_vectors_is_left() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3], w:f32[3]) -> (y)
 y:f32[] = MatMul(x, w)",
             expect![[r#"

@@ -1,7 +1,7 @@
-//! `merge-moves`: writes a chain of layout ops in the fewest nodes.
+//! `merge-layout-ops`: writes a chain of layout ops in the fewest nodes.
 
 use onnx::operator::properties::{LAYOUT_OPS, RESHAPES};
-use onnx::{Edit, Op, OpType, ValueId};
+use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::is_layout_op;
 use crate::access::Access;
@@ -15,7 +15,8 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 /// Replaces the longest chain that ends here by fewer nodes, or by cheaper ones.
-fn shorten(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn shorten(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     if !is_layout_op(edit, index) {
         return None;
     }
@@ -32,21 +33,22 @@ fn shorten(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         let is_better = steps.len() < replaced.len()
             || (steps.len() == replaced.len()
                 && transposes(&steps) < count_transposes(edit, replaced));
-        if is_better && replace(edit, index, links, source, &steps).is_some() {
-            return Some(());
+        if is_better && let Some(Ok(done)) = replace(edit, links, source, &steps) {
+            return Some(Ok(done));
         }
     }
-    write_shape_as_constant(edit, index)
+    write_shape_as_constant(edit)
 }
 
 /// Writes a shape that is computed as a constant, if it can be one.
-fn write_shape_as_constant(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+fn write_shape_as_constant(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
     if !is_computed || edit.node(index).op != OpType::Reshape {
         return None;
     }
     let steps = [Step::Reshape(edit.ty(edit.node(index).outputs[0])?.shape.to_vec())];
-    replace(edit, index, &[index], edit.input(index, 0)?, &steps)
+    replace(edit, &[index], edit.input(index, 0)?, &steps)
 }
 
 fn count_transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
@@ -70,31 +72,21 @@ fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     Some((source, AxisMap::of_chain(edit, source, links)?.steps()?))
 }
 
-fn replace(
-    edit: &mut Edit<'_>,
-    index: usize,
-    links: &[usize],
-    source: ValueId,
-    steps: &[Step],
-) -> Option<()> {
-    let planned = plan(&edit.ty(source)?.shape, steps)?;
+fn replace(patch: &mut Patch<'_, '_>, links: &[usize], source: ValueId, steps: &[Step]) -> Outcome {
+    let planned = plan(&patch.ty(source)?.shape, steps)?;
     let fused = &links[1..];
     if planned.is_empty() {
-        edit.fuse(index, fused);
-        if edit.forward(index, source) {
-            return Some(());
+        if let Some(Ok(done)) = patch.done(fused, source) {
+            return Some(Ok(done));
         }
-        return edit.rewrite(index, &[], Op::new(OpType::Identity, &[source]));
+        return patch.done(fused, Op::new(OpType::Identity, &[source]));
     }
-    if edit.tensor(source).is_some() && planned.iter().any(Planned::is_transpose) {
+    if patch.tensor(source).is_some() && planned.iter().any(Planned::is_transpose) {
         // A transposed constant is folded, or left to the runtime, as one.
         return None;
     }
-    let done = edit.patch(index, |patch| {
-        patch.take(fused);
-        emit_last(patch, fused, source, &planned)
-    });
-    done.ok()
+    let op = emit_last(patch, fused, source, &planned).ok()?;
+    patch.done(fused, op)
 }
 
 #[cfg(test)]

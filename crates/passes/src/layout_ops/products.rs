@@ -4,15 +4,12 @@
 //! JAX has one order of axes for the result of `dot_general`, whichever way round it was asked for, and
 //! transposes it afterwards.
 
-use onnx::{Dim, Edit, Op, OpType, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 use rustc_hash::FxHashMap;
 
 use super::is_layout_op;
 use super::merge::links;
 use crate::axis_map::{AxisMap, cost, emit, emit_after, plan};
-use crate::rewrite::decline;
-
-const NAME: &str = "orient-products";
 
 /// How many layout ops after a product are looked at.
 const MAX_FOLLOWING: usize = 8;
@@ -21,7 +18,9 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     let weighted = read_by_weights(edit);
     for index in 0..edit.len() {
         if is_product(edit, index) {
-            orient(edit, index, &weighted);
+            let after = following(edit, index);
+            let end = after.last().copied().unwrap_or(index);
+            edit.patch(end, |patch| orient(patch, index, &after, &weighted));
         }
     }
 }
@@ -64,19 +63,23 @@ struct Form {
     after: AxisMap,
 }
 
-fn orient(edit: &mut Edit<'_>, index: usize, weighted: &FxHashMap<ValueId, usize>) -> Option<()> {
+fn orient(
+    edit: &mut Patch<'_, '_>,
+    index: usize,
+    after: &[usize],
+    weighted: &FxHashMap<ValueId, usize>,
+) -> Outcome {
     let is_weighted = |value: &ValueId| weighted.get(value) == Some(&edit.reads(*value));
     let left = side(edit, index, 0)?;
     let right = side_where(edit, index, 1, |value| left.is_constant && is_weighted(&value))?;
     let (of_left, of_right) = (left.batch()?, right.batch()?);
-    let after = following(edit, index);
     // A matrix is the same for the whole batch of the other side.
     if of_left != of_right && !of_left.is_empty() && !of_right.is_empty() {
         let is_moved = !(left.links.is_empty() && right.links.is_empty() && after.is_empty());
         let why = "the two sides have different batches";
-        return is_moved.then(|| decline(edit, NAME, index, why)).flatten();
+        return is_moved.then(|| declined(why))?;
     }
-    let form = Form { after: map_after(edit, index, &left, &right, &after)?, left, right };
+    let form = Form { after: map_after(edit, index, &left, &right, after)?, left, right };
     let now = form.cost()?;
     if now == 0 && !form.left.is_constant {
         return None;
@@ -90,9 +93,9 @@ fn orient(edit: &mut Edit<'_>, index: usize, weighted: &FxHashMap<ValueId, usize
     let is_alike = found == now && form.left.is_constant && best.right.is_constant;
     if found > now || (found == now && !is_alike) {
         let why = "no other order of its sides or rows needs fewer transposes";
-        return (now > 0).then(|| decline(edit, NAME, index, why)).flatten();
+        return (now > 0).then(|| declined(why))?;
     }
-    write(edit, index, &after, best)
+    write(edit, index, after, best)
 }
 
 /// Looks through the layout ops that only this operand reads.
@@ -205,22 +208,19 @@ impl Form {
 }
 
 /// Writes the product in the place of the last layout op after it.
-fn write(edit: &mut Edit<'_>, index: usize, after: &[usize], form: &Form) -> Option<()> {
-    let end = after.last().copied().unwrap_or(index);
+fn write(patch: &mut Patch<'_, '_>, index: usize, after: &[usize], form: &Form) -> Outcome {
     let planned =
         |edit: &Edit<'_>, side: &Side| plan(&edit.ty(side.source)?.shape, &side.map.steps()?);
-    let (left, right) = (planned(edit, &form.left)?, planned(edit, &form.right)?);
+    let (left, right) = (planned(patch, &form.left)?, planned(patch, &form.right)?);
     let shape = form.after.shape_before()?;
     let following = plan(&shape, &form.after.steps()?)?;
-    edit.noted_patch(NAME, end, |patch| {
-        for nodes in [&form.left.links[..], &form.right.links, after, &[index]] {
-            patch.take(nodes);
-        }
-        let a = emit(patch, &form.left.links, form.left.source, &left)?;
-        let b = emit(patch, &form.right.links, form.right.source, &right)?;
-        emit_after(patch, Op::new(OpType::MatMul, &[a, b]), &following)
-    });
-    Some(())
+    for nodes in [&form.left.links[..], &form.right.links, after, &[index]] {
+        patch.take(nodes);
+    }
+    let a = emit(patch, &form.left.links, form.left.source, &left).ok()?;
+    let b = emit(patch, &form.right.links, form.right.source, &right).ok()?;
+    let product = emit_after(patch, Op::new(OpType::MatMul, &[a, b]), &following);
+    patch.settle(product)
 }
 
 #[cfg(test)]

@@ -4,13 +4,10 @@
 //! each product. Here, the vectors between the products become rows as well.
 
 use onnx::operator::properties::{POINTWISE, REDUCTIONS};
-use onnx::{Attr, DType, Edit, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Access;
-use crate::rewrite::decline;
-
-const NAME: &str = "make-rows";
 
 /// In a loop, as many reshapes cost as much as one product of a vector with a bias.
 const RESHAPES_OF_PRODUCT: usize = 3;
@@ -24,12 +21,11 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let region = Region::around(edit, index);
         seen.extend(&region.nodes);
         let worth = if edit.is_in_loop() { RESHAPES_OF_PRODUCT } else { 1 };
-        if worth * region.products > region.borders {
-            edit.note(NAME, index, None);
-            region.rewrite(edit);
-        } else {
-            decline(edit, NAME, index, "reshapes around it would cost as much");
-        }
+        let is_worth_it = worth * region.products > region.borders;
+        edit.patch(index, |patch| match is_worth_it {
+            true => region.rewrite(patch),
+            false => declined("reshapes around it would cost as much"),
+        });
     }
 }
 
@@ -141,57 +137,51 @@ impl Region {
         Region { nodes, products, borders }
     }
 
-    fn rewrite(&self, edit: &mut Edit<'_>) -> Option<()> {
+    fn rewrite(&self, edit: &mut Patch<'_, '_>) -> Outcome {
         let mut rows: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         for &index in &self.nodes {
+            edit.move_to(index);
             let node = edit.node(index).clone();
-            let mut inputs: Vec<Option<ValueId>> =
-                (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+            let mut inputs = edit.inputs(index);
             // Constants broadcast as they are.
             let is_concat = node.op == OpType::Concat;
             for input in inputs.iter_mut().flatten() {
                 if is_vector(edit, *input) || is_concat {
                     let row = match rows.get(input) {
                         Some(&row) => row,
-                        None => row_of(edit, index, *input)?,
+                        None => row_of(edit, *input)?,
                     };
                     rows.insert(*input, row);
                     *input = row;
                 }
             }
             if node.op.is(REDUCTIONS) {
-                inputs[1] = axes(edit, index, &[0, 1]);
-                edit.rewrite(index, &[], Op::of(&node, inputs))?;
+                inputs[1] = edit.integers(&[0, 1]);
+                edit.replace(index, [], Op::of(&node, inputs)).ok()?;
                 continue;
             }
             let mut op = Op::of(&node, inputs);
             if is_concat || node.op == OpType::Split {
-                op.attrs.retain(|(name, _)| *name != "axis");
-                op.attrs.push(("axis", 1.into()));
+                op = op.attr("axis", 1);
             }
-            let axes = axes(edit, index, &[0])?;
+            let axes = edit.integers(&[0])?;
             let restore = |row| Op::new(OpType::Squeeze, &[row, axes]);
-            let made = edit.rewrite_results(index, &[], op, &restore)?;
+            let made = edit.retype(index, &[], op, &restore).ok()?;
             rows.extend(node.outputs.iter().copied().zip(made));
         }
-        Some(())
+        edit.finish()
     }
 }
 
-/// Returns a vector as a row, for the node at `index`.
-fn row_of(edit: &mut Edit<'_>, index: usize, vector: ValueId) -> Option<ValueId> {
+/// Returns a vector as a row.
+fn row_of(edit: &mut Patch<'_, '_>, vector: ValueId) -> Option<ValueId> {
     if let Some(tensor) = edit.tensor(vector) {
         let shape = [&[1], &tensor.shape[..]].concat();
         let row = tensor.with_shape(shape);
-        return Some(edit.constant(index, &[], row, &[vector]));
+        return Some(edit.constant(row, &[vector]));
     }
-    let axes = axes(edit, index, &[0])?;
-    Some(edit.insert(index, &[], Op::new(OpType::Unsqueeze, &[vector, axes])))
-}
-
-fn axes(edit: &mut Edit<'_>, index: usize, axes: &[i64]) -> Option<ValueId> {
-    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], axes)?;
-    Some(edit.constant(index, &[], axes, &[]))
+    let axes = edit.integers(&[0])?;
+    Some(edit.insert(Op::new(OpType::Unsqueeze, &[vector, axes])))
 }
 
 #[cfg(test)]

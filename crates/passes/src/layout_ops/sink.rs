@@ -5,31 +5,31 @@
 //! runtime finds the two side by side.
 
 use onnx::operator::properties::{BROADCASTING, POINTWISE};
-use onnx::{Attr, Edit, Op, OpType, Patch, ValueId};
+use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
 use crate::access::Access;
 use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
-use crate::rewrite::decline;
 
 /// How many nodes there may be up to the layout op to meet.
 const MAX_DISTANCE: usize = 8;
 
-const NAME: &str = "sink-layout-ops";
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if !lets_through(edit, index) {
-            continue;
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !lets_through(edit, index) {
+        return None;
+    }
+    let mut outcome = None;
+    // The condition of a choice comes last: it is the operand that the inverse is free for.
+    for operand in (0..arrays(edit, index)).rev() {
+        if link_of(edit, index, operand).is_some() && is_worth_it(edit, index, operand) {
+            outcome = sink(edit, operand).or(outcome);
         }
-        // The condition of a choice comes last: it is the operand that the inverse is free for.
-        for operand in (0..arrays(edit, index)).rev() {
-            let may = link_of(edit, index, operand).is_some() && is_worth_it(edit, index, operand);
-            if may && sink(edit, index, operand).is_some() {
-                break;
-            }
+        if let Some(Ok(_)) = outcome {
+            break;
         }
     }
+    outcome
 }
 
 fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
@@ -81,19 +81,19 @@ fn meets_a_layout_op(edit: &Edit<'_>, mut index: usize, or_product: bool) -> boo
     false
 }
 
-fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
+fn sink(edit: &mut Patch<'_, '_>, operand: usize) -> Outcome {
+    let index = edit.root();
     let link = link_of(edit, index, operand)?;
     let result = edit.ty(edit.node(index).outputs[0])?.clone();
     if edit.ty(edit.input(index, operand)?)?.shape != result.shape {
-        return decline(edit, NAME, index, "another operand determines the shape of the result");
+        return declined("another operand determines the shape of the result");
     }
     let source = edit.input(link, 0)?;
     let map = AxisMap::of_chain(edit, source, &[link])?;
     let node = edit.node(index).clone();
-    let mut attrs: Vec<(&str, Attr)> =
-        node.attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
+    let mut op = Op::of(&node, Vec::new());
     if node.op == OpType::Softmax {
-        attrs = vec![("axis", Attr::Int(map.axis_before(edit.axis(index)?)? as i64))];
+        op = op.attr("axis", map.axis_before(edit.axis(index)?)? as i64);
     }
     let inverse = map.inverse();
     let arrays = arrays(edit, index);
@@ -103,12 +103,7 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
         let planned = match value {
             Some(value) if other != operand && other < arrays => {
                 let Some(planned) = plan_if_free(edit, &inverse, value) else {
-                    return decline(
-                        edit,
-                        NAME,
-                        index,
-                        "another operand would need the layout op instead",
-                    );
+                    return declined("another operand would need the layout op instead");
                 };
                 planned
             }
@@ -116,27 +111,21 @@ fn sink(edit: &mut Edit<'_>, index: usize, operand: usize) -> Option<()> {
         };
         operands.push((value, planned));
     }
-    let layout_op = edit.node(link).clone();
-    edit.noted_patch(NAME, index, |patch| {
-        patch.take(&[link]);
-        let mut inputs = Vec::with_capacity(operands.len());
-        for (other, (value, planned)) in operands.into_iter().enumerate() {
-            inputs.push(match value {
-                Some(_) if other == operand => Some(source),
-                Some(value) if other < arrays => {
-                    let value = emit(patch, &[link], value, &planned)?;
-                    Some(without_leading_ones(patch, value))
-                }
-                _ => value,
-            });
-        }
-        let op = Op { op: node.op.clone(), inputs, attrs };
-        let before = patch.insert(op);
-        let mut inputs = layout_op.inputs.to_vec();
-        inputs[0] = Some(before);
-        Ok(Op::of(&layout_op, inputs))
-    });
-    Some(())
+    for (other, (value, planned)) in operands.into_iter().enumerate() {
+        op.inputs.push(match value {
+            Some(_) if other == operand => Some(source),
+            Some(value) if other < arrays => {
+                let value = emit(edit, &[link], value, &planned).ok()?;
+                Some(without_leading_ones(edit, value))
+            }
+            _ => value,
+        });
+    }
+    let before = edit.insert_for(&[link], op);
+    let mut inputs = edit.inputs(link);
+    inputs[0] = Some(before);
+    let op = Op::of(edit.node(link), inputs);
+    edit.done(&[link], op)
 }
 
 /// Returns the nodes that a map is on an operand. `None` if they would move elements at run time.
@@ -164,12 +153,12 @@ fn without_leading_ones(patch: &mut Patch<'_, '_>, value: ValueId) -> ValueId {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use crate::testing::{check, each};
 
     #[test]
     fn a_bias_is_added_before_the_columns_are_taken_apart() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[B,2], w:f32[2,4]) -> (y)
 %0:f32[B,4] = MatMul(x, w)
 %1:f32[B,2,2] = Reshape(%0, [-1, 2, 2]:i64)
@@ -187,7 +176,7 @@ y:f32[B,2,2] = Add(%1, [[[1.0, 2.0], [3.0, 4.0]]])",
     #[test]
     fn a_transpose_sinks_through_a_softmax_to_its_inverse() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2,3,4], m:bool[4,1,3]) -> (y)
 %0:f32[2,3,4] = Tanh(x)
 %1:f32[4,2,3] = Transpose(%0) {perm=[2, 0, 1]}
@@ -213,7 +202,7 @@ y:f32[2,3,4] = Transpose(%4) {perm=[1, 2, 0]}",
     #[test]
     fn a_softmax_over_joined_axes_is_not_passed() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2,3,4]) -> (y)
 %0:f32[2,12] = Reshape(x, [2, 12]:i64)
 %1:f32[2,12] = Softmax(%0) {axis=1}
@@ -230,7 +219,7 @@ y:f32[12,2] = Transpose(%1) {perm=[1, 0]}",
     #[test]
     fn limits_of_a_clip_stay_single_numbers() {
         check(
-            super::run,
+            each(super::run),
             "graph g(n:i32[1], high:i32[1], x:f32[2,3], low:f32[]) -> (y, z)
 %0:i32[] = Squeeze(high, [0]:i64)
 %1:i32[] = Clip(3:i32, 0:i32, %0)
@@ -254,7 +243,7 @@ z:f32[2,3] = Transpose(%3) {perm=[1, 0]}",
     #[test]
     fn a_transpose_that_meets_no_layout_op_stays() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[3,2] = Transpose(x) {perm=[1, 0]}
 y:f32[3,2] = Mul(%0, 2.0)",

@@ -2,26 +2,17 @@
 //!
 //! `jnp.stack` gives each array the new axis first, which takes one `Unsqueeze` per array.
 
-use onnx::{Dim, Edit, Op, OpType, ValueId};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use crate::access::Access;
 use crate::axis_map::{Step, emit_after, plan};
-use crate::rewrite::decline;
-
-const NAME: &str = "join-stacks";
 
 /// ONNX Runtime copies an array if a `Reshape` computes an output. Copies of so many elements take less time than the
 /// nodes.
 const MAX_COPIED: i64 = 4096;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in edit.nodes() {
-        if edit.is_live(index)
-            && let Some(stack) = Stack::at(edit, index)
-        {
-            stack.join(edit);
-        }
-    }
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    Stack::at(patch, patch.root())?.join(patch)
 }
 
 /// A `Concat` of arrays along an axis that each of them gets for it.
@@ -53,37 +44,30 @@ impl Stack {
         Some(stack)
     }
 
-    fn join(self, edit: &mut Edit<'_>) -> Option<()> {
+    fn join(self, edit: &mut Patch<'_, '_>) -> Outcome {
         let result = edit.ty(edit.node(self.index).outputs[0])?.clone();
         if self.axis + 1 == result.rank() {
             return None;
         }
         if self.freed(edit) < 2 {
-            return decline(
-                edit,
-                NAME,
-                self.index,
-                "other nodes read the arrays with the new axis",
-            );
+            return declined("other nodes read the arrays with the new axis");
         }
         let elements: Option<i64> = result.shape.iter().map(Dim::known).product();
         let is_output = edit.outputs().contains(&edit.node(self.index).outputs[0]);
         if is_output && elements.is_none_or(|elements| elements > MAX_COPIED) {
-            return decline(edit, NAME, self.index, "the reshape of an output is a copy");
+            return declined("the reshape of an output is a copy");
         }
         let shape = self.joined_shape(edit)?;
         let Some(split) = plan(&shape, &[Step::Reshape(result.shape.to_vec())]) else {
-            return decline(edit, NAME, self.index, "a size is known only when the model runs");
+            return declined("a size is known only when the model runs");
         };
-        edit.noted_patch(NAME, self.index, |patch| {
-            patch.take(&self.distinct_unsqueezes());
-            emit_after(patch, self.joined(), &split)
-        });
-        Some(())
+        edit.take(&self.distinct_unsqueezes());
+        let joined = emit_after(edit, self.joined(), &split);
+        edit.settle(joined)
     }
 
     /// Returns the arrays one after the other along the axis that follows the new one.
-    pub(crate) fn joined(&self) -> Op<'static> {
+    pub(crate) fn joined(&self) -> Op {
         Op::new(OpType::Concat, &self.arrays).attr("axis", self.axis as i64)
     }
 
@@ -117,12 +101,12 @@ impl Stack {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, each};
 
     #[test]
     fn a_stack_along_a_leading_axis_is_joined_and_reshaped() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(a:f32[B,2], b:f32[B,2]) -> (x, y)
 %0:f32[1,B,2] = Unsqueeze(a, [0]:i64)
 %1:f32[1,B,2] = Unsqueeze(b, [0]:i64)
@@ -147,7 +131,7 @@ y:f32[B,2,2] = Neg(%5)",
     #[test]
     fn a_large_output_is_not_copied() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(a:f32[64,64], b:f32[64,64]) -> (x)
 %0:f32[1,64,64] = Unsqueeze(a, [0]:i64)
 %1:f32[1,64,64] = Unsqueeze(b, [0]:i64)
@@ -164,7 +148,7 @@ x:f32[2,64,64] = Concat(%0, %1) {axis=0}",
     #[test]
     fn a_stack_of_scalars_or_along_the_last_axis_stays() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(a:f32[3], b:f32[3], s:f32[], t:f32[]) -> (x, y)
 %0:f32[3,1] = Unsqueeze(a, [1]:i64)
 %1:f32[3,1] = Unsqueeze(b, [1]:i64)
@@ -187,7 +171,7 @@ y:f32[2] = Concat(%2, %3) {axis=0}",
     #[test]
     fn arrays_that_others_read_with_the_axis_are_not_joined() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(a:f32[3], b:f32[3]) -> (x, y, z)
 %0:f32[1,3] = Unsqueeze(a, [0]:i64)
 %1:f32[1,3] = Unsqueeze(b, [0]:i64)

@@ -3,11 +3,12 @@
 mod lookups;
 
 use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, NORMALIZES, REDUCTIONS, RESHAPES};
-use onnx::{Attr, Dim, Edit, Node, Op, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Counted, ints};
+use super::Counted;
 use crate::access::{axes_from_front, axis_of, perm_of};
+use crate::axis_map::transpose;
 
 /// What a step computes may have this many times the elements of what it is computed from.
 const MAX_GROWTH: i64 = 8;
@@ -17,8 +18,6 @@ const MAX_ELEMENTS: i64 = 1 << 18;
 
 /// What is computed beside a loop, before or after it.
 pub(super) struct Batches {
-    /// The loop.
-    pub index: usize,
     /// How many steps it has.
     pub steps: Dim,
     /// For what a step computes of its inputs alone, the same of all steps, along a new leading axis.
@@ -41,14 +40,9 @@ enum Operand {
 }
 
 impl Batches {
-    /// Starts beside the loop at `index`, with what is known of all steps.
-    pub(super) fn new(
-        index: usize,
-        steps: Dim,
-        of: impl IntoIterator<Item = (ValueId, ValueId)>,
-    ) -> Batches {
+    /// Starts beside a loop, with what is known of all steps.
+    pub(super) fn new(steps: Dim, of: impl IntoIterator<Item = (ValueId, ValueId)>) -> Batches {
         Batches {
-            index,
             steps,
             of: of.into_iter().collect(),
             inside: FxHashSet::default(),
@@ -58,13 +52,13 @@ impl Batches {
     }
 
     /// Starts beside a loop, with the arrays that it runs over.
-    pub(super) fn beside(index: usize, scan: &Counted) -> Batches {
+    pub(super) fn beside(scan: &Counted) -> Batches {
         let arrays = scan.arrays.iter().map(|array| (array.element, array.whole));
-        Batches::new(index, scan.rounds.clone(), arrays)
+        Batches::new(scan.rounds.clone(), arrays)
     }
 
     /// Computes a node of the body for all steps, if that is possible.
-    pub(super) fn take(&mut self, edit: &mut Edit<'_>, node: &Node) -> Option<()> {
+    pub(super) fn take(&mut self, edit: &mut Patch<'_, '_>, node: &Node) -> Option<()> {
         if !node.op.is_onnx() || node.bodies().next().is_some() {
             return None;
         }
@@ -89,7 +83,7 @@ impl Batches {
             return None;
         }
         let op = self.batched(edit, node, &operands, &types)?;
-        let made = edit.lift_all(self.index, node, op, types.len());
+        let made = edit.lift_all(node, op, types.len());
         self.of.extend(node.outputs.iter().copied().zip(made));
         Some(())
     }
@@ -104,13 +98,13 @@ impl Batches {
     }
 
     /// Moves a node that is the same in every step. A scan has at least one step, so what may fail would.
-    fn lift(&mut self, edit: &mut Edit<'_>, node: &Node, operands: &[Option<Operand>]) {
+    fn lift(&mut self, edit: &mut Patch<'_, '_>, node: &Node, operands: &[Option<Operand>]) {
         let same = |operand: &Option<Operand>| match operand {
             Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
             None => None,
         };
         let op = Op::of(node, operands.iter().map(same).collect());
-        let made = edit.lift_all(self.index, node, op, node.outputs.len());
+        let made = edit.lift_all(node, op, node.outputs.len());
         self.lifted.extend(node.outputs.iter().copied().zip(made));
     }
 
@@ -135,11 +129,11 @@ impl Batches {
     /// Returns the operator that computes a node for all steps.
     fn batched(
         &self,
-        edit: &mut Edit<'_>,
+        edit: &mut Patch<'_, '_>,
         node: &Node,
         operands: &[Option<Operand>],
         types: &[Type],
-    ) -> Option<Op<'static>> {
+    ) -> Option<Op> {
         let op = node.op.onnx()?;
         let rank = types.first()?.rank();
         let ranks: Vec<usize> = node
@@ -155,7 +149,7 @@ impl Batches {
             _ if op.is(BROADCASTING) => {
                 for (place, operand) in operands.iter().enumerate() {
                     if let &Some(Operand::Batch(id)) = operand {
-                        let aligned = self.align(edit, node, id, ranks[place], rank)?;
+                        let aligned = align(edit, node, id, ranks[place], rank)?;
                         made.inputs[place] = Some(aligned);
                     }
                 }
@@ -168,75 +162,50 @@ impl Batches {
                         made.inputs[place] = Some(self.repeat(edit, node, id)?);
                     }
                 }
-                made.attrs.push(("axis", Attr::Int(axis_of(node, rank)? as i64 + 1)));
+                made = made.attr("axis", axis_of(node, rank)? as i64 + 1);
             }
             _ if op.is(RESHAPES) && op != OpType::Reshape && is_first && ranks.len() == 2 => {
-                made.inputs[1] = Some(self.axes(edit, node, 1, ranks[0].max(rank))?);
+                made.inputs[1] = Some(batched_axes(edit, node, 1, ranks[0].max(rank))?);
             }
             _ if op.is(RESHAPES) && is_first => {
                 let shape = self.shape(types.first()?)?;
                 made.op = OpType::Reshape.into();
-                made.inputs = vec![made.inputs[0], Some(ints(edit, self.index, &shape)?)];
+                made.inputs = vec![made.inputs[0], Some(edit.integers(&shape)?)];
             }
             _ if op.is(REDUCTIONS) && is_first => {
-                made.inputs[1] = Some(self.axes(edit, node, 1, ranks[0])?);
+                made.inputs[1] = Some(batched_axes(edit, node, 1, ranks[0])?);
             }
             OpType::Gather
                 if matches!(operands, [Some(Operand::Same(_)), Some(Operand::Batch(_))]) =>
             {
-                return self.lookup(edit, node, &made, types.first()?);
+                return lookups::lookup(edit, node, &made, types.first()?);
             }
             OpType::Slice if matches!(operands, [Some(Operand::Same(_)), ..]) => {
                 return self.moving_slice(edit, node, operands, types.first()?);
             }
             OpType::Slice if is_first => {
-                made.inputs[3] = Some(self.axes(edit, node, 3, ranks[0])?);
+                made.inputs[3] = Some(batched_axes(edit, node, 3, ranks[0])?);
             }
             OpType::Transpose if is_first => {
-                let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis as i64 + 1);
-                let perm: Vec<i64> = std::iter::once(0).chain(perm).collect();
-                made.attrs.push(("perm", perm[..].into()));
+                let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis + 1);
+                let perm: Vec<usize> = std::iter::once(0).chain(perm).collect();
+                made = transpose(made.inputs[0]?, &perm);
             }
             _ => {
                 let axis = batched_axis(edit, node, operands, &ranks, rank, is_first)?;
-                made.attrs.push(("axis", Attr::Int(axis)));
+                made = made.attr("axis", axis);
             }
         }
         keep_attrs(node, made)
     }
 
-    /// Returns the axes that an operand of a node of the body lists, as axes of a batch.
-    fn axes(&self, edit: &mut Edit<'_>, node: &Node, at: usize, rank: usize) -> Option<ValueId> {
-        let axes = edit.tensor((*node.inputs.get(at)?)?)?.ints()?;
-        let axes = axes_from_front(&axes, rank)?.into_iter().map(|axis| axis as i64 + 1);
-        ints(edit, self.index, &axes.collect::<Vec<_>>())
-    }
-
-    /// Adds unit axes behind the steps, so that a batch broadcasts as its elements did.
-    fn align(
-        &self,
-        edit: &mut Edit<'_>,
-        node: &Node,
-        batch: ValueId,
-        from: usize,
-        to: usize,
-    ) -> Option<ValueId> {
-        if from >= to {
-            return Some(batch);
-        }
-        let axes: Vec<i64> = (1..=(to - from) as i64).collect();
-        let axes = ints(edit, self.index, &axes)?;
-        let op = Op::new(OpType::Unsqueeze, &[batch, axes]);
-        Some(edit.lift(self.index, node, op))
-    }
-
     /// Repeats a value for each step.
-    fn repeat(&self, edit: &mut Edit<'_>, node: &Node, same: ValueId) -> Option<ValueId> {
+    fn repeat(&self, edit: &mut Patch<'_, '_>, node: &Node, same: ValueId) -> Option<ValueId> {
         self.steps.known()?;
         let ty = edit.ty(same)?.clone();
-        let shape = ints(edit, self.index, &self.shape(&ty)?)?;
+        let shape = edit.integers(&self.shape(&ty)?)?;
         let op = Op::new(OpType::Expand, &[same, shape]);
-        Some(edit.lift(self.index, node, op))
+        Some(edit.lift(node, op))
     }
 
     /// Returns the type of what all steps compute together.
@@ -336,15 +305,42 @@ fn batched_axis(
     }
 }
 
+/// Returns the axes that an operand of a node of the body lists, as axes of a batch.
+fn batched_axes(
+    edit: &mut Patch<'_, '_>,
+    node: &Node,
+    operand: usize,
+    rank: usize,
+) -> Option<ValueId> {
+    let axes = edit.tensor((*node.inputs.get(operand)?)?)?.ints()?;
+    let axes = axes_from_front(&axes, rank)?.into_iter().map(|axis| axis as i64 + 1);
+    edit.integers(&axes.collect::<Vec<_>>())
+}
+
+/// Adds unit axes behind the steps, so that a batch broadcasts as its elements did.
+fn align(
+    edit: &mut Patch<'_, '_>,
+    node: &Node,
+    batch: ValueId,
+    from: usize,
+    to: usize,
+) -> Option<ValueId> {
+    if from >= to {
+        return Some(batch);
+    }
+    let axes = edit.integers(&(1..=(to - from) as i64).collect::<Vec<_>>())?;
+    Some(edit.lift(node, Op::new(OpType::Unsqueeze, &[batch, axes])))
+}
+
 /// Adds the attributes that a batch does not change. `None` if there are others.
-fn keep_attrs(node: &Node, mut made: Op<'static>) -> Option<Op<'static>> {
+fn keep_attrs(node: &Node, mut made: Op) -> Option<Op> {
     if made.op != node.op {
         return Some(made);
     }
     for (name, attr) in &node.attrs {
-        if !made.attrs.iter().any(|(other, _)| *other == &**name) {
-            let name = ATTRS.iter().find(|other| ***other == **name)?;
-            made.attrs.push((name, attr.clone()));
+        if !made.attrs.iter().any(|(other, _)| other == name) {
+            ATTRS.contains(&&**name).then_some(())?;
+            made.attrs.push((name.clone(), attr.clone()));
         }
     }
     Some(made)

@@ -5,27 +5,18 @@
 //! puts all of them in their places, or none if they are in order. A round may read the entry that the round before
 //! wrote, which is carried then, or one that no round has written yet.
 
-use onnx::{Dim, Edit, Node, Op, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, ints, replacing};
+use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, replacing, results_in_place};
 use crate::access::axis_of;
 use crate::axis_map::transpose;
-
-const NAME: &str = "stack-buffers";
 
 /// More places are not compared.
 const MAX_PLACES: usize = 1 << 20;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if edit.is_live(index) {
-            stack(edit, index);
-        }
-    }
-}
-
-fn stack(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let mut counted = Counted::at(edit, index)?;
     if counted.is_reverse || counted.directions.is_some() {
         return None;
@@ -35,22 +26,20 @@ fn stack(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if buffers.is_empty() {
         return None;
     }
-    edit.note(NAME, index, None);
-    let outputs = edit.node(index).outputs.clone();
     let mut stacks = Vec::new();
     for buffer in &buffers {
-        stacks.push(buffer.take_out(edit, index, &mut counted)?);
+        stacks.push(buffer.take_out(edit, &mut counted)?);
     }
     let rounds = counted.rounds.clone();
-    let (op, results) = counted.into_op(edit, index);
-    let made = edit.insert_instead(index, &[], op, &replacing(&results));
+    let (op, results) = counted.into_op(edit);
+    let made = edit.insert_instead(op, &replacing(&results));
     let mut replaced: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
     for (buffer, stack) in buffers.iter().zip(stacks) {
-        let whole = buffer.filled(edit, index, *replaced.get(&stack)?, &rounds)?;
+        let whole = buffer.filled(edit, *replaced.get(&stack)?, &rounds)?;
         replaced.insert(buffer.carry.result, whole);
     }
-    let results = outputs.iter().enumerate().map(|(place, id)| Some((place, *replaced.get(id)?)));
-    edit.replace_outputs(index, &results.collect::<Option<Vec<_>>>()?)
+    let results = results_in_place(edit, replaced);
+    edit.done(&[], results)
 }
 
 /// An array that each round puts an entry into.
@@ -140,12 +129,7 @@ impl Buffer {
     }
 
     /// Makes the loop return what its rounds put into the array instead of the array. Returns the stack.
-    fn take_out(
-        &self,
-        edit: &mut Edit<'_>,
-        index: usize,
-        counted: &mut Counted,
-    ) -> Option<ValueId> {
+    fn take_out(&self, edit: &mut Patch<'_, '_>, counted: &mut Counted) -> Option<ValueId> {
         let value = self.scatter.inputs[2]?;
         for read in &self.reads {
             let node = counted.nodes[read.node].clone();
@@ -155,7 +139,7 @@ impl Buffer {
             let mut inputs = vec![Some(self.carry.initial), Some(array.whole)];
             match read.of {
                 Source::Initial => {
-                    let whole = edit.lift(index, &node, Op::of(&node, inputs));
+                    let whole = edit.lift(&node, Op::of(&node, inputs));
                     counted.arrays.push(Array { whole, element });
                 }
                 Source::Previous => {
@@ -164,8 +148,8 @@ impl Buffer {
                     let shape = first.shape[1..].to_vec();
                     let count = shape.iter().product::<i64>() as usize;
                     let first = onnx::Tensor::of_ints(first.dtype, shape, &ints[..count])?;
-                    inputs[1] = Some(edit.constant(index, &[], first, &[]));
-                    let initial = edit.lift(index, &node, Op::of(&node, inputs));
+                    inputs[1] = Some(edit.constant(first, &[]));
+                    let initial = edit.lift(&node, Op::of(&node, inputs));
                     let [after, result] = [(); 2].map(|()| edit.body_input(ty.clone()));
                     counted.nodes.push(copy_of(value, after, &self.scatter));
                     counted.carries.push(Carry { initial, before: element, after, result });
@@ -188,19 +172,13 @@ impl Buffer {
     }
 
     /// Inserts the array that the loop fills.
-    fn filled(
-        &self,
-        edit: &mut Edit<'_>,
-        index: usize,
-        stack: ValueId,
-        rounds: &Dim,
-    ) -> Option<ValueId> {
+    fn filled(&self, edit: &mut Patch<'_, '_>, stack: ValueId, rounds: &Dim) -> Option<ValueId> {
         let ty = edit.ty(self.carry.result)?.clone();
         let op = match &self.arrangement {
             Arrangement::Same if ty == self.stack(rounds) => return Some(stack),
             Arrangement::Same => {
                 let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
-                let shape = ints(edit, index, &sizes)?;
+                let shape = edit.integers(&sizes)?;
                 Op::new(OpType::Reshape, &[stack, shape])
             }
             Arrangement::Transposed(front) => {
@@ -212,7 +190,7 @@ impl Buffer {
                 Op::of(&self.scatter, inputs.into_iter().map(Some).collect())
             }
         };
-        Some(edit.lift(index, &self.scatter, op))
+        Some(edit.lift(&self.scatter, op))
     }
 }
 
@@ -314,12 +292,12 @@ impl Places {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_lean};
+    use crate::testing::{check, check_lean, each};
 
     #[test]
     fn entries_in_order_are_a_stack() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2], o:f32[3,2], b:f32[6,2]) -> (y, ys, zs)
 y:f32[2], ys:f32[3,2], zs:f32[6,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[[0], [1]], [[2], [3]], [[4], [5]]]:i64) {body={
   graph b(v:f32[2], a:f32[3,2], c:f32[6,2], i:i64[1], j:i64[2,1]) -> (w, d, e)
@@ -345,7 +323,7 @@ y:f32[2], ys:f32[3,2], zs:f32[6,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[[0], [
     #[test]
     fn entries_of_another_axis_are_transposed_and_others_are_put_in_place() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2], o:f32[2,3], b:f32[9,2]) -> (ys, zs)
 %0:f32[2], ys:f32[2,3], zs:f32[9,2] = Scan(x, o, b, [[[0, 0], [1, 0]], [[0, 1], [1, 1]], [[0, 2], [1, 2]]]:i64, [[4], [8], [1]]:i64) {body={
   graph b(v:f32[2], a:f32[2,3], c:f32[9,2], i:i64[2,2], j:i64[1]) -> (w, d, e)
@@ -370,7 +348,7 @@ y:f32[2], ys:f32[3,2], zs:f32[6,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[[0], [
     #[test]
     fn entries_of_the_round_before_are_carried_and_others_are_given_to_the_rounds() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(o:f32[3,2], b:f32[4]) -> (ys, zs)
 ys:f32[3,2], zs:f32[4] = Scan(o, b, [[0], [1], [2]]:i64, [2, 0, 1]:i64, [[1], [2], [3]]:i64) {body={
   graph b(a:f32[3,2], c:f32[4], i:i64[1], j:i64[], k:i64[1]) -> (d, e)
@@ -405,7 +383,7 @@ ys:f32[3,2], zs:f32[4] = Scan(o, b, [[0], [1], [2]]:i64, [2, 0, 1]:i64, [[1], [2
     #[test]
     fn an_array_that_is_read_or_has_two_entries_at_one_place_is_carried() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[2], o:f32[3,2], b:f32[3,2]) -> (ys, zs)
 %0:f32[2], ys:f32[3,2], zs:f32[3,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[0], [1], [0]]:i64) {body={
   graph b(v:f32[2], a:f32[3,2], c:f32[3,2], i:i64[1], j:i64[1]) -> (w, d, e)

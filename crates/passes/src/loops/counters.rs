@@ -5,23 +5,12 @@
 //! them alone can be computed before the loop. A round of a `Scan` takes 0.4 µs less than one of a `Loop`, which makes
 //! its number and its condition, so a loop without a counter runs over zeros.
 
-use onnx::{DType, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, declined};
 
 use super::{Array, Carry, Counted, node_reads, number};
-use crate::rewrite::decline;
-
-const NAME: &str = "scan-counters";
 
 /// A loop of more rounds counts for itself.
 const MAX_ROUNDS: i64 = 1 << 16;
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if edit.is_live(index) {
-            rewrite(edit, index);
-        }
-    }
-}
 
 /// A carry that is the same number larger in each round.
 struct Counter {
@@ -63,13 +52,14 @@ impl Counter {
     }
 
     /// Inserts the number when the loop ends.
-    fn last(&self, edit: &mut Edit<'_>, index: usize, rounds: i64) -> Option<ValueId> {
-        let last = array(edit, index, self.dtype, Vec::new(), &[self.at(rounds)])?;
-        Some(edit.insert(index, &[], Op::new(OpType::Identity, &[last])))
+    fn last(&self, edit: &mut Patch<'_, '_>, rounds: i64) -> Option<ValueId> {
+        let last = array(edit, self.dtype, Vec::new(), &[self.at(rounds)])?;
+        Some(edit.insert(Op::new(OpType::Identity, &[last])))
     }
 }
 
-fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let mut counted = Counted::at(edit, index)?;
     let number = counted.counter.map(|counter| counter.number);
     let found = counted.carries.iter().filter_map(|&carry| Counter::of(edit, &counted, carry));
@@ -79,7 +69,7 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     }
     let Some(rounds) = counted.rounds.known().filter(|&rounds| (1..=MAX_ROUNDS).contains(&rounds))
     else {
-        return decline(edit, NAME, index, "the number of iterations is unknown or very large");
+        return declined("the number of iterations is unknown or very large");
     };
     let is_reverse = counted.is_reverse;
     let of_rounds = |number: &dyn Fn(i64) -> i64| -> Vec<i64> {
@@ -87,55 +77,50 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         if is_reverse { numbers.rev().collect() } else { numbers.collect() }
     };
     if let Some(element) = number.filter(|&number| counted.reads(number)) {
-        let whole = array(edit, index, DType::I64, vec![rounds], &of_rounds(&|round| round))?;
+        let whole = array(edit, DType::I64, vec![rounds], &of_rounds(&|round| round))?;
         counted.arrays.push(Array { whole, element });
     }
     for counter in &counters {
         let numbers = of_rounds(&|round| counter.at(round));
-        let whole = array(edit, index, counter.dtype, vec![rounds], &numbers)?;
+        let whole = array(edit, counter.dtype, vec![rounds], &numbers)?;
         counted.arrays.push(Array { whole, element: counter.carry.before });
         counted.carries.retain(|carry| carry.result != counter.carry.result);
     }
     if counted.arrays.is_empty() {
-        let whole = array(edit, index, DType::U8, vec![rounds], &vec![0; rounds as usize])?;
+        let whole = array(edit, DType::U8, vec![rounds], &vec![0; rounds as usize])?;
         let element = edit.body_input(Type::new(DType::U8, []));
         counted.arrays.push(Array { whole, element });
     }
-    edit.note(NAME, index, None);
     let mut replaced: Vec<(ValueId, ValueId)> = Vec::new();
     for counter in counters {
         if edit.reads(counter.carry.result) > 0 {
-            replaced.push((counter.carry.result, counter.last(edit, index, rounds)?));
+            replaced.push((counter.carry.result, counter.last(edit, rounds)?));
         }
     }
-    counted.write(edit, index)?;
-    let outputs = edit.node(index).outputs.clone();
-    let place = |result: ValueId| outputs.iter().position(|&output| output == result);
-    let replaced = replaced.into_iter().map(|(result, last)| Some((place(result)?, last)));
-    edit.replace_outputs(index, &replaced.collect::<Option<Vec<_>>>()?)
+    let replacement = counted.replacement(edit, &replaced);
+    edit.done(&[], replacement)
 }
 
 fn array(
-    edit: &mut Edit<'_>,
-    index: usize,
+    edit: &mut Patch<'_, '_>,
     dtype: DType,
     shape: Vec<i64>,
     numbers: &[i64],
 ) -> Option<ValueId> {
     let tensor = Tensor::of_ints(dtype, shape, numbers)?;
-    Some(edit.constant(index, &[], tensor, &[]))
+    Some(edit.constant(tensor, &[]))
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_lean};
+    use crate::testing::{check, check_lean, each};
 
     #[test]
     fn a_loop_that_counts_is_a_scan_over_the_numbers() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3], t:f32[9,3]) -> (y, k)
 k:i32[], y:f32[3] = Loop(4:i64, true, 2:i32, x) {body={
   graph b(i:i64[], c:bool[], n:i32[], v:f32[3]) -> (d, m, w)
@@ -159,7 +144,7 @@ k:i32[], y:f32[3] = Loop(4:i64, true, 2:i32, x) {body={
     #[test]
     fn the_number_of_the_round_is_counted_too() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, z)
 y:f32[3], ys:f32[2,3] = Loop(2:i64, true, x) {body={
   graph b(i:i64[], c:bool[], v:f32[3]) -> (d, w, o)
@@ -196,7 +181,7 @@ y:f32[3], ys:f32[2,3] = Loop(2:i64, true, x) {body={
     #[test]
     fn a_loop_that_stacks_large_arrays_is_a_scan() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[64,64]) -> (ys, zs)
 %0:f32[64,64], ys:f32[3,64,64] = Loop(3:i64, true, x) {body={
   graph b(i:i64[], c:bool[], v:f32[64,64]) -> (d, w, o)
@@ -229,7 +214,7 @@ y:f32[3], ys:f32[2,3] = Loop(2:i64, true, x) {body={
     #[test]
     fn loops_that_end_by_a_condition_or_whose_length_is_not_known_count_for_themselves() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[], n:i64[]) -> (y, z)
 %0:i32[], y:f32[] = Loop(4:i64, true, 0:i32, x) {body={
   graph b(i:i64[], c:bool[], k:i32[], v:f32[]) -> (d, l, w)

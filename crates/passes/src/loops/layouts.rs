@@ -5,20 +5,10 @@
 //! array is reshaped before the loop.
 
 use onnx::operator::properties::{BROADCASTING, RESHAPES};
-use onnx::{Dim, Edit, Graph, Node, Op, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 
-use super::{ints, node_reads};
+use super::node_reads;
 use crate::drop_carries::Carries;
-
-const NAME: &str = "carry-layouts";
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if edit.is_live(index) {
-            rewrite(edit, index);
-        }
-    }
-}
 
 /// A carry that a body reshapes.
 struct Reshaped {
@@ -76,8 +66,7 @@ fn sole_reshape<'b>(
 
 /// Reshapes the arrays that a loop runs over if the body reshapes each element. Returns whether there are any.
 fn reshape_arrays(
-    edit: &mut Edit<'_>,
-    index: usize,
+    edit: &mut Patch<'_, '_>,
     body: &mut Graph,
     inputs: &mut [Option<ValueId>],
     first: usize,
@@ -88,7 +77,7 @@ fn reshape_arrays(
             continue;
         };
         let node = node.clone();
-        if let Some(reshaped) = reshape_array(edit, index, &node, *whole, &sizes) {
+        if let Some(reshaped) = reshape_array(edit, &node, *whole, &sizes) {
             *whole = Some(reshaped);
             edit.note_same([(body.inputs[place], node.outputs[0])]);
             body.inputs[place] = node.outputs[0];
@@ -101,16 +90,15 @@ fn reshape_arrays(
 
 /// Reshapes all elements of an array as a node of the body reshapes one.
 fn reshape_array(
-    edit: &mut Edit<'_>,
-    index: usize,
+    edit: &mut Patch<'_, '_>,
     node: &Node,
     whole: Option<ValueId>,
     sizes: &[i64],
 ) -> Option<ValueId> {
     let whole = whole?;
-    let sizes = ints(edit, index, &[&[0], sizes].concat())?;
+    let sizes = edit.integers(&[&[0], sizes].concat())?;
     let op = Op::new(OpType::Reshape, &[whole, sizes]);
-    Some(edit.lift(index, node, op))
+    Some(edit.lift(node, op))
 }
 
 /// Returns what a node reshapes to a known shape.
@@ -134,24 +122,23 @@ fn broadcasts(edit: &Edit<'_>, node: &Node, value: ValueId, ty: &Type) -> bool {
         && node.outputs.iter().all(has_axes)
 }
 
-fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
     let node = edit.node(index).clone();
     let carries = Carries::of(&node)?;
     let mut body = node.bodies().next()?.clone();
     let found = (0..carries.count).filter_map(|carry| Reshaped::of(edit, &body, carries, carry));
     let found: Vec<Reshaped> = found.collect();
-    let mut inputs: Vec<Option<ValueId>> =
-        (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+    let mut inputs = edit.inputs(index);
     let arrays = carries.operands + carries.count;
     let runs_over_first = node.attr("scan_input_axes").is_none() && node.op == OpType::Scan;
-    let has_arrays = runs_over_first && reshape_arrays(edit, index, &mut body, &mut inputs, arrays);
+    let has_arrays = runs_over_first && reshape_arrays(edit, &mut body, &mut inputs, arrays);
     if found.is_empty() && !has_arrays {
         return None;
     }
-    edit.note(NAME, index, None);
     for Reshaped { carry, before, first, last } in &found {
         let initial = inputs[carries.operands + carry]?;
-        let shaped = edit.lift(index, first, reading(first, initial));
+        let shaped = edit.lift(first, reading(first, initial));
         inputs[carries.operands + carry] = Some(shaped);
         edit.note_same([(*before, first.outputs[0])]);
         body.inputs[carries.operands + carry] = first.outputs[0];
@@ -171,24 +158,22 @@ fn rewrite(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let replaced: Vec<Option<ValueId>> = (0..node.outputs.len())
         .map(|place| Some(place).filter(is_kept).map(|place| node.outputs[place]))
         .collect();
-    let mut op = Op::of(&node, inputs);
-    op.attrs.retain(|(name, _)| *name != "body");
-    op.attrs.push(("body", body.into()));
-    let made = edit.insert_instead(index, &[], op, &replaced);
+    let op = Op::of(&node, inputs).attr("body", body);
+    let made = edit.insert_instead(op, &replaced);
     let mut results = Vec::with_capacity(made.len());
     for (place, made) in made.into_iter().enumerate() {
         let last = found.iter().find(|reshaped| reshaped.carry == place);
         let result = match last {
-            Some(Reshaped { last, .. }) => edit.lift(index, last, reading(last, made)),
+            Some(Reshaped { last, .. }) => edit.lift(last, reading(last, made)),
             None => made,
         };
         results.push((place, result));
     }
-    edit.replace_outputs(index, &results)
+    edit.done(&[], results)
 }
 
 /// Returns the operator of a node that reads another value first.
-fn reading(node: &Node, value: ValueId) -> Op<'_> {
+fn reading(node: &Node, value: ValueId) -> Op {
     let mut inputs = node.inputs.to_vec();
     inputs[0] = Some(value);
     Op::of(node, inputs)
@@ -198,12 +183,12 @@ fn reading(node: &Node, value: ValueId) -> Op<'_> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, each};
 
     #[test]
     fn state_that_a_body_reshapes_is_reshaped_outside() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3], z:f32[3], n:i64[]) -> (y, s, u)
 y:f32[3], s:f32[3], u:f32[5,3] = Loop(n, true, x, z) {body={
   graph b(i:i64[], c:bool[], v:f32[3], k:f32[3]) -> (d, m, l, o)
@@ -233,7 +218,7 @@ y:f32[3], s:f32[3], u:f32[5,3] = Loop(n, true, x, z) {body={
     #[test]
     fn arrays_whose_elements_are_reshaped_are_reshaped_before() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[1,3], a:f32[N,3], b:f32[N,3]) -> (y, s)
 y:f32[1,3], s:f32[N,3] = Scan(x, a, b) {body={
   graph b(v:f32[1,3], e:f32[3], f:f32[3]) -> (m, o)
@@ -260,7 +245,7 @@ y:f32[1,3], s:f32[N,3] = Scan(x, a, b) {body={
     #[test]
     fn state_that_is_read_in_both_shapes_stays_unless_it_broadcasts() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[3], n:i64[]) -> (y, s)
 y:f32[3], s:f32[3] = Loop(n, true, x, x) {body={
   graph b(i:i64[], c:bool[], v:f32[3], k:f32[3]) -> (d, m, l)

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use onnx::operator::properties::{BY_ROW, POINTWISE, REDUCTIONS, RESHAPES};
-use onnx::{Edit, Node, ValueId};
+use onnx::{Edit, Node, Outcome, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::{Batches, is_small_beside};
@@ -16,26 +16,18 @@ use crate::recurrent;
 /// So many nodes before a result are looked at.
 const MAX_NODES: usize = 256;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    batch_each(edit, "batch-results", |_, _| true);
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    batch(patch, |_, _| true)
 }
 
 /// Runs before cells are matched, and before formulas are, which it must not cut in two: it changes a loop only if the
 /// rest of its body is a cell.
-pub(crate) fn run_early(edit: &mut Edit<'_>) {
-    batch_each(edit, "batch-heads", recurrent::is_cell);
+pub(crate) fn run_early(patch: &mut Patch<'_, '_>) -> Outcome {
+    batch(patch, recurrent::is_cell)
 }
 
 /// Tells whether to keep the loop at an index.
 type Keep = fn(&Edit<'_>, usize) -> bool;
-
-fn batch_each(edit: &mut Edit<'_>, name: &'static str, keep: Keep) {
-    for index in 0..edit.len() {
-        if edit.is_live(index) && batch(edit, index, keep).is_some() {
-            edit.note(name, index, None);
-        }
-    }
-}
 
 /// A stack whose elements are computed after the loop.
 struct Plan {
@@ -165,7 +157,8 @@ fn may_move(node: &Node) -> bool {
     node.op.is(POINTWISE | REDUCTIONS | RESHAPES | BY_ROW)
 }
 
-fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
+fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
+    let index = edit.root();
     let mut scan = Counted::at(edit, index)?;
     // Arrays and results have the same order only if both run in the same direction.
     let runs_forward = !scan.is_reverse && scan.directions.is_none();
@@ -184,7 +177,7 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
     let (moved, kept): (Vec<_>, Vec<_>) = nodes.partition(|&(place, _)| is_moved(place));
     scan.nodes = kept.into_iter().map(|(_, node)| node).collect();
     let made_inside = scan.nodes.iter().flat_map(|node| &node.outputs);
-    let mut batches = Batches::beside(index, &scan);
+    let mut batches = Batches::beside(&scan);
     batches.inside.extend(made_inside.copied().chain(state));
     let goals: FxHashMap<ValueId, ValueId> =
         plans.iter().map(|plan| scan.stacks[plan.stack]).map(|s| (s.result, s.element)).collect();
@@ -209,11 +202,11 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
         scan.stacks.push(Stack { element, result });
         stacked.insert(source, result);
     }
-    let (op, results) = scan.into_op(edit, index);
+    let (op, results) = scan.into_op(edit);
     // If all results are computed from the inputs alone, nothing is left of the loop.
     let made = match &results[..] {
         [] => Vec::new(),
-        _ => edit.insert_instead(index, &[], op, &replacing(&results)),
+        _ => edit.insert_instead(op, &replacing(&results)),
     };
     let place = made.first().map_or(Some(index), |&first| edit.producer(first))?;
     if !keep(edit, place) {
@@ -233,25 +226,22 @@ fn batch(edit: &mut Edit<'_>, index: usize, keep: Keep) -> Option<()> {
     });
     let replaced: Vec<ValueId> = replaced.collect::<Option<_>>()?;
     if made.is_empty() {
-        // Their nodes answer for the loop.
-        for node in replaced.iter().filter_map(|&value| edit.producer(value)).collect::<Vec<_>>() {
-            edit.fuse(node, &[index]);
-        }
+        edit.answer_for_root(&replaced);
     }
     let replaced: Vec<(usize, ValueId)> = replaced.into_iter().enumerate().collect();
-    edit.replace_outputs(index, &replaced)
+    edit.done(&[], replaced)
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use crate::testing::{check_lean, each};
 
     #[test]
     fn a_head_is_computed_after_the_loop() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(h:f32[2,4], xs:f32[5,2,4], w:f32[4,3]) -> (y, ys, zs)
 y:f32[2,4], ys:f32[5,2,3], zs:f32[5,2] = Scan(h, xs) {body={
   graph b(a:f32[2,4], x:f32[2,4]) -> (c, o, z)
@@ -285,7 +275,7 @@ y:f32[2,4], ys:f32[5,2,3], zs:f32[5,2] = Scan(h, xs) {body={
     #[test]
     fn a_loop_without_state_is_no_loop() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(xs:f32[N,2], w:f32[2,3]) -> (ys)
 ys:f32[N,3] = Scan(xs) {body={
   graph b(x:f32[2]) -> (y)
@@ -303,7 +293,7 @@ ys:f32[N,3] = Scan(xs) {body={
     #[test]
     fn results_that_later_steps_read_or_that_need_more_memory_stay() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(h:f32[2,4], k:f32[900,900], xs:f32[5,2,4]) -> (y, l, ys, zs)
 y:f32[2,4], l:f32[900,900], ys:f32[5,2,4], zs:f32[5] = Scan(h, k, xs) {body={
   graph b(a:f32[2,4], j:f32[900,900], x:f32[2,4]) -> (c, m, o, z)
@@ -330,7 +320,7 @@ y:f32[2,4], l:f32[900,900], ys:f32[5,2,4], zs:f32[5] = Scan(h, k, xs) {body={
     #[test]
     fn a_loop_that_counts_keeps_its_recurrence() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(h:f32[4], w:f32[4,3]) -> (y, ys)
 y:f32[4], ys:f32[7,3] = Loop(7:i64, true, h) {body={
   graph b(i:i64[], p:bool[], a:f32[4]) -> (q, c, o)

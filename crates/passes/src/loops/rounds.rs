@@ -3,22 +3,13 @@
 //! `while_loop(lambda s: s[0] < 100, …)` is a `for` loop. If the number of rounds is known, the other rewrites of loops
 //! apply to it. If there is another condition too, a `Loop` counts for itself beside it.
 
-use onnx::{Attr, DType, Edit, Fact, Graph, Node, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Edit, Fact, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::{node_reads, number};
 
-const NAME: &str = "count-rounds";
-
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if edit.is_live(index) && edit.node(index).op == OpType::Loop {
-            count(edit, index);
-        }
-    }
-}
-
-fn count(edit: &mut Edit<'_>, index: usize) -> Option<()> {
-    if edit.input(index, 0).is_some() {
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if edit.node(index).op != OpType::Loop || edit.input(index, 0).is_some() {
         return None;
     }
     let body = edit.node(index).bodies().next()?;
@@ -29,7 +20,7 @@ fn count(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     if let Some(other) = end.other {
         let again = body.nodes.iter().find(|node| node.outputs[..] == body.outputs[..1]);
         for node in [again?, &body.nodes[end.place]] {
-            edit.take_lines(index, node);
+            edit.take_lines(node);
         }
         body.outputs[0] = other;
     } else {
@@ -38,12 +29,11 @@ fn count(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         again.inputs = [Some(body.inputs[1])].into_iter().collect();
     }
     let rounds = Tensor::of_ints(DType::I64, Vec::new(), &[rounds])?;
-    let rounds = edit.constant(index, &[], rounds, &[]);
+    let rounds = edit.constant(rounds, &[]);
     let others = (1..edit.node(index).inputs.len()).map(|operand| edit.input(index, operand));
     let inputs = std::iter::once(Some(rounds)).chain(others).collect();
-    let op = Op { op: OpType::Loop.into(), inputs, attrs: vec![("body", Attr::from(body))] };
-    edit.note(NAME, index, None);
-    edit.rewrite(index, &[], op)
+    let op = Op { op: OpType::Loop.into(), inputs, attrs: Vec::new() }.attr("body", body);
+    edit.done(&[], op)
 }
 
 /// A condition that a counter ends.
@@ -137,12 +127,12 @@ fn turned(comparison: OpType) -> Option<OpType> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_lean};
+    use crate::testing::{check, check_lean, each};
 
     #[test]
     fn a_loop_that_a_counter_ends_has_a_number_of_rounds() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[]) -> (y, z)
 %0:i32[], y:f32[] = Loop(_, true, 2:i32, x) {body={
   graph b(i:i64[], c:bool[], n:i32[], v:f32[]) -> (d, m, w)
@@ -177,7 +167,7 @@ mod tests {
     #[test]
     fn another_condition_stays() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(x:f32[], p:bool[]) -> (y)
 %0:i32[], y:f32[] = Loop(_, p, 0:i32, x) {body={
   graph b(i:i64[], c:bool[], n:i32[], v:f32[]) -> (d, m, w)
@@ -202,7 +192,7 @@ mod tests {
     #[test]
     fn a_counter_that_ends_nothing_or_overflows_gives_no_number() {
         check(
-            super::run,
+            each(super::run),
             "graph g(x:f32[], n:i32[]) -> (y, z, u)
 %0:i32[], y:f32[] = Loop(_, true, n, x) {body={
   graph b(i:i64[], c:bool[], k:i32[], v:f32[]) -> (d, m, w)

@@ -13,18 +13,15 @@
 mod body;
 mod equation;
 
-use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::body::{Body, Choosing, Effect, numbers};
-use self::equation::{Equation, Found, Nodes};
+use self::equation::{Equation, Found, beginning, cast, half, reshaped};
 use super::batches::Batches;
-use super::{Carry, Counted, for_each_read, ints, node_reads, replacing};
+use super::{Carry, Counted, for_each_read, node_reads, replacing, results_in_place};
 use crate::axis_map::transpose;
 use crate::eval::eval;
-use crate::rewrite::decline;
-
-const NAME: &str = "settle-flags";
 
 /// The name of the program's loop, which runs if there is no solution yet.
 const LOOP: &str = "settle-flags/loop";
@@ -38,17 +35,13 @@ const MAX_PAIRS: i64 = 1 << 20;
 /// After so many products in a loop, the loop of the program runs.
 const MAX_PRODUCTS: i64 = 16;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if edit.is_live(index)
-            && edit.node(index).op == OpType::Scan
-            && let Some(scan) = Counted::at(edit, index).filter(|scan| &*scan.name != LOOP)
-            && let Some(found) =
-                scan.carries.iter().find_map(|&carry| Dropping::of(edit, &scan, carry))
-        {
-            found.settle(edit, index, scan);
-        }
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    if edit.node(edit.root()).op != OpType::Scan {
+        return None;
     }
+    let scan = Counted::at(edit, edit.root()).filter(|scan| &*scan.name != LOOP)?;
+    let found = scan.carries.iter().find_map(|&carry| Dropping::of(edit, &scan, carry))?;
+    found.settle(edit, scan)
 }
 
 /// A loop whose round `i` sets entries of the array that it carries to a constant, if it is asked to by entry `i`.
@@ -121,61 +114,59 @@ impl Dropping {
         Some(flags.iter().map(|&flag| (flag != 0.0) == self.is_active_if).collect())
     }
 
-    fn settle(&self, edit: &mut Edit<'_>, index: usize, scan: Counted) -> Option<()> {
-        let Some(covers) = self.covers(edit, index, &scan) else {
-            return decline(edit, NAME, index, "what a round sets cannot be computed beforehand");
+    fn settle(&self, edit: &mut Patch<'_, '_>, scan: Counted) -> Outcome {
+        let Some(covers) = self.covers(edit, &scan) else {
+            return declined("what a round sets cannot be computed beforehand");
         };
-        let asked = self.asked_by_all(edit, index)?;
+        let asked = self.asked_by_all(edit)?;
         let (entries, lead) = self.shape.split_last()?;
         let is_square = *entries == self.rounds;
         let is_ordered = is_square && self.effect.is_ordered;
-        edit.note(NAME, index, None);
-        edit.fuse_bodies(index);
-        let mut nodes = Nodes { edit, index };
+        edit.fuse_bodies();
         let earlier_pairs = [lead, &[self.rounds, self.rounds]].concat();
-        let covers = nodes.cast(covers, DType::F32);
+        let covers = cast(edit, covers, DType::F32);
         let mut earlier = covers;
         if !is_square {
-            earlier = nodes.first(covers, &earlier_pairs)?;
+            earlier = beginning(edit, covers, &earlier_pairs)?;
         }
         if !is_ordered {
-            let above = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[1])?);
+            let above = edit.constant(Tensor::of_ints(DType::I64, Vec::new(), &[1])?, &[]);
             let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
-            earlier = nodes.add(op);
+            earlier = edit.insert(op);
         }
         let equation = Equation { asked, earlier, covers, is_ordered, rows: self.row(self.rounds) };
-        let start = nodes.cast(asked, DType::F32);
-        let found = equation.first_products(&mut nodes, start)?;
+        let start = cast(edit, asked, DType::F32);
+        let found = equation.first_products(edit, start)?;
         let solved = edit.branch("settle-flags/solved", |edit| {
-            self.result(&mut Nodes { edit, index }, &equation, &found).into_iter().collect()
+            self.result(edit, &equation, &found).into_iter().collect()
         });
         let open = edit.branch("settle-flags/open", |edit| {
-            let result = self.result_of_loop(edit, index, &scan, &equation, found.active);
+            let result = self.result_of_loop(edit, &scan, &equation, found.active);
             result.into_iter().collect()
         });
-        let result = choice(edit, index, found.is_open, open, solved);
-        self.replace(edit, index, scan, result)
+        let result = choice(edit, found.is_open, open, solved);
+        self.replace(edit, scan, result)
     }
 
     /// Inserts the array that the loop returns, if it is known which rounds are active.
     fn result(
         &self,
-        nodes: &mut Nodes<'_, '_>,
+        edit: &mut Patch<'_, '_>,
         equation: &Equation,
         found: &Found,
     ) -> Option<ValueId> {
-        if equation.is_ordered && self.is_active_unless_dropped(nodes.edit) == Some(true) {
+        if equation.is_ordered && self.is_active_unless_dropped(edit) == Some(true) {
             // No entry is set after its round, so those of active rounds are not set, and all others are.
             let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
-            let flags = nodes.add(Op::new(op, &[found.flags]));
-            return self.without_unit_axis(nodes, flags);
+            let flags = edit.insert(Op::new(op, &[found.flags]));
+            return self.without_unit_axis(edit, flags);
         }
         let hits = Op::new(OpType::MatMul, &[found.active, equation.covers]);
-        let hits = nodes.add(hits);
-        let half = nodes.half()?;
-        let is_set = nodes.add(Op::new(OpType::Greater, &[hits, half]));
-        let is_set = self.without_unit_axis(nodes, is_set)?;
-        Some(self.with_dropped(nodes, is_set))
+        let hits = edit.insert(hits);
+        let half = half(edit)?;
+        let is_set = edit.insert(Op::new(OpType::Greater, &[hits, half]));
+        let is_set = self.without_unit_axis(edit, is_set)?;
+        Some(self.with_dropped(edit, is_set))
     }
 
     /// True if the entries are flags, and each one makes its round active unless it is set.
@@ -188,27 +179,24 @@ impl Dropping {
     /// Inserts the array that the loop returns, if not all active rounds are known.
     fn result_of_loop(
         &self,
-        edit: &mut Edit<'_>,
-        index: usize,
+        edit: &mut Patch<'_, '_>,
         scan: &Counted,
         equation: &Equation,
         start: ValueId,
     ) -> Option<ValueId> {
-        let mut nodes = Nodes { edit, index };
         let most = self.rounds.min(MAX_PRODUCTS);
-        let found = equation.more_products(&mut nodes, start, most)?;
-        let result = self.result(&mut nodes, equation, &found)?;
+        let found = equation.more_products(edit, start, most)?;
+        let result = self.result(edit, equation, &found)?;
         if most == self.rounds {
             return Some(result);
         }
-        Some(self.or_loop(edit, index, scan, result, found.is_open))
+        Some(self.or_loop(edit, scan, result, found.is_open))
     }
 
     /// Inserts the choice of the solution or of what the loop of the program computes, if there is no solution yet.
     fn or_loop(
         &self,
-        edit: &mut Edit<'_>,
-        index: usize,
+        edit: &mut Patch<'_, '_>,
         scan: &Counted,
         solution: ValueId,
         is_open: ValueId,
@@ -218,47 +206,39 @@ impl Dropping {
         own.stacks.clear();
         own.name = LOOP.into();
         let looped = edit.branch(LOOP, |edit| {
-            let (op, _) = own.into_op(edit, index);
-            vec![edit.insert(index, &[], op)]
+            let (op, _) = own.into_op(edit);
+            vec![edit.insert(op)]
         });
         let solved = edit.branch("settle-flags/solved", |edit| {
-            vec![edit.insert(index, &[], Op::new(OpType::Identity, &[solution]))]
+            vec![edit.insert(Op::new(OpType::Identity, &[solution]))]
         });
-        choice(edit, index, is_open, looped, solved)
+        choice(edit, is_open, looped, solved)
     }
 
     /// Puts the array in the place of what the loop returned. The loop stays if it computes something else.
-    fn replace(
-        &self,
-        edit: &mut Edit<'_>,
-        index: usize,
-        mut scan: Counted,
-        result: ValueId,
-    ) -> Option<()> {
+    fn replace(&self, edit: &mut Patch<'_, '_>, mut scan: Counted, result: ValueId) -> Outcome {
         scan.carries.retain(|carry| carry.result != self.carry.result);
         let mut replaced: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         replaced.insert(self.carry.result, result);
         if scan.outputs().next().is_some() {
-            let (op, results) = scan.into_op(edit, index);
-            let made = edit.insert_instead(index, &[], op, &replacing(&results));
+            let (op, results) = scan.into_op(edit);
+            let made = edit.insert_instead(op, &replacing(&results));
             replaced.extend(results.into_iter().zip(made));
         }
-        let outputs = edit.node(index).outputs.clone();
-        let results =
-            outputs.iter().enumerate().map(|(place, id)| Some((place, *replaced.get(id)?)));
-        edit.replace_outputs(index, &results.collect::<Option<Vec<_>>>()?)
+        let results = results_in_place(edit, replaced);
+        edit.done(&[], results)
     }
 
     /// Inserts the flags of which entries each round sets if it is active, as matrices of rounds and entries.
-    fn covers(&self, edit: &mut Edit<'_>, index: usize, scan: &Counted) -> Option<ValueId> {
-        let mut batches = Batches::beside(index, scan);
+    fn covers(&self, edit: &mut Patch<'_, '_>, scan: &Counted) -> Option<ValueId> {
+        let mut batches = Batches::beside(scan);
         for (value, flag) in
             [(self.carry.before, self.effect.assumed), (self.asked, self.is_active_if)]
         {
             let (shape, dtype) = (sizes(edit, value)?, edit.ty(value)?.dtype);
             let count = shape.iter().product::<i64>() as usize;
             let tensor = Tensor::of_ints(dtype, shape, &vec![i64::from(flag); count])?;
-            batches.lifted.insert(value, edit.constant(index, &[], tensor, &[]));
+            batches.lifted.insert(value, edit.constant(tensor, &[]));
         }
         for choosing in &self.choosing {
             match choosing {
@@ -270,66 +250,63 @@ impl Dropping {
             }
         }
         let mut covers = *batches.of.get(&self.effect.chosen)?;
-        let mut nodes = Nodes { edit, index };
-        covers = nodes.cast(covers, DType::Bool);
+        covers = cast(edit, covers, DType::Bool);
         if self.effect.is_opposite {
-            covers = nodes.add(Op::new(OpType::Not, &[covers]));
+            covers = edit.insert(Op::new(OpType::Not, &[covers]));
         }
         let (_, lead) = self.shape.split_last()?;
         if !lead.is_empty() {
             let perm: Vec<usize> = (1..=lead.len()).chain([0, lead.len() + 1]).collect();
-            covers = nodes.add(transpose(covers, &perm));
+            covers = edit.insert(transpose(covers, &perm));
         }
         Some(covers)
     }
 
     /// Inserts the flags of which rounds would be active if nothing were set before, as rows.
-    fn asked_by_all(&self, edit: &mut Edit<'_>, index: usize) -> Option<ValueId> {
+    fn asked_by_all(&self, edit: &mut Patch<'_, '_>) -> Option<ValueId> {
         let (entries, lead) = self.shape.split_last()?;
         let mut first = self.carry.initial;
-        let mut nodes = Nodes { edit, index };
         if *entries != self.rounds {
-            first = nodes.first(first, &[lead, &[self.rounds]].concat())?;
+            first = beginning(edit, first, &[lead, &[self.rounds]].concat())?;
         }
         if !lead.is_empty() {
             let perm: Vec<usize> = std::iter::once(lead.len()).chain(0..lead.len()).collect();
-            first = nodes.add(transpose(first, &perm));
+            first = edit.insert(transpose(first, &perm));
         }
-        let entry = sizes(nodes.edit, self.entry)?;
-        first = nodes.reshape(first, &[&[self.rounds], &entry[..]].concat())?;
-        let mut batches = Batches::new(index, Dim::Known(self.rounds), [(self.entry, first)]);
+        let entry = sizes(edit, self.entry)?;
+        first = reshaped(edit, first, &[&[self.rounds], &entry[..]].concat())?;
+        let mut batches = Batches::new(Dim::Known(self.rounds), [(self.entry, first)]);
         for node in &self.asking {
             batches.take(edit, node)?;
         }
         let mut asked = *batches.of.get(&self.asked)?;
-        let mut nodes = Nodes { edit, index };
         let rows = self.row(self.rounds);
-        asked = nodes.cast(asked, DType::Bool);
+        asked = cast(edit, asked, DType::Bool);
         if lead.is_empty() {
-            asked = nodes.reshape(asked, &rows)?;
+            asked = reshaped(edit, asked, &rows)?;
         } else {
             let perm: Vec<usize> = (1..=self.shape.len()).chain([0]).collect();
-            asked = nodes.add(transpose(asked, &perm));
+            asked = edit.insert(transpose(asked, &perm));
         }
         if !self.is_active_if {
-            asked = nodes.add(Op::new(OpType::Not, &[asked]));
+            asked = edit.insert(Op::new(OpType::Not, &[asked]));
         }
         Some(asked)
     }
 
     /// Inserts the array that the loop returns, if the entries are known that it sets.
-    fn with_dropped(&self, nodes: &mut Nodes<'_, '_>, is_set: ValueId) -> ValueId {
+    fn with_dropped(&self, edit: &mut Patch<'_, '_>, is_set: ValueId) -> ValueId {
         let initial = self.carry.initial;
         let op = if self.dtype != DType::Bool {
-            let dropped = nodes.constant(self.effect.dropped.clone());
+            let dropped = edit.constant(self.effect.dropped.clone(), &[]);
             Op::new(OpType::Where, &[is_set, dropped, initial])
         } else if self.effect.assumed {
-            let is_kept = nodes.add(Op::new(OpType::Not, &[is_set]));
+            let is_kept = edit.insert(Op::new(OpType::Not, &[is_set]));
             Op::new(OpType::And, &[initial, is_kept])
         } else {
             Op::new(OpType::Or, &[initial, is_set])
         };
-        nodes.add(op)
+        edit.insert(op)
     }
 
     /// The shape of one row, or of a row for each of the leading axes.
@@ -341,15 +318,21 @@ impl Dropping {
     }
 
     /// Drops the unit axis of rows that have leading axes.
-    fn without_unit_axis(&self, nodes: &mut Nodes<'_, '_>, rows: ValueId) -> Option<ValueId> {
+    fn without_unit_axis(&self, edit: &mut Patch<'_, '_>, rows: ValueId) -> Option<ValueId> {
         let lead = self.shape.len() - 1;
         if lead == 0 {
             return Some(rows);
         }
-        let axes = ints(nodes.edit, nodes.index, &[lead as i64])?;
+        let axes = edit.integers(&[lead as i64])?;
         let op = Op::new(OpType::Squeeze, &[rows, axes]);
-        Some(nodes.add(op))
+        Some(edit.insert(op))
     }
+}
+
+/// Inserts an `If`. Its branches are canonicalized like the rest of the graph.
+fn choice(edit: &mut Patch<'_, '_>, is_open: ValueId, open: Graph, solved: Graph) -> ValueId {
+    let op = Op::new(OpType::If, &[is_open]).attr("else_branch", solved);
+    edit.insert(op.attr("then_branch", open))
 }
 
 /// Returns the shape of an array. `None` if a size is not known.
@@ -386,23 +369,11 @@ fn own_nodes(scan: &Counted, carry: Carry) -> Option<Vec<&Node>> {
     (!is_read && is_alone).then_some(own)
 }
 
-/// Inserts an `If`. Its branches are canonicalized like the rest of the graph.
-fn choice(
-    edit: &mut Edit<'_>,
-    index: usize,
-    is_open: ValueId,
-    open: Graph,
-    solved: Graph,
-) -> ValueId {
-    let op = Op::new(OpType::If, &[is_open]).attr("else_branch", solved);
-    edit.insert(index, &[], op.attr("then_branch", open))
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_all, check_lean};
+    use crate::testing::{check_all, check_lean, each};
 
     const ROUNDS: &str = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]:i64";
 
@@ -419,7 +390,7 @@ y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
 }}, num_scan_inputs=2}}"
         );
         check_all(
-            &[&super::run, &crate::canonicalize::everything, &crate::drop_dead::run],
+            &[&each(super::run), &crate::canonicalize::everything, &crate::drop_dead::run],
             &graph,
             expect![[r#"
                 graph g(k:bool[16], m:bool[16,16]) -> (y)
@@ -487,7 +458,7 @@ y:f32[2,20] = Scan(k, {ROUNDS}, m) {{body={{
 }}, num_scan_inputs=2}}"
         );
         check_lean(
-            super::run,
+            each(super::run),
             &graph,
             expect![[r#"
                 graph g(k:f32[2,20], m:bool[16,2,20]) -> (y)

@@ -6,15 +6,12 @@
 //! that leaves the body is time saved in every step.
 
 use onnx::operator::properties::{PARTIAL, POINTWISE, RESHAPES};
-use onnx::{Dim, Edit, Node, OpType, Tensor, ValueId};
+use onnx::{Dim, Edit, Node, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
-use super::{Array, Counted, for_each_read};
+use super::{Array, Counted, for_each_read, rename};
 use crate::access::axis_of;
-use crate::rewrite::decline;
-
-const NAME: &str = "batch-steps";
 
 /// A larger constant is not looked at.
 const MAX_CONSTANT: usize = 1 << 16;
@@ -22,21 +19,17 @@ const MAX_CONSTANT: usize = 1 << 16;
 /// To compute so many elements takes the runtime about as long as to start a node.
 const SMALL: i64 = 1024;
 
-pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        if edit.is_live(index) && edit.node(index).op == OpType::Scan {
-            batch(edit, index);
-        }
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if edit.node(index).op != OpType::Scan {
+        return None;
     }
-}
-
-fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
     let Some(mut scan) = Counted::at(edit, index) else {
-        return decline(edit, NAME, index, "the inputs run over other axes, or in both directions");
+        return declined("the inputs run over other axes, or in both directions");
     };
-    let mut batches = Batches::beside(index, &scan);
+    let mut batches = Batches::beside(&scan);
     batches.inside.extend(scan.carries.iter().map(|carry| carry.before));
-    batches.lifted = constants(edit, index, &scan);
+    batches.lifted = constants(edit, &scan);
     batches.of.retain(|element, _| !batches.lifted.contains_key(element));
     let results: FxHashSet<ValueId> = scan.outputs().collect();
     let mut kept = Vec::new();
@@ -50,10 +43,7 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
             kept.push(node);
         }
     }
-    if batches.too_large {
-        decline(edit, NAME, index, "all steps together would need much more memory than one step");
-    }
-    let Batches { of, lifted, .. } = batches;
+    let Batches { of, lifted, too_large, .. } = batches;
     let mut renamed: FxHashMap<ValueId, ValueId> = lifted;
     let mut is_moved = !renamed.is_empty();
     let mut read = Vec::new();
@@ -74,21 +64,21 @@ fn batch(edit: &mut Edit<'_>, index: usize) -> Option<()> {
         }
     }
     if !is_moved {
-        return None;
+        let why = "all steps together would need much more memory than one step";
+        return too_large.then(|| declined(why))?;
     }
     for node in &mut kept {
         rename(node, &renamed);
     }
     edit.note_same(renamed.iter().map(|(&from, &to)| (from, to)));
     scan.nodes = kept;
-    scan.write(edit, index)?;
-    edit.note(NAME, index, None);
-    Some(())
+    let replacement = scan.replacement(edit, &[]);
+    edit.done(&[], replacement)
 }
 
 /// Takes small nodes out of the branches of an `If` that depend only on the inputs of a step. They run then in steps
 /// that do not take the branch, too.
-fn batch_branches(edit: &mut Edit<'_>, batches: &mut Batches, node: &mut Node) {
+fn batch_branches(edit: &mut Patch<'_, '_>, batches: &mut Batches, node: &mut Node) {
     for branch in node.bodies_mut() {
         for inner in std::mem::take(&mut branch.nodes) {
             let is_result = inner.outputs.iter().any(|output| branch.outputs.contains(output));
@@ -124,7 +114,7 @@ fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
 }
 
 /// Returns the elements that are the same number in every step, and these numbers.
-fn constants(edit: &mut Edit<'_>, index: usize, scan: &Counted) -> FxHashMap<ValueId, ValueId> {
+fn constants(edit: &mut Patch<'_, '_>, scan: &Counted) -> FxHashMap<ValueId, ValueId> {
     let number = |&Array { whole, element }: &Array| {
         let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_CONSTANT)?;
         let numbers = tensor.ints()?;
@@ -135,34 +125,19 @@ fn constants(edit: &mut Edit<'_>, index: usize, scan: &Counted) -> FxHashMap<Val
         Some((element, Tensor::of_ints(ty.dtype, shape, &vec![first; count])?))
     };
     let found: Vec<(ValueId, Tensor)> = scan.arrays.iter().filter_map(number).collect();
-    found
-        .into_iter()
-        .map(|(element, tensor)| (element, edit.constant(index, &[], tensor, &[])))
-        .collect()
-}
-
-fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
-    for id in node.inputs.iter_mut().flatten() {
-        *id = renamed.get(id).copied().unwrap_or(*id);
-    }
-    for body in node.bodies_mut() {
-        body.nodes.iter_mut().for_each(|node| rename(node, renamed));
-        for id in &mut body.outputs {
-            *id = renamed.get(id).copied().unwrap_or(*id);
-        }
-    }
+    found.into_iter().map(|(element, tensor)| (element, edit.constant(tensor, &[]))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_lean};
+    use crate::testing::{check, check_lean, each};
 
     #[test]
     fn a_product_of_the_input_is_computed_for_all_steps() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(xs:f32[5,2,3], h:f32[2,4], w:f32[3,4], u:f32[4,4], b:f32[4]) -> (y, ys)
 y:f32[2,4], ys:f32[5,2,4] = Scan(h, xs) {body={
   graph b(c:f32[2,4], x:f32[2,3]) -> (n, o)
@@ -191,7 +166,7 @@ y:f32[2,4], ys:f32[5,2,4] = Scan(h, xs) {body={
     #[test]
     fn ranks_that_differ_broadcast_as_before_and_axes_move() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(xs:f32[5,3], ts:f32[5], h:f32[2,3], t:f32[7,3], is:i64[5,2]) -> (y)
 y:f32[2,3] = Scan(h, xs, ts, is) {body={
   graph b(c:f32[2,3], x:f32[3], s:f32[], i:i64[2]) -> (n)
@@ -228,7 +203,7 @@ y:f32[2,3] = Scan(h, xs, ts, is) {body={
     #[test]
     fn nodes_that_need_the_carry_or_are_results_or_large_stay() {
         check(
-            super::run,
+            each(super::run),
             "graph g(xs:f32[4096,2], h:f32[2], w:f32[2,64]) -> (y, ys, z)
 y:f32[2], ys:f32[4096,2], z:f32[4096,64] = Scan(h, xs) {body={
   graph b(c:f32[2], x:f32[2]) -> (n, o, p)
@@ -255,7 +230,7 @@ y:f32[2], ys:f32[4096,2], z:f32[4096,64] = Scan(h, xs) {body={
     #[test]
     fn any_number_of_steps_is_one_batch() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(xs:f32[T,B,3], h:f32[B,4], w:f32[3,4]) -> (y)
 y:f32[B,4] = Scan(h, xs) {body={
   graph b(c:f32[B,4], x:f32[B,3]) -> (n)
@@ -276,7 +251,7 @@ y:f32[B,4] = Scan(h, xs) {body={
     #[test]
     fn a_number_that_is_the_same_in_every_step_is_a_constant() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(xs:f32[3,2], h:f32[2]) -> (y)
 y:f32[2] = Scan(h, xs, [true, true, true], [1, 1, 2]:i64) {body={
   graph b(c:f32[2], x:f32[2], f:bool[], k:i64[]) -> (n)
@@ -298,7 +273,7 @@ y:f32[2] = Scan(h, xs, [true, true, true], [1, 1, 2]:i64) {body={
     #[test]
     fn a_constant_is_repeated_beside_what_the_steps_are_given() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(xs:i64[3,1], h:f32[2,4]) -> (y)
 y:f32[2,4] = Scan(h, xs) {body={
   graph b(c:f32[2,4], x:i64[1]) -> (n)
@@ -323,7 +298,7 @@ y:f32[2,4] = Scan(h, xs) {body={
     fn a_body_is_canonical_when_nodes_have_left_it() {
         check_lean(
             |edit| {
-                super::run(edit);
+                each(super::run)(edit);
                 if edit.is_changed() {
                     crate::canonicalize::changed(edit);
                 }
@@ -348,7 +323,7 @@ y:f32[2] = Scan(h, xs, [true, true, true]) {body={
     #[test]
     fn places_along_any_axis_are_looked_up_for_all_steps() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(h:f32[2], t:f32[2,5], m:f32[5,4]) -> (y)
 y:f32[2] = Scan(h, [0, 1, 3]:i64, [[0, 1], [2, 1], [3, 1]]:i64, [[1, 3], [3, 3], [4, 3]]:i64, [[1], [2], [0]]:i64, [[3], [4], [2]]:i64) {body={
   graph b(c:f32[2], i:i64[], s:i64[2], e:i64[2], f:i64[1], l:i64[1]) -> (n)
@@ -385,7 +360,7 @@ y:f32[2] = Scan(h, [0, 1, 3]:i64, [[0, 1], [2, 1], [3, 1]]:i64, [[1, 3], [3, 3],
     #[test]
     fn small_nodes_of_a_branch_run_for_all_steps_unless_they_may_fail() {
         check_lean(
-            super::run,
+            each(super::run),
             "graph g(h:i32[2], t:i32[3,2], r:i32[2,2], u:i32[2]) -> (y)
 y:i32[2] = Scan(h, [0, 1, 2]:i64) {body={
   graph b(c:i32[2], i:i64[]) -> (n)

@@ -11,8 +11,6 @@ use rustc_hash::FxHashMap;
 use super::Counted;
 use crate::rewrite::Declined;
 
-const NAME: &str = "unroll-loops";
-
 /// The cost of a loop in tenths of a small node: to enter it, for each iteration, and for each carried value.
 const ENTRY: i64 = 160;
 const ROUND: i64 = 20;
@@ -26,13 +24,13 @@ const ACCESS: i64 = 10;
 const WITH_ACCESSES: usize = 4;
 
 pub(crate) fn run(edit: &mut Edit<'_>, options: &Options) {
-    for index in 0..edit.len() {
-        if edit.is_live(index)
-            && let Some(counted) = Counted::at(edit, index)
-            && let Some(rounds) = counted.rounds.known()
-        {
-            edit.noted_patch(NAME, index, |patch| unroll(patch, &counted, rounds, options.unroll));
-        }
+    for index in (0..edit.len()).filter(|&index| edit.is_live(index)).collect::<Vec<_>>() {
+        edit.patch(index, |patch| {
+            let counted = Counted::at(patch, index)?;
+            let rounds = counted.rounds.known()?;
+            let results = unroll(patch, &counted, rounds, options.unroll);
+            patch.settle(results)
+        });
     }
 }
 

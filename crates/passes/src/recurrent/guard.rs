@@ -3,7 +3,7 @@
 //! They clamp the input of a gate, which turns NaN into a number. For an empty batch or without steps, they
 //! crash the process.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 /// Sums of magnitudes below this do not overflow in a gate with weights below it.
 const MAX_SUM: f32 = (1u64 << 60) as f32;
@@ -14,8 +14,7 @@ const MAX_SUM: f32 = (1u64 << 60) as f32;
 ///
 /// A sum of magnitudes is NaN or infinite if one of them is.
 pub(super) fn fits(
-    edit: &mut Edit<'_>,
-    index: usize,
+    edit: &mut Patch<'_, '_>,
     x: ValueId,
     states: &[ValueId],
     condition: Option<ValueId>,
@@ -24,28 +23,28 @@ pub(super) fn fits(
     for value in std::iter::once(x).chain(states.iter().copied()) {
         if edit.exact_nan() && !is_known_to_be_small(edit, value) {
             let op = Op::new(OpType::ReduceL1, &[value]).attr("keepdims", 0);
-            sums.push(edit.insert(index, &[], op));
+            sums.push(edit.insert(op));
         }
     }
     let total = match sums[..] {
         [] => None,
         [sum] => Some(sum),
-        _ => Some(edit.insert(index, &[], Op::new(OpType::Sum, &sums))),
+        _ => Some(edit.insert(Op::new(OpType::Sum, &sums))),
     };
     let is_small = total.and_then(|total| {
         let bound = Tensor::of_floats(DType::F32, Vec::new(), &[MAX_SUM.into()])?;
-        let bound = edit.constant(index, &[], bound, &[]);
-        Some(edit.insert(index, &[], Op::new(OpType::Less, &[total, bound])))
+        let bound = edit.constant(bound, &[]);
+        Some(edit.insert(Op::new(OpType::Less, &[total, bound])))
     });
     let may_be_empty = |dim: &Dim| dim.known().is_none() && !dim.is_positive();
     let has_elements = edit.ty(x)?.shape.iter().any(may_be_empty).then(|| {
-        let size = edit.insert(index, &[], Op::new(OpType::Size, &[x]));
+        let size = edit.insert(Op::new(OpType::Size, &[x]));
         let zero = Tensor::of_ints(DType::I64, Vec::new(), &[0])?;
-        let zero = edit.constant(index, &[], zero, &[]);
-        Some(edit.insert(index, &[], Op::new(OpType::Greater, &[size, zero])))
+        let zero = edit.constant(zero, &[]);
+        Some(edit.insert(Op::new(OpType::Greater, &[size, zero])))
     });
     let all = [condition, is_small, has_elements.flatten()].into_iter().flatten();
-    all.reduce(|a, b| edit.insert(index, &[], Op::new(OpType::And, &[a, b])))
+    all.reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])))
 }
 
 /// True if all numbers of a constant are finite and small.

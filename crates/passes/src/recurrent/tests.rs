@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use crate::testing::{check, check_ignoring_nan};
+use crate::testing::{check, check_ignoring_nan, each};
 
 /// A scan over two steps with a state of one number, and these nodes between.
 #[track_caller]
@@ -24,7 +24,7 @@ c2:f32[3,1], h2:f32[3,1], y:f32[2,3,1] = Scan(c, h, x) {{body={{
   y1:f32[3,1] = Identity(h1)
 }}, num_scan_inputs=1}}"
     );
-    check(super::run, &text, expect);
+    check(each(super::run), &text, expect);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_hard_sigmoid_is_another() {
 #[test]
 fn a_scan_in_a_branch_is_fused_around_the_branch() {
     check(
-        super::run,
+        each(super::run),
         "graph g(n:bool[], x:f32[T,1,1], h:f32[1,1]) -> (z)
 z:f32[1,1] = If(n) {else_branch={
   graph e() -> (h3)
@@ -265,7 +265,7 @@ const OF_STATE: &str = "  wh:f32[3,4] = MatMul(h0, [[1.5, 2.5, 3.5, 4.5], [5.5, 
 fn a_reset_gate_may_scale_the_state_and_an_update_gate_the_new_one() {
     let nodes = format!("{ROWS}\n{}", gru("wx", "h0"));
     check_ignoring_nan(
-        super::run,
+        each(super::run),
         &scan(1, &nodes),
         expect![[r#"
         graph g(x:f32[2,3,1], h:f32[3,2]) -> (y)
@@ -281,7 +281,7 @@ fn a_reset_gate_may_scale_the_state_and_an_update_gate_the_new_one() {
 fn products_of_columns_are_those_of_rows() {
     let nodes = format!("{COLUMNS}\n{}", gru("wx", "h0"));
     check_ignoring_nan(
-        super::run,
+        each(super::run),
         &scan(1, &nodes),
         expect![[r#"
         graph g(x:f32[2,3,1], h:f32[3,2]) -> (y)
@@ -297,7 +297,7 @@ fn products_of_columns_are_those_of_rows() {
 fn a_reset_gate_on_something_else_makes_no_gru() {
     let nodes = format!("{ROWS}\n{}", gru("wx", "z"));
     check_ignoring_nan(
-        super::run,
+        each(super::run),
         &scan(1, &nodes),
         expect![[r#"
         graph g(x:f32[2,3,1], h:f32[3,2]) -> (y)
@@ -327,7 +327,7 @@ fn a_reset_gate_on_something_else_makes_no_gru() {
 fn products_that_are_computed_before_the_scan_are_the_input() {
     let nodes = format!("{OF_STATE}\n{}", gru("x0", "h0"));
     check(
-        super::run,
+        each(super::run),
         &scan(6, &nodes),
         expect![[r#"
         graph g(x:f32[2,3,6], h:f32[3,2]) -> (y)
@@ -369,7 +369,7 @@ fn products_that_are_computed_before_the_scan_are_the_input() {
 fn infinities_among_products_before_the_scan_stay_apart() {
     let nodes = format!("{OF_STATE}\n{}", gru("x0", "h0"));
     check_ignoring_nan(
-        super::run,
+        each(super::run),
         &scan(6, &nodes),
         expect![[r#"
         graph g(x:f32[2,3,6], h:f32[3,2]) -> (y)
@@ -421,7 +421,7 @@ c2:f32[3,1], h2:f32[3,1], y:f32[2,3,1] = Scan({memory}, {hidden}, x) {{body={{
 #[test]
 fn states_of_zeros_are_left_out() {
     check_ignoring_nan(
-        super::run,
+        each(super::run),
         &lstm_from("[[0.0], [0.0], [0.0]]", "[[0.0], [0.0], [0.0]]"),
         expect![[r#"
             graph g(x:f32[2,3,1]) -> (y)
@@ -436,7 +436,7 @@ fn states_of_zeros_are_left_out() {
 #[test]
 fn a_state_that_is_not_zero_is_an_operand_and_so_is_minus_zero() {
     check_ignoring_nan(
-        super::run,
+        each(super::run),
         &lstm_from("[[0.0], [0.5], [0.0]]", "[[0.0], [0.0], [0.0]]"),
         expect![[r#"
             graph g(x:f32[2,3,1]) -> (y)
@@ -448,7 +448,7 @@ fn a_state_that_is_not_zero_is_an_operand_and_so_is_minus_zero() {
         "#]],
     );
     check_ignoring_nan(
-        super::run,
+        each(super::run),
         &lstm_from("[[0.0], [0.0], [0.0]]", "[[0.0], [-0.0], [0.0]]"),
         expect![[r#"
             graph g(x:f32[2,3,1]) -> (y)

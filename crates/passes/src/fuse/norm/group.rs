@@ -21,7 +21,7 @@ pub(super) fn to_instance_norm(
     found: &mut Found<'_, '_, '_>,
     x: ValueId,
     affine: Affine,
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     let (first, back) = channel_orders(found.ty(x)?.rank(), 1);
     let first = found.emit(transpose(x, &first));
     let op = instance_norm(found, first, affine)?;
@@ -34,7 +34,7 @@ pub(super) fn instance_norm(
     found: &mut Found<'_, '_, '_>,
     x: ValueId,
     affine: Affine,
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     found.expect_kernel(OpType::InstanceNormalization, x)?;
     let Type { shape, dtype } = found.ty(x)?;
     let epsilon = epsilon(found, dtype)?;
@@ -52,7 +52,7 @@ pub(super) fn to_unscaled_norm(
     found: &mut Found<'_, '_, '_>,
     x: ValueId,
     axis: usize,
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     match axis {
         1 => {
             let axes = found.ints(&[0])?;
@@ -137,7 +137,7 @@ impl Groups {
         found: &mut Found<'_, '_, '_>,
         x: ValueId,
         affine: Affine,
-    ) -> Result<Op<'static>, Declined> {
+    ) -> Result<Op, Declined> {
         let Type { shape, dtype } = found.ty(x)?;
         let rank = shape.len();
         let (leading, places) = (&shape[..self.leading], &shape[self.leading..rank - 1]);
@@ -179,7 +179,7 @@ pub(super) fn to_split_groups(
     source: ValueId,
     groups: &Groups,
     affine: Affine,
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let reshape = found.edit.producer(x).ok_or("the groups are not the result of a node")?;
     let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
@@ -189,7 +189,7 @@ pub(super) fn to_split_groups(
     Ok(Op::new(OpType::Reshape, &[normalized, shape]))
 }
 
-pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     if found.axes("square mean")? != axes {

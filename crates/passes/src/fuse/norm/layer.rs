@@ -14,7 +14,7 @@ use crate::rewrite::{Declined, Found};
 /// The maximum number of ones that are stored to represent a missing scale.
 const MAX_ONES: i64 = 4096;
 
-pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     if found.axes("square mean")? != axes {
@@ -57,7 +57,7 @@ pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>
     }
 }
 
-pub(super) fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op<'static>, Declined> {
+pub(super) fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("square mean")?;
     found.expect_reduced(found.value("factor")?, x, &axes)?;
@@ -84,8 +84,8 @@ fn over_last_axes(
     found: &mut Found<'_, '_, '_>,
     x: ValueId,
     axes: &[usize],
-    make: impl FnOnce(&mut Found<'_, '_, '_>, ValueId, usize) -> Result<Op<'static>, Declined>,
-) -> Result<Op<'static>, Declined> {
+    make: impl FnOnce(&mut Found<'_, '_, '_>, ValueId, usize) -> Result<Op, Declined>,
+) -> Result<Op, Declined> {
     let rank = found.ty(x)?.rank();
     let first = rank - axes.len();
     if axes.iter().copied().eq(first..rank) {
@@ -107,7 +107,7 @@ fn normalized(
     x: ValueId,
     axes: &[usize],
     affine: Affine,
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     let Type { shape, dtype } = found.ty(x)?;
     let ones = axes.iter().map(|&axis| shape[axis].known()).product::<Option<i64>>();
     // Instances need as many ones as there are channels, and several axes have more elements than that.
@@ -137,11 +137,7 @@ fn normalized(
 
 /// Returns the norm with what scales and shifts it beside it. If a reshape has taken the axes of another array
 /// apart, scale and bias are of the axes of that array, as those of convolutions and products are.
-fn beside(
-    found: &mut Found<'_, '_, '_>,
-    x: ValueId,
-    axes: &[usize],
-) -> Result<Op<'static>, Declined> {
+fn beside(found: &mut Found<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op, Declined> {
     let op = normalized(found, x, axes, Affine::default())?;
     let mut result = found.emit(op);
     let mut operands: Vec<(OpType, ValueId)> = Vec::new();
@@ -198,7 +194,7 @@ mod tests {
 
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
-        testing::check(testing::formulas(STAGES), graph, expect);
+        testing::check(testing::formulas(&STAGES), graph, expect);
     }
 
     /// A norm over some axes of `x`, and then scaled and shifted.

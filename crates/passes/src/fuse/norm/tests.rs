@@ -5,7 +5,7 @@ use crate::testing::{check, formulas};
 #[test]
 fn a_sum_over_the_number_of_its_elements_is_a_mean() {
     check(
-        formulas(&[super::MEANS]),
+        formulas(&super::MEANS),
         "graph g(x:f32[2,3]) -> (y)
 %0:f32[2] = ReduceSum(x, [1]:i64) {keepdims=0}
 y:f32[2] = Div(%0, 3.0)",
@@ -19,7 +19,7 @@ y:f32[2] = Div(%0, 3.0)",
 #[test]
 fn a_size_that_the_graph_computes_is_a_number_of_elements_too() {
     check(
-        formulas(&[super::MEANS]),
+        formulas(&super::MEANS),
         "graph g(x:f32[B,4,C]) -> (y)
 %0:i64[1] = Shape(x) {end=1, start=0}
 %1:i64[] = Squeeze(%0, [0]:i64)
@@ -37,7 +37,7 @@ y:f32[C] = Div(%4, %3)",
 #[test]
 fn another_size_is_not_equal_and_a_difference_may_be_zero() {
     check(
-        formulas(&[super::MEANS]),
+        formulas(&super::MEANS),
         "graph g(x:f32[B,C], z:f32[B - 1]) -> (y, w)
 %0:i64[1] = Shape(x) {end=2, start=1}
 %1:f32[1] = Cast(%0) {to=1}
@@ -70,7 +70,7 @@ const TWO_PASS: &str = "%0:f32[2,1] = ReduceMean(x, [1]:i64) {keepdims=1}
 #[test]
 fn a_deviation_over_the_root_of_the_variance_is_a_layer_norm() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         &format!("graph g(x:f32[2,3]) -> (y)\n{TWO_PASS}y:f32[2,3] = Div(%1, %5)"),
         expect![[r#"
             graph g(x:f32[2,3]) -> (y)
@@ -82,7 +82,7 @@ fn a_deviation_over_the_root_of_the_variance_is_a_layer_norm() {
 #[test]
 fn the_scale_may_be_anywhere_in_the_product() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         &format!(
             "graph g(x:f32[2,3], w:f32[3], b:f32[1,3]) -> (y)\n{TWO_PASS}\
 %6:f32[2,1] = Reciprocal(%5)
@@ -101,7 +101,7 @@ y:f32[2,3] = Add(b, %8)"
 #[test]
 fn a_summand_for_each_row_is_not_a_bias() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         &format!(
             "graph g(x:f32[2,3], b:f32[2,3]) -> (y)\n{TWO_PASS}\
 %6:f32[2,3] = Div(%1, %5)
@@ -137,7 +137,7 @@ y:f32[3,3] = Div(%7, %9)"
 #[test]
 fn the_variance_may_spread_the_mean_in_its_own_way() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         &deviation_of_its_own(["f32[3,1]", "1"]),
         expect![[r#"
         graph g(x:f32[3,3]) -> (y)
@@ -149,7 +149,7 @@ fn the_variance_may_spread_the_mean_in_its_own_way() {
 #[test]
 fn a_variance_about_the_means_of_other_rows_is_not_fused() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         &deviation_of_its_own(["f32[1,3]", "0"]),
         expect![[r#"
         graph g(x:f32[3,3]) -> (y)
@@ -171,7 +171,7 @@ fn a_variance_about_the_means_of_other_rows_is_not_fused() {
 #[test]
 fn a_root_that_is_spread_over_the_other_axis_makes_none() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[3,3]) -> (y)
 %0:f32[3,1] = ReduceMean(x, [1]:i64) {keepdims=1}
 %1:f32[3,3] = Sub(x, %0)
@@ -196,7 +196,7 @@ y:f32[3,3] = Div(%1, %5)",
 #[test]
 fn a_number_beside_the_root_is_not_under_it() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[2,3]) -> (y)
 %0:f32[2,1] = ReduceMean(x, [1]:i64) {keepdims=1}
 %1:f32[2,3] = Sub(x, %0)
@@ -221,7 +221,7 @@ y:f32[2,3] = Div(%1, %5)",
 #[test]
 fn a_row_over_its_root_mean_square_is_an_rms_norm() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[2,3]) -> (y)
 %0:f32[2,3] = Mul(x, x)
 %1:f32[2,1] = ReduceMean(%0, [1]:i64) {keepdims=1}
@@ -240,7 +240,7 @@ y:f32[2,3] = Mul(%5, [0.0, 0.0, 0.0])",
 #[test]
 fn a_double_epsilon_is_not_rounded() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f64[2,3]) -> (y)
 %0:f64[2,3] = Mul(x, x)
 %1:f64[2,1] = ReduceMean(%0, [1]:i64) {keepdims=1}
@@ -261,7 +261,7 @@ y:f64[2,3] = Div(x, %3)",
 #[test]
 fn over_the_places_of_each_channel_it_is_an_instance_norm() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[B,5,5,2]) -> (y)
 %0:f32[B,1,1,2] = ReduceMean(x, [1, 2]:i64) {keepdims=1}
 %1:f32[B,5,5,2] = Sub(x, %0)
@@ -284,7 +284,7 @@ y:f32[B,5,5,2] = Add(%7, [1.0, 2.0])",
 #[test]
 fn without_a_scale_many_elements_are_an_instance() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[2,9000]) -> (y)
 %0:f32[2,1] = ReduceMean(x, [1]:i64) {keepdims=1}
 %1:f32[2,9000] = Sub(x, %0)
@@ -332,7 +332,7 @@ y:f32[B,3,3,4] = Mul(%13, %17)"
 #[test]
 fn groups_of_channels_are_instances() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         &of_groups(["f32[B,2,1]", "2"]),
         expect![[r#"
             graph g(x:f32[B,3,3,4]) -> (y)
@@ -349,7 +349,7 @@ fn groups_of_channels_are_instances() {
 #[test]
 fn groups_of_a_row_are_instances() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[3,16]) -> (y)
 %0:f32[3,2,8] = Reshape(x, [3, 2, 8]:i64)
 %1:f32[3,2,8] = Mul(%0, %0)
@@ -381,7 +381,7 @@ y:f32[3,16] = Div(%12, %14)",
 #[test]
 fn groups_of_two_are_left() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[3,4]) -> (y)
 %0:f32[3,2,2] = Reshape(x, [3, 2, 2]:i64)
 %1:f32[3,2,2] = Mul(%0, %0)
@@ -424,7 +424,7 @@ y:f32[3,4] = Div(%12, %14)",
 #[test]
 fn one_channel_in_a_group_is_an_instance_with_its_scale() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         "graph g(x:f32[B,8,2]) -> (y)
 %0:f32[B,8,2,1] = Reshape(x, [-1, 8, 2, 1]:i64)
 %1:f32[B,8,2,1] = Mul(%0, %0)
@@ -452,7 +452,7 @@ y:f32[B,8,2] = Add(%12, [3.0, 4.0])",
 #[test]
 fn interleaved_groups_are_not_fused() {
     check(
-        formulas(super::STAGES),
+        formulas(&super::STAGES),
         &of_groups(["f32[B,1,2]", "1"]),
         expect![[r#"
         graph g(x:f32[B,3,3,4]) -> (y)

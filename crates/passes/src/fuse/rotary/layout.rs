@@ -74,7 +74,7 @@ impl Layout {
     }
 }
 
-pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op<'static>, Declined> {
+pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Declined> {
     let unknown = || Declined::from("the type of a value is unknown");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
     let result = edit.ty(edit.node(edit.root()).outputs[0]).cloned().ok_or_else(unknown)?;
@@ -133,7 +133,7 @@ fn write(
     tables: [&Single; 2],
     layout: &Layout,
     order: Option<&AxisOrder>,
-) -> Result<Op<'static>, Declined> {
+) -> Result<Op, Declined> {
     let unknown = "too many sizes of a shape are unknown";
     let shape = patch.ty(found.x).ok_or(unknown)?.shape.clone();
     let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice()).ok_or(unknown)?;

@@ -1,6 +1,6 @@
 //! Writes the rotation of halves without `RotaryEmbedding`: `x·cos + [b, a]·[−sin, sin]`.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::Rotation;
 use super::layout::transposed_before;
@@ -9,7 +9,7 @@ use crate::axis_map::transpose;
 
 /// Writes the rotation of swapped halves in the fewest nodes, with the same result to the bit. Its tables have
 /// to be known: the sign goes into them.
-pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Option<()> {
+pub(super) fn write(edit: &mut Patch<'_, '_>, index: usize, found: &Rotation) -> Outcome {
     if !found.is_doubled || found.is_interleaved {
         return None;
     }
@@ -36,21 +36,21 @@ pub(super) fn write(edit: &mut Edit<'_>, index: usize, found: &Rotation) -> Opti
     let axis = rank as i64 - 1;
     let sizes = Tensor::of_ints(DType::I64, vec![2], &[half, half])?;
 
-    let sizes = edit.constant(index, &fused, sizes, &[]);
-    let cos = edit.constant(index, &fused, cos, &[found.cos]);
-    let sin = edit.constant(index, &fused, sin, &[found.sin]);
+    let sizes = edit.constant_for(&fused, sizes, &[]);
+    let cos = edit.constant_for(&fused, cos, &[found.cos]);
+    let sin = edit.constant_for(&fused, sin, &[found.sin]);
     let split = Op::new(OpType::Split, &[x, sizes]).attr("axis", axis);
-    let halves = edit.insert_all(index, &fused, split, 2);
+    let halves = edit.insert_all_for(&fused, split, 2);
     let swapped = Op::new(OpType::Concat, &[halves[1], halves[0]]).attr("axis", axis);
-    let swapped = edit.insert(index, &fused, swapped);
-    let plain = edit.insert(index, &fused, Op::new(OpType::Mul, &[x, cos]));
-    let rotated = edit.insert(index, &fused, Op::new(OpType::Mul, &[swapped, sin]));
+    let swapped = edit.insert_for(&fused, swapped);
+    let plain = edit.insert_for(&fused, Op::new(OpType::Mul, &[x, cos]));
+    let rotated = edit.insert_for(&fused, Op::new(OpType::Mul, &[swapped, sin]));
     let sum = Op::new(OpType::Add, &[plain, rotated]);
     let Some((_, _, order)) = before else {
-        return edit.rewrite(index, &fused, sum);
+        return edit.done(&fused, sum);
     };
-    let sum = edit.insert(index, &fused, sum);
-    edit.rewrite(index, &fused, transpose(sum, order.perm()))
+    let sum = edit.insert_for(&fused, sum);
+    edit.done(&fused, transpose(sum, order.perm()))
 }
 
 /// Returns a table that is known, with a number for each element, of this rank.

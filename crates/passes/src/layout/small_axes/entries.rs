@@ -3,12 +3,11 @@
 //! The sides of all pairs of boxes have a width and a height on their last axis, and an area is their product. To take
 //! them from an array of both would copy it.
 
-use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::{Region, data_operands, elements, without_unit_axes};
 use crate::access::Access;
-use crate::loops::ints;
 
 /// With more entries, there would be many nodes.
 const MAX_ENTRIES: i64 = 3;
@@ -29,25 +28,25 @@ impl Region {
     }
 
     /// Replaces the arrays by those of their entries.
-    pub(super) fn split(&self, edit: &mut Edit<'_>) -> Option<()> {
+    pub(super) fn split(&self, edit: &mut Patch<'_, '_>) -> Outcome {
         let size = self.shape.last()?.known()?;
         let mut entries: Vec<FxHashMap<ValueId, ValueId>> =
             vec![FxHashMap::default(); size as usize];
         for &index in &self.members {
+            edit.move_to(index);
             let node = edit.node(index).clone();
             let result = node.outputs[0];
             for (place, entries) in entries.iter_mut().enumerate() {
-                let mut inputs: Vec<Option<ValueId>> =
-                    (0..node.inputs.len()).map(|operand| edit.input(index, operand)).collect();
+                let mut inputs = edit.inputs(index);
                 for input in inputs.iter_mut().take(data_operands(&node)).flatten() {
                     let entry = match entries.get(input) {
                         Some(&entry) => entry,
-                        None => entry_of(edit, index, *input, place as i64)?,
+                        None => entry_of(edit, *input, place as i64)?,
                     };
                     entries.insert(*input, entry);
                     *input = entry;
                 }
-                let made = edit.insert(index, &[], Op::of(&node, inputs));
+                let made = edit.insert(Op::of(&node, inputs));
                 entries.insert(result, made);
             }
         }
@@ -55,20 +54,20 @@ impl Region {
             let place = *edit.ints(index, 1)?.first()?;
             let place = if place < 0 { place + size } else { place };
             let entry = *entries.get(place as usize)?.get(&edit.input(index, 0)?)?;
-            edit.replace(index, &[], entry);
+            edit.replace(index, [], entry).ok()?;
         }
-        Some(())
+        edit.finish()
     }
 }
 
 /// Returns an entry of the last axis of an operand, which broadcasts along the axes before it as the operand does.
-fn entry_of(edit: &mut Edit<'_>, reader: usize, value: ValueId, place: i64) -> Option<ValueId> {
+fn entry_of(edit: &mut Patch<'_, '_>, value: ValueId, place: i64) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
     let Some((last, others)) = ty.shape.split_last() else { return Some(value) };
     if last.is(1) {
-        let axes = ints(edit, reader, &[others.len() as i64])?;
+        let axes = edit.integers(&[others.len() as i64])?;
         let op = Op::new(OpType::Squeeze, &[value, axes]);
-        return Some(edit.insert(reader, &[], op));
+        return Some(edit.insert(op));
     }
     // The same array is often read twice, with unit axes at different places.
     let unsqueezed = without_unit_axes(edit, value, &ty);
@@ -76,14 +75,14 @@ fn entry_of(edit: &mut Edit<'_>, reader: usize, value: ValueId, place: i64) -> O
     let sizes = &edit.ty(array)?.shape;
     let axis = sizes.len() - 1;
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[place])?;
-    let place = edit.constant(reader, &[], place, &[]);
+    let place = edit.constant(place, &[]);
     let op = Op::new(OpType::Gather, &[array, place]).attr("axis", axis as i64);
-    let entry = edit.insert(reader, &[], op);
+    let entry = edit.insert(op);
     let Some((maker, _, axes)) = unsqueezed else { return Some(entry) };
     let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
-    let axes = ints(edit, reader, &axes)?;
+    let axes = edit.integers(&axes)?;
     let op = Op::new(OpType::Unsqueeze, &[entry, axes]);
-    Some(edit.insert(reader, &[maker], op))
+    Some(edit.insert_for(&[maker], op))
 }
 
 #[cfg(test)]

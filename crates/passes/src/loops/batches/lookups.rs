@@ -1,34 +1,20 @@
 //! Looks up for all steps together what each step takes of an array.
 
-use onnx::{DType, Dim, Edit, Node, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Node, Op, OpType, Patch, Tensor, Type, ValueId};
 
-use super::super::ints;
 use super::{Batches, Operand};
 use crate::access::{axes_from_front, axis_of};
 use crate::axis_map::transpose;
 
 impl Batches {
-    /// Looks up the places of all steps along an axis of an array, and moves the steps to the front.
-    pub(super) fn lookup(
-        &self,
-        edit: &mut Edit<'_>,
-        node: &Node,
-        made: &Op<'_>,
-        ty: &Type,
-    ) -> Option<Op<'static>> {
-        let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
-        let axis = axis_of(node, edit.ty(array)?.rank())?;
-        Some(self.steps_to_front(edit, node, [array, places], axis, ty.rank()))
-    }
-
     /// Takes a slice of one array in each step, of which the start along one axis differs.
     pub(super) fn moving_slice(
         &self,
-        edit: &mut Edit<'_>,
+        edit: &mut Patch<'_, '_>,
         node: &Node,
         operands: &[Option<Operand>],
         ty: &Type,
-    ) -> Option<Op<'static>> {
+    ) -> Option<Op> {
         let steps = self.steps.known()?;
         let &[Some(Operand::Same(array)), Some(starts), _, Some(Operand::Same(axes)), ..] =
             operands
@@ -70,42 +56,52 @@ impl Batches {
             } else if taken[axis] < sizes[axis] {
                 shape[axis] = taken[axis];
                 let bounds = [first, first + taken[axis], axis as i64];
-                let [start, end, along] = bounds.map(|bound| ints(edit, self.index, &[bound]));
+                let [start, end, along] = bounds.map(|bound| edit.integers(&[bound]));
                 let op = Op::new(OpType::Slice, &[array, start?, end?, along?]);
-                array = edit.lift(self.index, node, op);
+                array = edit.lift(node, op);
             }
         }
         let (axis, starts) = moving?;
         let size = taken[axis];
         if size == 1 {
-            let places = ints(edit, self.index, &starts)?;
-            let op = self.steps_to_front(edit, node, [array, places], axis, ty.rank() - 1);
-            let rows = edit.lift(self.index, node, op);
-            let axes = ints(edit, self.index, &[axis as i64 + 1])?;
+            let places = edit.integers(&starts)?;
+            let mut dims = ty.shape.to_vec();
+            dims.remove(axis);
+            let one = Type::new(ty.dtype, dims);
+            let op = steps_to_front(edit, node, [array, places], axis, &one);
+            let rows = edit.lift(node, op);
+            let axes = edit.integers(&[axis as i64 + 1])?;
             return Some(Op::new(OpType::Unsqueeze, &[rows, axes]));
         }
         let places: Vec<i64> = starts.iter().flat_map(|&start| start..start + size).collect();
         let places = Tensor::of_ints(DType::I64, vec![steps, size], &places)?;
-        let places = edit.constant(self.index, &[], places, &[]);
-        Some(self.steps_to_front(edit, node, [array, places], axis, ty.rank()))
+        let places = edit.constant(places, &[]);
+        Some(steps_to_front(edit, node, [array, places], axis, ty))
     }
+}
 
-    /// Returns the operator that looks up places of all steps, whose steps lead. `rank` is that of one step.
-    fn steps_to_front(
-        &self,
-        edit: &mut Edit<'_>,
-        node: &Node,
-        [array, places]: [ValueId; 2],
-        axis: usize,
-        rank: usize,
-    ) -> Op<'static> {
-        let op = Op::new(OpType::Gather, &[array, places]).attr("axis", axis as i64);
-        if axis == 0 {
-            return op;
-        }
-        let found = edit.lift(self.index, node, op);
-        let others = (0..=rank).filter(|&other| other != axis);
-        let perm: Vec<usize> = std::iter::once(axis).chain(others).collect();
-        transpose(found, &perm)
+/// Looks up the places of all steps along an axis of an array, and moves the steps to the front.
+pub(super) fn lookup(edit: &mut Patch<'_, '_>, node: &Node, made: &Op, ty: &Type) -> Option<Op> {
+    let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
+    let axis = axis_of(node, edit.ty(array)?.rank())?;
+    Some(steps_to_front(edit, node, [array, places], axis, ty))
+}
+
+/// Returns the operator that looks up places of all steps, whose steps lead. `ty` is the type of one step.
+fn steps_to_front(
+    edit: &mut Patch<'_, '_>,
+    node: &Node,
+    [array, places]: [ValueId; 2],
+    axis: usize,
+    ty: &Type,
+) -> Op {
+    let op = Op::new(OpType::Gather, &[array, places]).attr("axis", axis as i64);
+    if axis == 0 {
+        return op;
     }
+    let rank = ty.rank() + 1;
+    let found = edit.lift(node, op);
+    let others = (0..rank).filter(|&other| other != axis);
+    let perm: Vec<usize> = std::iter::once(axis).chain(others).collect();
+    transpose(found, &perm)
 }

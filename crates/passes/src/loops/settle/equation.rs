@@ -1,9 +1,6 @@
 //! The equation of `settle-flags`, and the products that solve it.
 
-use onnx::{DType, Dim, Edit, Op, OpType, Tensor, Type, ValueId};
-
-use super::NAME;
-use crate::loops::ints;
+use onnx::{DType, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
 /// So many products are computed without a loop. To enter one takes as long as three small products.
 const FIRST_PRODUCTS: usize = 4;
@@ -32,112 +29,91 @@ pub(super) struct Found {
 }
 
 impl Equation {
-    pub(super) fn first_products(
-        &self,
-        nodes: &mut Nodes<'_, '_>,
-        start: ValueId,
-    ) -> Option<Found> {
+    pub(super) fn first_products(&self, edit: &mut Patch<'_, '_>, start: ValueId) -> Option<Found> {
         let (mut flags, mut before, mut active) = (self.asked, start, start);
         for _ in 0..FIRST_PRODUCTS {
             before = active;
-            (flags, active) = self.product(nodes, before)?;
+            (flags, active) = self.product(edit, before)?;
         }
-        Some(Found { flags, active, is_open: Equation::is_changed(nodes, before, active) })
+        Some(Found { flags, active, is_open: is_changed(edit, before, active) })
     }
 
     /// Inserts a loop of at most so many products.
     pub(super) fn more_products(
         &self,
-        nodes: &mut Nodes<'_, '_>,
+        edit: &mut Patch<'_, '_>,
         start: ValueId,
         most: i64,
     ) -> Option<Found> {
-        let most = nodes.constant(Tensor::of_ints(DType::I64, Vec::new(), &[most])?);
-        let always = nodes.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?);
-        let number = nodes.edit.body_input(Type::new(DType::I64, []));
-        let flag = nodes.edit.body_input(Type::new(DType::Bool, []));
-        let before = nodes.edit.body_input(of_sizes(DType::F32, &self.rows));
-        let was_open = nodes.edit.body_input(Type::new(DType::Bool, []));
-        let index = nodes.index;
-        let mut body = nodes.edit.branch(NAME, |edit| {
-            let mut nodes = Nodes { edit, index };
-            let Some((_, after)) = self.product(&mut nodes, before) else { return Vec::new() };
-            let goes_on = Equation::is_changed(&mut nodes, before, after);
+        let most = edit.constant(Tensor::of_ints(DType::I64, Vec::new(), &[most])?, &[]);
+        let always = edit.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?, &[]);
+        let number = edit.body_input(Type::new(DType::I64, []));
+        let flag = edit.body_input(Type::new(DType::Bool, []));
+        let before = edit.body_input(of_sizes(DType::F32, &self.rows));
+        let was_open = edit.body_input(Type::new(DType::Bool, []));
+        let mut body = edit.branch("settle-flags", |edit| {
+            let Some((_, after)) = self.product(edit, before) else { return Vec::new() };
+            let goes_on = is_changed(edit, before, after);
             let is_open = Op::new(OpType::Identity, &[goes_on]);
-            vec![goes_on, after, nodes.add(is_open)]
+            vec![goes_on, after, edit.insert(is_open)]
         });
         body.inputs = vec![number, flag, before, was_open];
         let op = Op::new(OpType::Loop, &[most, always, start, always]).attr("body", body);
-        let made = nodes.edit.insert_all(index, &[], op, 2);
-        let flags = nodes.cast(made[0], DType::Bool);
+        let made = edit.insert_all_for(&[], op, 2);
+        let flags = cast(edit, made[0], DType::Bool);
         Some(Found { flags, active: made[0], is_open: made[1] })
     }
 
     /// Inserts the right side of the equation, as flags and as ones and zeros.
-    fn product(&self, nodes: &mut Nodes<'_, '_>, active: ValueId) -> Option<(ValueId, ValueId)> {
-        let half = nodes.half()?;
+    fn product(&self, edit: &mut Patch<'_, '_>, active: ValueId) -> Option<(ValueId, ValueId)> {
+        let half = half(edit)?;
         let hits = Op::new(OpType::MatMul, &[active, self.earlier]);
-        let hits = nodes.add(hits);
-        let is_free = nodes.add(Op::new(OpType::Less, &[hits, half]));
+        let hits = edit.insert(hits);
+        let is_free = edit.insert(Op::new(OpType::Less, &[hits, half]));
         let both = Op::new(OpType::And, &[self.asked, is_free]);
-        let both = nodes.add(both);
-        Some((both, nodes.cast(both, DType::F32)))
-    }
-
-    fn is_changed(nodes: &mut Nodes<'_, '_>, before: ValueId, after: ValueId) -> ValueId {
-        let change = Op::new(OpType::Sub, &[after, before]);
-        let change = nodes.add(change);
-        let change = Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0);
-        let change = nodes.add(change);
-        nodes.cast(change, DType::Bool)
+        let both = edit.insert(both);
+        Some((both, cast(edit, both, DType::F32)))
     }
 }
 
-/// Inserts nodes before one.
-pub(super) struct Nodes<'a, 'm> {
-    pub(super) edit: &'a mut Edit<'m>,
-    pub(super) index: usize,
+/// Inserts whether two arrays of ones and zeros differ.
+fn is_changed(edit: &mut Patch<'_, '_>, before: ValueId, after: ValueId) -> ValueId {
+    let change = edit.insert(Op::new(OpType::Sub, &[after, before]));
+    let change = edit.insert(Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0));
+    cast(edit, change, DType::Bool)
 }
 
-impl Nodes<'_, '_> {
-    pub(super) fn add(&mut self, op: Op<'_>) -> ValueId {
-        self.edit.insert(self.index, &[], op)
+pub(super) fn cast(edit: &mut Patch<'_, '_>, value: ValueId, to: DType) -> ValueId {
+    if edit.ty(value).is_some_and(|ty| ty.dtype == to) {
+        return value;
     }
+    edit.insert(Op::new(OpType::Cast, &[value]).attr("to", i64::from(to.code())))
+}
 
-    pub(super) fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
-        if self.edit.ty(value).is_some_and(|ty| ty.dtype == to) {
-            return value;
-        }
-        let op = Op::new(OpType::Cast, &[value]).attr("to", i64::from(to.code()));
-        self.add(op)
-    }
+pub(super) fn half(edit: &mut Patch<'_, '_>) -> Option<ValueId> {
+    Some(edit.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.5])?, &[]))
+}
 
-    pub(super) fn constant(&mut self, tensor: Tensor) -> ValueId {
-        self.edit.constant(self.index, &[], tensor, &[])
+/// Inserts an array in another shape, unless it has that.
+pub(super) fn reshaped(edit: &mut Patch<'_, '_>, array: ValueId, shape: &[i64]) -> Option<ValueId> {
+    let Type { dtype, .. } = *edit.ty(array)?;
+    if edit.ty(array)? == &of_sizes(dtype, shape) {
+        return Some(array);
     }
+    let sizes = edit.integers(shape)?;
+    Some(edit.insert(Op::new(OpType::Reshape, &[array, sizes])))
+}
 
-    pub(super) fn half(&mut self) -> Option<ValueId> {
-        Some(self.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.5])?))
-    }
-
-    /// Inserts an array in another shape, unless it has that.
-    pub(super) fn reshape(&mut self, array: ValueId, shape: &[i64]) -> Option<ValueId> {
-        let Type { dtype, .. } = *self.edit.ty(array)?;
-        if self.edit.ty(array)? == &of_sizes(dtype, shape) {
-            return Some(array);
-        }
-        let sizes = ints(self.edit, self.index, shape)?;
-        Some(self.add(Op::new(OpType::Reshape, &[array, sizes])))
-    }
-
-    /// Inserts the part of an array that has this shape, at the beginning of the last axis.
-    pub(super) fn first(&mut self, array: ValueId, shape: &[i64]) -> Option<ValueId> {
-        let (size, lead) = shape.split_last()?;
-        let bounds = [0, *size, lead.len() as i64];
-        let [start, end, axis] = bounds.map(|bound| ints(self.edit, self.index, &[bound]));
-        let op = Op::new(OpType::Slice, &[array, start?, end?, axis?]);
-        Some(self.add(op))
-    }
+/// Inserts the part of an array that has this shape, at the beginning of the last axis.
+pub(super) fn beginning(
+    edit: &mut Patch<'_, '_>,
+    array: ValueId,
+    shape: &[i64],
+) -> Option<ValueId> {
+    let (size, lead) = shape.split_last()?;
+    let bounds = [0, *size, lead.len() as i64];
+    let [start, end, axis] = bounds.map(|bound| edit.integers(&[bound]));
+    Some(edit.insert(Op::new(OpType::Slice, &[array, start?, end?, axis?])))
 }
 
 fn of_sizes(dtype: DType, sizes: &[i64]) -> Type {
