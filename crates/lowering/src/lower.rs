@@ -13,7 +13,7 @@ use crate::ctx::Ctx;
 use crate::error::{LoweringError, Refused, Stop};
 use crate::plugins::PLUGINS;
 
-/// What a lowering needs besides the program and the options of the export.
+/// The inputs of a lowering besides the program and the options of the export.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The names of the first inputs, in place of those of the arguments.

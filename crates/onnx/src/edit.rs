@@ -63,7 +63,7 @@ pub struct Edit<'m> {
     touched: Touched,
     /// The results of inserted nodes that the runtime has no kernel for. Nothing that stays reads them.
     without_kernel: FxHashMap<ValueId, Declined>,
-    /// What has been asked about the numbers of values.
+    /// The facts about values that have been asked for.
     facts: RefCell<Facts>,
     /// The first result of each `If` that was inserted.
     chosen: FxHashSet<ValueId>,

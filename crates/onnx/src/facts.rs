@@ -29,7 +29,7 @@ const MAX_READ: usize = 1 << 14;
 /// The largest magnitude that is assumed of a weight that is not read.
 pub const ASSUMED: f64 = 1e6;
 
-/// What is known about all elements of a value.
+/// A fact about all elements of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fact {
     Floats(Floats),
@@ -93,7 +93,7 @@ impl Fact {
     }
 }
 
-/// What a question may suppose about large weights.
+/// The knowledge about large weights that a question may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weights {
     /// Nothing is known of them, because reading them takes longer than the rest of an export.

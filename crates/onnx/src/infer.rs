@@ -22,7 +22,7 @@ use crate::value::{Dim, Type, ValueId, Values};
 /// The types of all results of a node; `None` if a type does not follow from the operands.
 pub type Types = SmallVec<[Option<Type>; 1]>;
 
-/// Why the types of results are not known.
+/// The reason why the types of results are not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotInferred {
     /// The operands do not say it, or there is no rule.

@@ -7,7 +7,7 @@ use onnx::{DType, Model, Value};
 
 pub(crate) fn run(model: &mut Model) {
     while model.drop_unread_inputs(is_rejected) {
-        // What computed the input may have been the only reader of another one.
+        // The node that computed the input may have been the only reader of another one.
         model.edit(&mut |edit| edit.drop_unread());
     }
 }

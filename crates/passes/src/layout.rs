@@ -46,7 +46,7 @@ struct Mover<'r> {
     stored: FxHashMap<ValueId, (ValueId, Option<usize>)>,
     /// Constants by order.
     constants: FxHashMap<(ValueId, AxisOrder), ValueId>,
-    /// What was added to these for the node that is moved: values, and constants with their orders.
+    /// The additions to these for the node that is moved: values, and constants with their orders.
     added: Vec<(ValueId, Option<AxisOrder>)>,
 }
 

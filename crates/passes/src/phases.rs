@@ -36,7 +36,7 @@ pub struct Pass {
     pub does: &'static str,
     pub(crate) run: Run,
     pub(crate) when: When,
-    /// What it did to a node, in a word.
+    /// The effect on a node, in a word.
     done: &'static str,
 }
 

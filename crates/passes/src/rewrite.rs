@@ -88,7 +88,7 @@ impl Patterns {
                 if let Some(bindings) = find(edit, &self.all[number], index)
                     && rewrites[number].apply(edit, index, bindings)
                 {
-                    // What stands here now may be a part of another formula.
+                    // The new node may be a part of another formula.
                     if ops.insert(edit.node(index).op.clone()) {
                         is_possible = self.are_possible(&ops);
                     }
@@ -115,7 +115,7 @@ impl Rewrite {
     }
 }
 
-/// What a fusion did to nodes, and what other rewrites did.
+/// The words for the effect of a fusion on nodes, and for that of other rewrites.
 pub(crate) const FUSED: &str = "fused";
 pub(crate) const APPLIED: &str = "applied";
 

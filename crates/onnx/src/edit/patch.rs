@@ -106,7 +106,7 @@ enum By {
     },
 }
 
-/// What an edit was like before a patch.
+/// The state of an edit before a patch.
 struct Before {
     nodes: usize,
     values: usize,

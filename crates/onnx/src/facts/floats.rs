@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-/// Whether a number may be `−0`.
+/// The ways in which a number may be `−0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NegativeZero {
     Never,
@@ -12,7 +12,7 @@ pub enum NegativeZero {
     Possible,
 }
 
-/// What is known about all elements of an array of floats.
+/// A fact about all elements of an array of floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Floats {
     /// No number is less. It may be infinite.

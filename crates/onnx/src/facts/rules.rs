@@ -1,4 +1,4 @@
-//! How facts about results follow from those about operands.
+//! Rules by which facts about results follow from facts about operands.
 
 use super::floats::{Floats, NegativeZero};
 use super::{Fact, Question, ints};
@@ -297,8 +297,7 @@ pub(crate) fn cast(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
             Some(Fact::Floats(Floats { length: f64::INFINITY, ..x.with_too_small() }))
         }
         Fact::Floats(x) => {
-            let most = x.finite().filter(|&most| most < 1e18 && dtype != DType::Bool)?;
-            debug_assert!(most.is_finite());
+            x.finite().filter(|&most| most < 1e18 && dtype != DType::Bool)?;
             ints::within(dtype, (x.low as i128, x.high as i128)).map(Fact::Ints)
         }
         Fact::Ints((low, high)) if dtype.is_float() => {
@@ -352,18 +351,12 @@ pub(crate) fn mean(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let fact = if is_safe {
         x.inexact()
     } else {
-        Floats { low: x.low.min(0.0) * f64::INFINITY, high: x.high.max(0.0) * f64::INFINITY, ..x }
-    };
-    let fact = match (fact.low.is_nan(), fact.high.is_nan()) {
-        (false, false) => fact,
-        (low, high) => Floats {
-            low: if low { 0.0 } else { fact.low },
-            high: if high { 0.0 } else { fact.high },
-            ..fact
-        },
+        let low = if x.low < 0.0 { f64::NEG_INFINITY } else { 0.0 };
+        let high = if x.high > 0.0 { f64::INFINITY } else { 0.0 };
+        Floats { low, high, ..x }
     };
     let fact = Floats { length: f64::INFINITY, ..fact.with_too_small() };
-    Some(Fact::Floats(fact.or_nan(!is_filled || !is_safe)))
+    Some(Fact::Floats(fact.or_nan(!is_safe)))
 }
 
 /// `ReduceL1`, `ReduceL2` and `ReduceSumSquare`

@@ -132,7 +132,7 @@ pub(crate) fn dropout(call: &Call<'_>) -> Inferred {
     Ok(smallvec![Some(ty.clone()), Some(Type::new(DType::Bool, ty.shape.clone()))])
 }
 
-/// Another type for each element of the first operand: `dtype` names it, else it is that of the operand.
+/// `EyeLike`, and random numbers in the shape of the first operand: `dtype` names it, else it is that of the operand.
 pub(crate) fn random_like(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     one(call.dtype_attr("dtype").unwrap_or(ty.dtype), ty.shape.clone())
@@ -215,9 +215,4 @@ pub(crate) fn determinant(call: &Call<'_>) -> Inferred {
 pub(crate) fn window_function(call: &Call<'_>) -> Inferred {
     let size = known(call.sizes_of(0)?.first().cloned())?;
     one(call.dtype_attr("output_datatype").unwrap_or(DType::F32), [size])
-}
-
-/// `EyeLike`
-pub(crate) fn eye(call: &Call<'_>) -> Inferred {
-    random_like(call)
 }

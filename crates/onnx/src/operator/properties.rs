@@ -61,9 +61,9 @@ pub const HOLDS_PRODUCTS: Properties = Properties(1 << 26);
 
 /// The layout ops: they keep every element, and change only where it is.
 pub const LAYOUT_OPS: Properties = RESHAPES.or(TRANSPOSES);
-/// What broadcasts an array: reshapes that add axes of size one, and their expansion.
+/// Broadcasts an array: adds axes of size one by a reshape, or expands them.
 pub const BROADCAST_OPS: Properties = RESHAPES.or(EXPANDS).or(COPIES);
-/// What views of an array are made of: layout ops and broadcasts.
+/// A step of a view of an array: a layout op or a broadcast.
 pub const VIEW_OPS: Properties = LAYOUT_OPS.or(BROADCAST_OPS);
 /// All elements of the result are elements of the first operand.
 pub const SELECTIONS: Properties = VIEW_OPS.or(PICKS);

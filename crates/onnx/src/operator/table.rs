@@ -15,11 +15,11 @@ use super::properties::{
 use crate::facts::{self as about, rules as facts};
 use crate::infer::{self as types, rules as infer};
 
-/// What is known about an operator.
+/// The knowledge about an operator.
 pub(crate) struct Row {
-    /// How the types of the results follow from the operands.
+    /// The rule by which the types of the results follow from the operands.
     pub infer: types::Rule,
-    /// How facts about the numbers of the results follow from those about operands.
+    /// The rule by which facts about the results follow from facts about the operands.
     pub facts: about::Rule,
     pub properties: Properties,
     /// The axis that the operator works along if no attribute `axis` names it.
@@ -138,7 +138,7 @@ impl OpType {
             OpType::Erf => row(infer::same, facts::limited, ELEMENTWISE | TOTAL | NEVER_GROWS),
             OpType::Exp => row(infer::same, facts::exponential, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL),
             OpType::Expand => row(infer::expand, facts::same, EXPANDS | TOTAL | SIGNLESS | EXACT),
-            OpType::EyeLike => row(infer::eye, facts::unknown, NONE),
+            OpType::EyeLike => row(infer::random_like, facts::unknown, NONE),
             OpType::Flatten => row(infer::flatten, facts::same, EXACT).axis(1),
             OpType::Floor => row(infer::same, facts::floor, ELEMENTWISE | TOTAL | NEVER_GROWS | EXACT),
             OpType::GRU => row(infer::gru, facts::unknown, HOLDS_PRODUCTS),

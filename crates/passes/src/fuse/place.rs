@@ -25,7 +25,7 @@ fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     if found.number("infinite")? != f64::NEG_INFINITY || !(-1e-250..0.0).contains(&least) {
         return Err("the constants do not distinguish zeros by their sign".into());
     }
-    // What is too small to be written down is not told apart.
+    // Numbers that are too small for their type may become either zero.
     if found.edit.fact(x).floats().negative_zero == NegativeZero::Possible {
         return Err("zeros of both signs may occur".into());
     }
