@@ -6,16 +6,20 @@
 //! region gets the order that leaves the fewest transposes at its border. A dense layer between two convolutions
 //! becomes a convolution of one place, and one that was mapped over columns becomes one of rows.
 
+pub(crate) mod attention;
 mod carry;
+pub(crate) mod fold_layout_ops;
+pub(crate) mod fold_products;
 mod regions;
 mod role;
+pub(crate) mod rotary;
 pub(crate) mod small_axes;
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::FxHashMap;
 
-use crate::axis_map::{AxisMap, transpose};
-use crate::axis_order::AxisOrder;
+use crate::algebra::axis_map::{AxisMap, transpose};
+use crate::algebra::axis_order::AxisOrder;
 use regions::Regions;
 use role::Role;
 
@@ -242,7 +246,11 @@ mod tests {
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
         testing::check_all(
-            &[&super::run, &testing::rule(&crate::layout_ops::merge::RULE), &crate::drop_dead::run],
+            &[
+                &super::run,
+                &testing::rule(&crate::layout_ops::merge::RULE),
+                &crate::prune::drop_dead::run,
+            ],
             graph,
             expect,
         );

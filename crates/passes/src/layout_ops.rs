@@ -1,6 +1,6 @@
 //! Passes on layout ops: `Transpose`, `Reshape`, `Squeeze` and `Unsqueeze`.
 //!
-//! Each pass reads chains of them as an [`AxisMap`](crate::axis_map::AxisMap) and writes the fewest nodes.
+//! Each pass reads chains of them as an [`AxisMap`](crate::algebra::axis_map::AxisMap) and writes the fewest nodes.
 
 pub(crate) mod batches;
 pub(crate) mod blocks;

@@ -3,47 +3,19 @@
 //! [`PHASES`] lists all rewrites, their order, and the reasons for the order. A pass sees nodes and
 //! values, never origins: [`onnx::Edit`] carries those.
 
-mod access;
-mod axis_map;
-mod axis_order;
-mod bound_counters;
+mod algebra;
 mod canonicalize;
-mod drop_carries;
-mod drop_dead;
-mod drop_unread_inputs;
-mod eval;
-#[cfg(test)]
-mod facts;
-pub mod faults;
-mod fold_layout_ops;
-mod fold_products;
-mod fuse;
-mod gemm;
-mod hoist_invariants;
-mod inline_composites;
-mod keep_axes;
-mod keep_entries;
-mod keep_zero_signs;
+mod formulas;
+mod guard;
+mod indices;
 mod layout;
 mod layout_ops;
-mod lift_weights;
 mod loops;
-mod merge_affine;
-mod pattern;
+mod operators;
 mod phases;
-mod recurrent;
+mod prune;
 mod rewrite;
-#[cfg(test)]
-mod same_numbers;
-mod shape_constants;
-mod share_constants;
-mod share_functions;
-mod simplify_sizes;
-mod sizes;
-mod split_means;
-mod split_products;
-mod store_once;
-mod stored;
+mod share;
 #[cfg(test)]
 mod testing;
 
@@ -52,6 +24,7 @@ use onnx::{Edit, Model};
 use options::{NormalizationMode, Options};
 
 pub use canonicalize::{RULES, Rule};
+pub use guard::faults;
 pub use phases::{PHASES, Pass, Phase};
 use phases::{Run, When};
 pub use rewrite::{Formulas, Rewrite};

@@ -5,6 +5,7 @@ pub(crate) mod buffers;
 pub(crate) mod choices;
 pub(crate) mod counters;
 pub(crate) mod layouts;
+pub(crate) mod recurrent;
 pub(crate) mod results;
 pub(crate) mod rounds;
 pub(crate) mod settle;

@@ -3,19 +3,22 @@
 use onnx::{Edit, Label, Model, Outcome, Patch};
 use options::Options;
 
-use crate::fuse::attention::Stage;
-use crate::fuse::{
-    activation, attention, batch_norm, choice, division, index, norm, pad, pick, place, pool,
-    reduction, resize, rotary, softmax, thresholded_relu, triangle, uniform, weighted,
+use crate::formulas::{
+    activation, choice, keep_axes, merge_affine, norm, pool, reduction, softmax, split_means,
+    thresholded_relu, uniform, weighted,
 };
+use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
+use crate::indices::{division, index, inline_composites, pick, place, resize};
+use crate::layout::attention::{self, Stage};
+use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
+use crate::loops::recurrent;
+use crate::operators::{
+    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, split_products, triangle,
+};
+use crate::prune::{bound_counters, drop_carries, drop_dead};
 use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
-use crate::{
-    bound_counters, canonicalize, drop_carries, drop_dead, drop_unread_inputs, faults,
-    fold_layout_ops, fold_products, gemm, hoist_invariants, inline_composites, keep_axes,
-    keep_entries, keep_zero_signs, layout, layout_ops, lift_weights, loops, merge_affine,
-    recurrent, shape_constants, share_constants, share_functions, simplify_sizes, split_means,
-    split_products, store_once,
-};
+use crate::share::{hoist_invariants, lift_weights, share_constants};
+use crate::{canonicalize, layout, layout_ops, loops};
 
 /// Rewrites that belong together.
 pub struct Phase {
@@ -341,7 +344,7 @@ pub static PHASES: &[Phase] = &[
             graph(
                 "lead-small-axes",
                 "moves a small last axis to the front if operands broadcast along the other axes",
-                layout::small_axes::run,
+                small_axes::run,
             ),
             graph(
                 "keep-entries",

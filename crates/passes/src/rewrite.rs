@@ -9,9 +9,9 @@ use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Label, Node, Op, OpType, Operator, Patch, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::access::Access;
-use crate::axis_map::AxisMap;
-use crate::pattern::{Bindings, Pattern, find};
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::AxisMap;
+use crate::algebra::pattern::{Bindings, Pattern, find};
 
 /// From this opset on reductions other than `ReduceSum` have their axes as an operand, not an attribute.
 pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
@@ -169,7 +169,7 @@ impl Found<'_, '_, '_> {
     /// The number that a name stands for.
     pub(crate) fn number(&self, name: &str) -> Result<f64, Declined> {
         let tensor = self.edit.tensor(self.value(name)?);
-        let number = tensor.and_then(crate::pattern::uniform);
+        let number = tensor.and_then(crate::algebra::pattern::uniform);
         number.ok_or_else(|| Declined(format!("`{name}` is not a number")))
     }
 

@@ -1,6 +1,8 @@
 //! Tests passes: a test takes the text of a graph and expects the text of the new graph, with the lines of each node.
 
+mod facts;
 pub(crate) mod interpret;
+mod same_numbers;
 
 use std::fmt::Write;
 
@@ -53,7 +55,7 @@ pub(crate) fn check_ignoring_nan(pass: impl Fn(&mut Edit<'_>), graph: &str, expe
 /// Like [`check`], without nodes that nothing reads after the pass.
 #[track_caller]
 pub(crate) fn check_lean(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
-    check_all(&[&pass, &crate::drop_dead::run], graph, expect);
+    check_all(&[&pass, &crate::prune::drop_dead::run], graph, expect);
 }
 
 /// Like [`check`], with several passes.

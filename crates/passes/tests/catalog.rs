@@ -55,7 +55,7 @@ fn the_catalog_in_the_architecture_is_that_of_the_code() {
 fn the_walk_through_shows_the_file_that_it_is_about() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(folder.join(path)).expect("a file can be read");
-    let file = read("src/fuse/thresholded_relu.rs");
+    let file = read("src/formulas/thresholded_relu.rs");
     let (code, _) = file.split_once("\n\n#[cfg(test)]").expect("a file of a fusion has tests");
     let shown = format!("```rust\n{code}\n```");
     assert!(read("../../CONTRIBUTING.md").contains(&shown), "{shown}");

@@ -6,9 +6,9 @@ use onnx::operator::properties::{BROADCAST_OPS, CASTS};
 use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::{Change, Rule};
-use crate::access::Access;
-use crate::eval::eval;
-use crate::pattern::uniform;
+use crate::algebra::access::Access;
+use crate::algebra::eval::eval;
+use crate::algebra::pattern::uniform;
 
 pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",

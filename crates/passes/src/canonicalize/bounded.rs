@@ -5,7 +5,7 @@ use onnx::{Edit, OpType, ValueId};
 
 use super::Rule;
 use super::broadcasts::without_leading_axes;
-use crate::access::Access;
+use crate::algebra::access::Access;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",

@@ -6,8 +6,8 @@ use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPE
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
-use crate::access::Access;
-use crate::axis_map::{Step, added_units, emit_last, plan_with_sizes};
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{Step, added_units, emit_last, plan_with_sizes};
 
 pub(crate) const RULE: Rule = Rule {
     name: "bypass-expand",
@@ -256,7 +256,7 @@ y:f32[2,3] = Mul(%0, %1)",
     #[test]
     fn a_broadcast_that_leaves_no_elements_stays() {
         check_all(
-            &[&rule(&super::SINK_RULE), &crate::drop_dead::run],
+            &[&rule(&super::SINK_RULE), &crate::prune::drop_dead::run],
             "graph g(x:f32[N,1]) -> (y)
 %0:f32[1,0] = Expand(2.0, [1, 0]:i64)
 y:f32[N,0] = Mul(x, %0)",
@@ -271,7 +271,7 @@ y:f32[N,0] = Mul(x, %0)",
     #[test]
     fn an_operator_of_each_element_is_before_the_broadcast() {
         check_all(
-            &[&rule(&super::SINK_RULE), &crate::drop_dead::run],
+            &[&rule(&super::SINK_RULE), &crate::prune::drop_dead::run],
             "graph g(x:f32[2,1]) -> (y)
 %0:f32[2,3] = Expand(x, [2, 3]:i64)
 %1:f32[2,3] = Add(%0, 0.5)

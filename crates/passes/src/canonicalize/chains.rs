@@ -3,7 +3,7 @@
 use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::{Change, Rule};
-use crate::access::Access;
+use crate::algebra::access::Access;
 use crate::layout_ops::stacks::Stack;
 
 pub(crate) const RULE: Rule = Rule {

@@ -7,7 +7,7 @@ use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use super::Rule;
 use super::booleans::element_behind;
-use crate::eval::eval;
+use crate::algebra::eval::eval;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-choices",

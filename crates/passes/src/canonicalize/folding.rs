@@ -4,9 +4,9 @@ use onnx::operator::properties::{RESHAPES, SELECTIONS};
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::Rule;
-use crate::access::Access;
-use crate::eval::eval;
-use crate::stored::Stored;
+use crate::algebra::access::Access;
+use crate::algebra::eval::eval;
+use crate::algebra::stored::Stored;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",

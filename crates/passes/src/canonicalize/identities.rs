@@ -4,8 +4,8 @@ use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
 use onnx::{Edit, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
-use crate::access::Access;
-use crate::pattern::uniform;
+use crate::algebra::access::Access;
+use crate::algebra::pattern::uniform;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-identity",

@@ -6,7 +6,7 @@
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
-use crate::access::Access;
+use crate::algebra::access::Access;
 
 pub(crate) const RANGE_RULE: Rule = Rule {
     name: "drop-ranges",

@@ -3,8 +3,8 @@
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::role::data_operands;
-use crate::access::Access;
-use crate::axis_order::AxisOrder;
+use crate::algebra::access::Access;
+use crate::algebra::axis_order::AxisOrder;
 
 /// Returns the operator of the node at `index` on arrays in another order. `stored` returns what stands for
 /// an array. `None` if an axis or a list is not known, which [`role`](super::role::role) has made sure of.

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
 use super::role::{Role, data_values, narrow_values, role};
-use crate::axis_order::AxisOrder;
+use crate::algebra::axis_order::AxisOrder;
 
 /// How often all regions are looked at again.
 const MAX_SWEEPS: usize = 4;

@@ -4,8 +4,8 @@ use onnx::kernels::{Support, support};
 use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
-use crate::access::Access;
-use crate::axis_order::AxisOrder;
+use crate::algebra::access::Access;
+use crate::algebra::axis_order::AxisOrder;
 
 /// True if all operands of an operator broadcast; where it is a matter of the order of axes alone.
 fn broadcasts(op: OpType) -> bool {

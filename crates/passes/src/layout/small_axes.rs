@@ -13,9 +13,9 @@ use onnx::{Attr, Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId, dec
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{carry, transposed_constant};
-use crate::access::Access;
-use crate::axis_map::transpose;
-use crate::axis_order::AxisOrder;
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::transpose;
+use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::Declined;
 
 /// With longer runs, little is gained, and reductions over the first axis take longer.

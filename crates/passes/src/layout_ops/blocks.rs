@@ -5,7 +5,7 @@ use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
 use super::merge::links;
-use crate::axis_map::{AxisMap, transposes};
+use crate::algebra::axis_map::{AxisMap, transposes};
 
 /// A mode of `DepthToSpace`: the channels are made of the rows and columns of a block, and of the channels
 /// that are left.

@@ -4,7 +4,7 @@
 
 use onnx::{Dim, Op, OpType, Outcome, Patch, declined};
 
-use crate::axis_map::{Step, emit, emit_after, plan};
+use crate::algebra::axis_map::{Step, emit, emit_after, plan};
 
 /// For smaller matrices, the nodes cost more than they save.
 const FEWEST_ELEMENTS: i64 = 1024;

@@ -4,8 +4,8 @@ use onnx::operator::properties::{LAYOUT_OPS, RESHAPES};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::is_layout_op;
-use crate::access::Access;
-use crate::axis_map::{AxisMap, Planned, Step, emit_last, plan, transposes};
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{AxisMap, Planned, Step, emit_last, plan, transposes};
 use crate::canonicalize::{MAX_LINKS, Rule};
 
 pub(crate) const RULE: Rule = Rule {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::is_layout_op;
 use super::merge::links;
-use crate::axis_map::{AxisMap, cost, emit, emit_after, plan};
+use crate::algebra::axis_map::{AxisMap, cost, emit, emit_after, plan};
 
 /// How many layout ops after a product are looked at.
 const MAX_FOLLOWING: usize = 8;

@@ -7,7 +7,7 @@ use onnx::operator::properties::{POINTWISE, REDUCTIONS};
 use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::access::Access;
+use crate::algebra::access::Access;
 
 /// In a loop, as many reshapes cost as much as one product of a vector with a bias.
 const RESHAPES_OF_PRODUCT: usize = 3;

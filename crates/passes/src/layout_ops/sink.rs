@@ -8,8 +8,8 @@ use onnx::operator::properties::{BROADCASTING, POINTWISE};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
-use crate::access::Access;
-use crate::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
 
 /// How many nodes there may be up to the layout op to meet.
 const MAX_DISTANCE: usize = 8;

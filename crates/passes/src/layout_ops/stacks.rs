@@ -4,8 +4,8 @@
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
-use crate::access::Access;
-use crate::axis_map::{Step, emit_after, plan};
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{Step, emit_after, plan};
 
 /// ONNX Runtime copies an array if a `Reshape` computes an output. Copies of so many elements take less time than the
 /// nodes.

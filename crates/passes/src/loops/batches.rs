@@ -7,8 +7,8 @@ use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Counted;
-use crate::access::{axes_from_front, axis_of, perm_of};
-use crate::axis_map::transpose;
+use crate::algebra::access::{axes_from_front, axis_of, perm_of};
+use crate::algebra::axis_map::transpose;
 
 /// What a step computes may have this many times the elements of what it is computed from.
 const MAX_GROWTH: i64 = 8;

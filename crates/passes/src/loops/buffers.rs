@@ -9,8 +9,8 @@ use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, replacing, results_in_place};
-use crate::access::axis_of;
-use crate::axis_map::transpose;
+use crate::algebra::access::axis_of;
+use crate::algebra::axis_map::transpose;
 
 /// More places are not compared.
 const MAX_PLACES: usize = 1 << 20;

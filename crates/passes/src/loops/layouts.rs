@@ -8,7 +8,7 @@ use onnx::operator::properties::{BROADCASTING, RESHAPES};
 use onnx::{Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 
 use super::node_reads;
-use crate::drop_carries::Carries;
+use crate::prune::drop_carries::Carries;
 
 /// A carry that a body reshapes.
 struct Reshaped {

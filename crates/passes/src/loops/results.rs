@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::{Batches, is_small_beside};
 use super::{Counted, Stack, copy_of, for_each_read, replacing};
-use crate::recurrent;
+use crate::loops::recurrent;
 
 /// So many nodes before a result are looked at.
 const MAX_NODES: usize = 256;

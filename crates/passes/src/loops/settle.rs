@@ -20,8 +20,8 @@ use self::body::{Body, Choosing, Effect, numbers};
 use self::equation::{Equation, Found, beginning, cast, half, reshaped};
 use super::batches::Batches;
 use super::{Carry, Counted, for_each_read, node_reads, replacing, results_in_place};
-use crate::axis_map::transpose;
-use crate::eval::eval;
+use crate::algebra::axis_map::transpose;
+use crate::algebra::eval::eval;
 
 /// The name of the program's loop, which runs if there is no solution yet.
 const LOOP: &str = "settle-flags/loop";
@@ -390,7 +390,7 @@ y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
 }}, num_scan_inputs=2}}"
         );
         check_all(
-            &[&each(super::run), &crate::canonicalize::everything, &crate::drop_dead::run],
+            &[&each(super::run), &crate::canonicalize::everything, &crate::prune::drop_dead::run],
             &graph,
             expect![[r#"
                 graph g(k:bool[16], m:bool[16,16]) -> (y)

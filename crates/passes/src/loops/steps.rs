@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
 use super::{Array, Counted, for_each_read, rename};
-use crate::access::axis_of;
+use crate::algebra::access::axis_of;
 
 /// A larger constant is not looked at.
 const MAX_CONSTANT: usize = 1 << 16;

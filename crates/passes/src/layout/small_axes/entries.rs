@@ -7,7 +7,7 @@ use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::{Region, data_operands, elements, without_unit_axes};
-use crate::access::Access;
+use crate::algebra::access::Access;
 
 /// With more entries, there would be many nodes.
 const MAX_ENTRIES: i64 = 3;

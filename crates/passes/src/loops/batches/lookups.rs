@@ -3,8 +3,8 @@
 use onnx::{DType, Dim, Node, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{Batches, Operand};
-use crate::access::{axes_from_front, axis_of};
-use crate::axis_map::transpose;
+use crate::algebra::access::{axes_from_front, axis_of};
+use crate::algebra::axis_map::transpose;
 
 impl Batches {
     /// Takes a slice of one array in each step, of which the start along one axis differs.

@@ -5,7 +5,7 @@ use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
-use crate::access::axis_of;
+use crate::algebra::access::axis_of;
 
 /// What a round does that is active.
 pub(super) struct Effect {

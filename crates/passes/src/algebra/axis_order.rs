@@ -1,0 +1,78 @@
+//! Describes a transpose of arrays of any size.
+
+use onnx::Edit;
+use smallvec::SmallVec;
+
+use crate::algebra::access::Access;
+
+/// The order in which a transpose puts axes: axis `i` of the result is axis `order[i]` of the operand.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AxisOrder(SmallVec<[usize; 6]>);
+
+impl AxisOrder {
+    pub(crate) fn new(axes: impl IntoIterator<Item = usize>) -> AxisOrder {
+        AxisOrder(axes.into_iter().collect())
+    }
+
+    /// Returns the order that changes nothing.
+    pub(crate) fn identity(rank: usize) -> AxisOrder {
+        AxisOrder::new(0..rank)
+    }
+
+    /// Returns the order that puts the last axis first.
+    pub(crate) fn last_first(rank: usize) -> AxisOrder {
+        AxisOrder::new((rank - 1..rank).chain(0..rank - 1))
+    }
+
+    /// Returns the order of a `Transpose`. `None` for another node.
+    pub(crate) fn of_node(edit: &Edit<'_>, index: usize) -> Option<AxisOrder> {
+        edit.perm(index).map(AxisOrder::new)
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn perm(&self) -> &[usize] {
+        &self.0
+    }
+
+    pub(crate) fn is_identity(&self) -> bool {
+        self.0.iter().copied().eq(0..self.rank())
+    }
+
+    #[must_use]
+    pub(crate) fn inverse(&self) -> AxisOrder {
+        let mut inverse = self.clone();
+        for (after, &before) in self.0.iter().enumerate() {
+            inverse.0[before] = after;
+        }
+        inverse
+    }
+
+    /// Returns this order and then another one. `None` if the ranks differ.
+    pub(crate) fn then(&self, next: &AxisOrder) -> Option<AxisOrder> {
+        let whole = || AxisOrder::new(next.0.iter().map(|&axis| self.0[axis]));
+        (self.rank() == next.rank()).then(whole)
+    }
+
+    /// Returns where an axis of the operand is in the result.
+    pub(crate) fn axis_after(&self, axis: usize) -> Option<usize> {
+        self.0.iter().position(|&before| before == axis)
+    }
+
+    /// True if the last axis stays the last one.
+    pub(crate) fn keeps_last_axis(&self) -> bool {
+        self.0.last().is_none_or(|&axis| axis + 1 == self.rank())
+    }
+
+    /// True if these axes of the operand, which are sorted, are in the same order in the result.
+    pub(crate) fn keeps_order(&self, axes: &[usize]) -> bool {
+        axes.iter().map(|&axis| self.axis_after(axis)).is_sorted()
+    }
+
+    /// Returns what belongs to the axes of the operand, in the order of the result.
+    pub(crate) fn permuted<T: Clone>(&self, of_axes: &[T]) -> Option<Vec<T>> {
+        self.0.iter().map(|&axis| of_axes.get(axis).cloned()).collect()
+    }
+}

@@ -1,0 +1,369 @@
+//! Evaluates a node with constant operands, with the same bits as the runtime.
+//!
+//! Only operators that every runtime rounds the same way are here: those that move elements, the four
+//! kinds of arithmetic, square roots, those on bits and flags, and comparisons.
+
+mod floats;
+
+use std::cmp::Ordering;
+
+use onnx::operator::properties::RESHAPES;
+use onnx::{DType, Node, OpType, Tensor};
+
+use crate::algebra::access::{axes_from_front, axis_of, perm_of};
+
+/// The result of `op` on constants, where we know how to compute it.
+pub(crate) fn eval(
+    op: OpType,
+    node: &Node,
+    operands: &[&Tensor],
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    of_any_numbers(op, node, operands, dtype, shape.clone())
+        .or_else(|| floats::eval(op, node, operands, dtype, shape))
+        .filter(|result| result.byte_len() == result.expected_bytes())
+}
+
+/// The result where no runtime differs, whichever the numbers are.
+fn of_any_numbers(
+    op: OpType,
+    node: &Node,
+    operands: &[&Tensor],
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    match (op, operands) {
+        (op, [x, ..]) if op == OpType::Identity || op.is(RESHAPES) => Some(x.with_shape(shape)),
+        (OpType::Expand, [x, _]) => x.broadcast(&shape),
+        (OpType::Transpose, [x]) => x.transposed(&perm_of(node, x.shape.len())?),
+        (OpType::Concat, parts) => Tensor::joined(parts, axis_of(node, shape.len())?, shape),
+        (OpType::Slice, [x, starts, _, axes, steps @ ..]) => {
+            sliced(x, starts, axes, steps.first().copied(), &shape)
+        }
+        (OpType::Gather, [x, indices]) => gathered(node, x, indices, dtype, &shape),
+        (OpType::ScatterND, [x, indices, rows]) => scattered(node, x, indices, rows),
+        (OpType::Where, [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
+        (OpType::Cast, [x]) => cast(x, dtype, shape),
+        // Each is rounded once, in double precision far enough from where it would show.
+        (OpType::Sqrt, [x]) => of_each(x, dtype, shape, f64::sqrt),
+        (OpType::Reciprocal, [x]) => of_each(x, dtype, shape, f64::recip),
+        (OpType::Abs, [x]) => of_each(x, dtype, shape, f64::abs),
+        (OpType::Sign, [x]) if dtype.is_signed_int() => {
+            let values: Vec<i64> = x.ints()?.into_iter().map(i64::signum).collect();
+            Tensor::of_ints(dtype, shape, &values)
+        }
+        (OpType::Not, [x]) => {
+            let flags: Vec<i64> = x.ints()?.into_iter().map(|flag| i64::from(flag == 0)).collect();
+            Tensor::of_ints(dtype, shape, &flags)
+        }
+        (OpType::And | OpType::Or | OpType::Xor, [x, y]) => {
+            let op = match op {
+                OpType::And => OpType::BitwiseAnd,
+                OpType::Or => OpType::BitwiseOr,
+                _ => OpType::BitwiseXor,
+            };
+            arithmetic(op, x, y, dtype, shape)
+        }
+        (OpType::Max | OpType::Min, [x, y]) => extreme(op, x, y, dtype, shape),
+        (OpType::Clip, [x, low, high]) => {
+            let raised = extreme(OpType::Max, x, low, dtype, shape.clone())?;
+            extreme(OpType::Min, &raised, high, dtype, shape)
+        }
+        (
+            OpType::Add
+            | OpType::Sub
+            | OpType::Mul
+            | OpType::Div
+            | OpType::BitwiseAnd
+            | OpType::BitwiseOr
+            | OpType::BitwiseXor,
+            [x, y],
+        ) => arithmetic(op, x, y, dtype, shape),
+        (OpType::BitShift, [x, y]) => {
+            let is_left = *node.attr("direction")? == onnx::Attr::from("LEFT");
+            shifted(is_left, x, y, dtype, shape)
+        }
+        (OpType::Neg, [x]) => {
+            let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
+            // Zero minus zero would lose the sign, so floats are multiplied.
+            let minus_one = Tensor::of_ints(dtype, Vec::new(), &[-1])?;
+            if dtype.is_float() {
+                arithmetic(OpType::Mul, x, &minus_one, dtype, shape)
+            } else {
+                arithmetic(OpType::Sub, &zero, x, dtype, shape)
+            }
+        }
+        (
+            OpType::Equal
+            | OpType::Greater
+            | OpType::GreaterOrEqual
+            | OpType::Less
+            | OpType::LessOrEqual,
+            [x, y],
+        ) => comparison(op, x, y, shape),
+        (OpType::ArgMax, [x]) => place_of_largest(node, x, dtype, shape),
+        (OpType::ReduceMax | OpType::ReduceMin, [x, axes]) => extreme_along(op, x, axes, shape),
+        _ => None,
+    }
+}
+
+/// The place of the largest integer along an axis, the first of equals.
+fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let is_first = matches!(node.attr("select_last_index"), None | Some(onnx::Attr::Int(0)));
+    if !is_first || x.dtype == DType::U64 {
+        return None;
+    }
+    let axis = axis_of(node, x.shape.len())?;
+    let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
+    let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
+    let places = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
+        (0..width).map(move |column| {
+            let along = (0..size).map(move |place| (rows[place * width + column], place));
+            along.rev().max_by_key(|&(number, _)| number).map(|(_, place)| place as i64)
+        })
+    });
+    Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
+}
+
+/// The largest or smallest integer along an axis; none if the axis is empty.
+fn extreme_along(op: OpType, x: &Tensor, axes: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
+    let &[axis] = &axes_from_front(&axes.ints()?, x.shape.len())?[..] else { return None };
+    let (numbers, size) = (x.ints()?, usize::try_from(x.shape[axis]).ok()?);
+    if size == 0 {
+        return None;
+    }
+    let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
+    let best = if op == OpType::ReduceMax { Iterator::max } else { Iterator::min };
+    let along = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
+        let column = move |column| best((0..size).map(move |place| rows[place * width + column]));
+        (0..width).map(column)
+    });
+    let numbers: Vec<i64> = along.collect::<Option<_>>()?;
+    (x.dtype != DType::U64).then(|| Tensor::of_ints(x.dtype, shape, &numbers))?
+}
+
+/// Returns two constants as they broadcast to a shape.
+fn broadcast(x: &Tensor, y: &Tensor, shape: &[i64]) -> Option<(Tensor, Tensor)> {
+    Some((x.broadcast(shape)?, y.broadcast(shape)?))
+}
+
+/// The offset of each place of a shape, in row-major order, given the stride of each axis.
+fn strided_indices(shape: &[i64], strides: &[i64]) -> Vec<usize> {
+    let mut offsets: Vec<i64> = vec![0];
+    for (&size, &stride) in shape.iter().zip(strides) {
+        let along = |&offset: &i64| (0..size).map(move |i| offset + i * stride);
+        offsets = offsets.iter().flat_map(along).collect();
+    }
+    offsets.into_iter().map(|offset| offset as usize).collect()
+}
+
+fn sliced(
+    x: &Tensor,
+    starts: &Tensor,
+    axes: &Tensor,
+    steps: Option<&Tensor>,
+    shape: &[i64],
+) -> Option<Tensor> {
+    let (starts, axes) = (starts.ints()?, axes_from_front(&axes.ints()?, x.shape.len())?);
+    let steps = steps.map_or_else(|| Some(vec![1; axes.len()]), Tensor::ints)?;
+    let (mut first, mut step) = (vec![0; x.shape.len()], vec![1; x.shape.len()]);
+    for ((&start, &axis), &by) in starts.iter().zip(&axes).zip(&steps) {
+        let size = x.shape[axis];
+        let start = if start < 0 { start + size } else { start };
+        first[axis] = start.clamp(0, (size - 1).max(0));
+        step[axis] = by;
+    }
+    x.sliced(&first, &step, shape)
+}
+
+fn gathered(
+    node: &Node,
+    x: &Tensor,
+    indices: &Tensor,
+    dtype: DType,
+    shape: &[i64],
+) -> Option<Tensor> {
+    let axis = axis_of(node, x.shape.len())?;
+    let size = *x.shape.get(axis)?;
+    let places: Vec<i64> =
+        indices.ints()?.iter().map(|&at| if at < 0 { at + size } else { at }).collect();
+    if !places.iter().all(|at| (0..size).contains(at)) {
+        return None;
+    }
+    if let [first, rest @ ..] = &places[..] {
+        let step = rest.first().map_or(1, |second| second - first);
+        if places.windows(2).all(|pair| pair[1] - pair[0] == step) {
+            let (mut starts, mut steps) = (vec![0; x.shape.len()], vec![1; x.shape.len()]);
+            let mut sizes = x.shape.clone();
+            (starts[axis], steps[axis], sizes[axis]) = (*first, step, places.len() as i64);
+            return Some(x.sliced(&starts, &steps, &sizes)?.with_shape(shape.to_vec()));
+        }
+    }
+    let row = x.shape[axis + 1..].iter().product::<i64>() as usize * dtype.bits() / 8;
+    let bytes = x.bytes();
+    let mut data = Vec::new();
+    for rows in bytes.chunks_exact((size as usize * row).max(1)) {
+        for &at in &places {
+            data.extend_from_slice(&rows[at as usize * row..][..row]);
+        }
+    }
+    (dtype.bits() >= 8).then(|| Tensor::new(dtype, shape.to_vec(), data))
+}
+
+/// Writes rows into an array, the last one if several have the same place.
+fn scattered(node: &Node, x: &Tensor, indices: &Tensor, rows: &Tensor) -> Option<Tensor> {
+    let is_plain = node.attr("reduction").is_none_or(|kind| *kind == onnx::Attr::from("none"));
+    let depth = usize::try_from(*indices.shape.last()?).ok()?;
+    let (outer, inner) = x.shape.split_at_checked(depth)?;
+    let row = inner.iter().product::<i64>() as usize * x.dtype.bits() / 8;
+    if !is_plain || depth == 0 || row == 0 || x.dtype.bits() < 8 {
+        return None;
+    }
+    let mut data = x.bytes().to_vec();
+    for (place, new) in indices.ints()?.chunks_exact(depth).zip(rows.bytes().chunks_exact(row)) {
+        let offset = place.iter().zip(outer).try_fold(0, |offset, (&at, &size)| {
+            let at = if at < 0 { at + size } else { at };
+            (0..size).contains(&at).then_some(offset * size + at)
+        })?;
+        data[offset as usize * row..][..row].copy_from_slice(new);
+    }
+    Some(Tensor::new(x.dtype, x.shape.clone(), data))
+}
+
+fn chosen(
+    condition: &Tensor,
+    x: &Tensor,
+    y: &Tensor,
+    dtype: DType,
+    shape: &[i64],
+) -> Option<Tensor> {
+    let width = dtype.bits() / 8;
+    let (x, y) = broadcast(x, y, shape)?;
+    let (flags, x, y) = (condition.broadcast(shape)?.ints()?, x.bytes(), y.bytes());
+    let elements = x.chunks_exact(width).zip(y.chunks_exact(width));
+    let chosen = flags.iter().zip(elements);
+    let chosen = chosen.flat_map(|(&flag, (x, y))| if flag == 0 { y } else { x });
+    Some(Tensor::new(dtype, shape.to_vec(), chosen.copied().collect::<Vec<u8>>()))
+}
+
+fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    if x.dtype.is_float() && dtype.is_float() {
+        // Some runtimes convert float64 to float16 through float32.
+        let may = x.dtype != DType::F64 || matches!(dtype, DType::F32 | DType::F64);
+        return may.then(|| x.cast(dtype))?;
+    }
+    match (x.ints(), x.floats()) {
+        // A 64-bit integer that a double does not hold would be rounded twice.
+        (Some(values), _) => {
+            let is_exact = |value: &i64| value.unsigned_abs() < 1 << 24;
+            let may = x.dtype != DType::U64 && (!dtype.is_float() || values.iter().all(is_exact));
+            may.then(|| Tensor::of_ints(dtype, shape, &values))?
+        }
+        (_, Some(values)) if dtype == DType::Bool => {
+            let flags: Vec<i64> = values.iter().map(|&value| i64::from(value != 0.0)).collect();
+            Tensor::of_ints(dtype, shape, &flags)
+        }
+        _ => None,
+    }
+}
+
+/// The sum, product and so on of constants that broadcast to the shape.
+pub(crate) fn arithmetic(
+    op: OpType,
+    x: &Tensor,
+    y: &Tensor,
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<Tensor> {
+    let (x, y) = broadcast(x, y, &shape)?;
+    if let (Some(a), Some(b)) = (x.ints(), y.ints()) {
+        let join = |(a, b): (&i64, &i64)| match op {
+            OpType::Add => Some(a.wrapping_add(*b)),
+            OpType::Sub => Some(a.wrapping_sub(*b)),
+            OpType::Mul => Some(a.wrapping_mul(*b)),
+            // Those of 64 unsigned bits were read as signed; what traps is left to the runtime.
+            OpType::Div if dtype != DType::U64 => a.checked_div(*b),
+            OpType::BitwiseAnd => Some(a & b),
+            OpType::BitwiseOr => Some(a | b),
+            OpType::BitwiseXor => Some(a ^ b),
+            _ => None,
+        };
+        let values: Option<Vec<i64>> = a.iter().zip(&b).map(join).collect();
+        return Tensor::of_ints(dtype, shape, &values?);
+    }
+    let (a, b) = (x.floats()?, y.floats()?);
+    // In double precision, sums, products and quotients of narrower floats round to what the narrow
+    // operation gives.
+    let join = |(a, b): (&f64, &f64)| match op {
+        OpType::Add => a + b,
+        OpType::Sub => a - b,
+        OpType::Mul => a * b,
+        _ => a / b,
+    };
+    let values: Vec<f64> = a.iter().zip(&b).map(join).collect();
+    Tensor::of_floats(dtype, shape, &values)
+}
+
+/// The bits of integers moved up or down by less than their number.
+fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let (x, y) = broadcast(x, y, &shape)?;
+    let (a, distances) = (x.ints()?, y.ints()?);
+    let bits = dtype.bits() as i64;
+    if !distances.iter().all(|distance| (0..bits).contains(distance)) {
+        return None;
+    }
+    let shift = |(&a, &distance): (&i64, &i64)| match is_left {
+        true => a.wrapping_shl(distance as u32),
+        // Only unsigned numbers are shifted, so none but those of 64 bits look negative.
+        false => (a as u64).wrapping_shr(distance as u32) as i64,
+    };
+    let values: Vec<i64> = a.iter().zip(&distances).map(shift).collect();
+    Tensor::of_ints(dtype, shape, &values)
+}
+
+fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Option<Tensor> {
+    let values: Vec<f64> = x.floats()?.into_iter().map(f).collect();
+    Tensor::of_floats(dtype, shape, &values)
+}
+
+/// The larger or smaller of integers; of floats, runtimes differ in which zero and which NaN.
+fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let (x, y) = broadcast(x, y, &shape)?;
+    let (a, b) = (x.ints()?, y.ints()?);
+    let join = |(&a, &b): (&i64, &i64)| match op {
+        OpType::Max => a.max(b),
+        _ => a.min(b),
+    };
+    let values: Vec<i64> = a.iter().zip(&b).map(join).collect();
+    // The 64-bit ones were read as signed, which has another order.
+    (dtype != DType::U64).then(|| Tensor::of_ints(dtype, shape, &values))?
+}
+
+fn comparison(op: OpType, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
+    let (x, y) = broadcast(x, y, &shape)?;
+    // Every type but the 64-bit integers is exact as a double, and those are compared as integers.
+    let orders: Vec<Option<Ordering>> = match (x.ints(), y.ints()) {
+        (Some(a), Some(b)) if x.dtype != DType::U64 => {
+            a.iter().zip(&b).map(|(a, b)| Some(a.cmp(b))).collect()
+        }
+        _ => {
+            let (a, b) = (x.floats()?, y.floats()?);
+            a.iter().zip(&b).map(|(a, b)| a.partial_cmp(b)).collect()
+        }
+    };
+    let holds = |order: Option<Ordering>| {
+        order.is_some_and(|order| match op {
+            OpType::Equal => order.is_eq(),
+            OpType::Greater => order.is_gt(),
+            OpType::GreaterOrEqual => order.is_ge(),
+            OpType::Less => order.is_lt(),
+            _ => order.is_le(),
+        })
+    };
+    let flags: Vec<i64> = orders.into_iter().map(|order| holds(order).into()).collect();
+    Tensor::of_ints(DType::Bool, shape, &flags)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Finds sizes that the graph computes, and adds nodes that read them.
+
+use onnx::operator::properties::RESHAPES;
+use onnx::{Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
+
+/// The largest number of nodes behind which a size is looked for.
+const MAX_NODES: usize = 16;
+
+/// Returns the size that a scalar is, if it is computed from shapes and numbers alone, with the nodes that compute
+/// it.
+pub(crate) fn computed_size(edit: &Edit<'_>, value: ValueId) -> Option<(Dim, Vec<usize>)> {
+    let mut nodes = Vec::new();
+    let size = collect(edit, value, &mut nodes)?;
+    Some((size, nodes))
+}
+
+fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Dim> {
+    if let Some(tensor) = edit.tensor(value) {
+        let number = crate::algebra::pattern::uniform(tensor).filter(|_| tensor.len() == 1)?;
+        let is_whole = number >= 0.0 && number.fract() == 0.0 && number < 9e15;
+        return is_whole.then_some(Dim::Known(number as i64));
+    }
+    let index = edit.producer(value).filter(|_| nodes.len() < MAX_NODES)?;
+    nodes.push(index);
+    let node = edit.node(index);
+    let operand = edit.input(index, 0)?;
+    match node.op.onnx() {
+        Some(OpType::Cast | OpType::Identity) => collect(edit, operand, nodes),
+        Some(op) if op.is(RESHAPES) => collect(edit, operand, nodes),
+        Some(OpType::Mul) => {
+            let first = collect(edit, operand, nodes)?;
+            first.checked_mul(&collect(edit, edit.input(index, 1)?, nodes)?)
+        }
+        Some(OpType::Shape) => {
+            let Type { shape, .. } = edit.ty(operand)?;
+            let at = |name: &str, default: i64| match node.attr(name) {
+                Some(Attr::Int(at)) => *at,
+                _ => default,
+            };
+            let (start, end) = (at("start", 0), at("end", shape.len() as i64));
+            let is_one = start >= 0 && end == start + 1;
+            shape.get(usize::try_from(start).ok()?).filter(|_| is_one).cloned()
+        }
+        _ => None,
+    }
+}
+
+/// Adds a list of sizes in front of the replacement; what computes it answers for `fused`. Returns it.
+///
+/// A size that is not known is read from the first array that has it, so that all who ask for it share a node.
+pub(crate) fn emit_sizes(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    sizes: &[Dim],
+) -> Result<ValueId, Declined> {
+    let mut parts = Vec::new();
+    for part in sizes.chunk_by(|a, b| a.known().is_some() && b.known().is_some()) {
+        parts.push(match part {
+            [size] if size.known().is_none() => {
+                let found = array_with(patch, patch.root(), size);
+                let (array, axis) = found.ok_or("no array has a size that is needed")?;
+                let axis = axis as i64;
+                let op = Op::new(OpType::Shape, &[array]).attr("start", axis).attr("end", axis + 1);
+                patch.insert_for(fused, op)
+            }
+            known => emit_known(patch, fused, known)?,
+        });
+    }
+    match parts[..] {
+        [] => emit_known(patch, fused, &[]),
+        [whole] => Ok(whole),
+        _ => {
+            let joined = Op::new(OpType::Concat, &parts).attr("axis", 0);
+            Ok(patch.insert_for(fused, joined))
+        }
+    }
+}
+
+fn emit_known(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    sizes: &[Dim],
+) -> Result<ValueId, Declined> {
+    let numbers: Option<Vec<i64>> = sizes.iter().map(Dim::known).collect();
+    let tensor =
+        numbers.and_then(|numbers| Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &numbers));
+    Ok(patch.constant_for(fused, tensor.ok_or("a shape cannot be computed")?, &[]))
+}
+
+/// Returns the first array with a size that nodes up to this one read, and along which axis.
+fn array_with(edit: &Edit<'_>, root: usize, size: &Dim) -> Option<(ValueId, usize)> {
+    let nodes = edit.nodes();
+    let last = nodes.iter().position(|&node| node == root)?;
+    nodes[..=last].iter().find_map(|&node| {
+        (0..edit.node(node).inputs.len()).find_map(|operand| {
+            let array = edit.input(node, operand)?;
+            let axis = edit.ty(array)?.shape.iter().position(|dim| dim == size)?;
+            Some((array, axis))
+        })
+    })
+}

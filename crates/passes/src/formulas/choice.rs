@@ -1,0 +1,305 @@
+//! Fuses choices by the first true condition, as `jnp.select` makes them.
+//!
+//! JAX counts: the place of the first condition among all of them is compared with the number of each.
+//! The conditions can choose themselves.
+
+use onnx::expr::{broadcast_shapes, reduced_shape};
+use onnx::operator::properties::{CASTS, EXPANDS, Properties};
+use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
+
+use crate::algebra::access::Access;
+use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
+use crate::canonicalize::number_behind;
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+
+/// As many as every type of at least 8 bits can count.
+const MOST_CONDITIONS: usize = 127;
+
+/// Chains first: what is left compares the number by itself.
+pub(crate) static STAGES: Formulas = Formulas::new(&[
+    &[Rewrite { name: "fuse-choices", pattern: last_choice, replacement: to_choices }],
+    &[Rewrite { name: "fuse-first-conditions", pattern: comparison, replacement: to_conditions }],
+]);
+
+fn place() -> Pattern {
+    repeated(&node(OpType::ArgMax, &[&hole("conditions")])).named("place")
+}
+
+/// `place = n`
+fn comparison() -> Pattern {
+    node(OpType::Equal, &[&place(), &number("number")])
+}
+
+/// `cₙ ∧ ¬(c₁ ∨ … ∨ cₙ₋₁)`
+fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let mut passed = Vec::new();
+    let conditions = conditions(found.edit, found.value("place")?, &mut passed);
+    let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
+    let number = found.number("number")?;
+    let before = (1..=conditions.len()).position(|place| place as f64 == number);
+    let before = before.ok_or("no condition has this number")?;
+    let ty = found.ty(found.result())?;
+    for &condition in &conditions[..=before] {
+        if found.ty(condition)? != ty {
+            return Err("the number has more axes than the conditions".into());
+        }
+    }
+    found.take_up(&passed);
+    let own = conditions[before];
+    let Some((&first, others)) = conditions[..before].split_first() else {
+        return Ok(Op::new(OpType::Identity, &[own]));
+    };
+    let any =
+        others.iter().fold(first, |any, &other| found.emit(Op::new(OpType::Or, &[any, other])));
+    let none = found.emit(Op::new(OpType::Not, &[any]));
+    Ok(Op::new(OpType::And, &[own, none]))
+}
+
+/// `place = n ? x : others`
+fn last_choice() -> Pattern {
+    let is_last = node(OpType::Equal, &[&place(), &number("last")]);
+    node(OpType::Where, &[&is_last, &hole("x"), &hole("others")])
+}
+
+fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let mut passed = Vec::new();
+    let place = found.value("place")?;
+    let conditions = conditions(found.edit, place, &mut passed);
+    let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
+    if found.number("last")? != conditions.len() as f64 {
+        return Err("it is not the last case".into());
+    }
+    let mut cases = vec![found.value("x")?];
+    let mut chosen = found.value("others")?;
+    for number in (1..conditions.len()).rev() {
+        let choice = choice(found.edit, chosen, place, number, &mut passed);
+        let (case, others) = choice.ok_or("a case is missing")?;
+        cases.push(case);
+        chosen = others;
+    }
+
+    let whole = found.ty(found.result())?.shape;
+    let mut shape = found.ty(chosen)?.shape.to_vec();
+    let mut steps = Vec::new();
+    for (&condition, &case) in conditions.iter().rev().zip(&cases) {
+        for value in [condition, case] {
+            let other = found.ty(value)?.shape;
+            shape = broadcast_shapes(&shape, &other).ok_or("the shapes of the cases differ")?;
+        }
+        steps.push((condition, case));
+    }
+    if shape[..] != whole[..] {
+        return Err("the number has more axes than the cases".into());
+    }
+    found.take_up(&passed);
+    let first = steps.pop().ok_or("no condition was found")?;
+    for (condition, case) in steps {
+        chosen = found.emit(Op::new(OpType::Where, &[condition, case, chosen]));
+    }
+    Ok(Op::new(OpType::Where, &[first.0, first.1, chosen]))
+}
+
+/// The conditions of which `place` is the number of the first that holds, counted from one; zero is none
+/// of them.
+fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Option<Vec<ValueId>> {
+    let counted = behind(edit, place, CASTS | EXPANDS, passed);
+    let first = edit.producer(counted).filter(|&index| is(edit, index, OpType::ArgMax))?;
+    let axis = edit.axis(first)?;
+    let is_first =
+        edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
+    if !is_first || edit.node(first).attr("keepdims") != Some(&Attr::Int(0)) {
+        return None;
+    }
+    passed.push(first);
+    let stacked = behind(edit, edit.input(first, 0)?, CASTS, passed);
+    let stack = edit.producer(stacked).filter(|&index| is(edit, index, OpType::Concat))?;
+    if edit.ty(stacked)?.dtype != DType::Bool || edit.axis(stack)? != axis {
+        return None;
+    }
+    passed.push(stack);
+    let none = edit.input(stack, 0)?;
+    if number_behind(edit, none, passed)? != 0.0 || !edit.ty(none)?.shape.get(axis)?.is(1) {
+        return None;
+    }
+    let parts = 1..edit.node(stack).inputs.len();
+    if parts.len() > MOST_CONDITIONS {
+        return None;
+    }
+    parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
+}
+
+/// The flags that were given one more axis, of size one.
+fn condition(
+    edit: &Edit<'_>,
+    part: ValueId,
+    axis: usize,
+    passed: &mut Vec<usize>,
+) -> Option<ValueId> {
+    let index = edit.producer(part).filter(|&index| is(edit, index, OpType::Unsqueeze))?;
+    let flags = edit.input(index, 0)?;
+    let whole = &edit.ty(part)?.shape;
+    let is_part = whole.get(axis)?.is(1)
+        && reduced_shape(whole, &[axis], false)[..] == edit.ty(flags)?.shape[..]
+        && edit.axes(index)? == [axis];
+    passed.push(index);
+    is_part.then_some(flags)
+}
+
+/// What is chosen where `place` is this number, and elsewhere.
+fn choice(
+    edit: &Edit<'_>,
+    value: ValueId,
+    place: ValueId,
+    number: usize,
+    passed: &mut Vec<usize>,
+) -> Option<(ValueId, ValueId)> {
+    let index = edit.producer(value).filter(|&index| is(edit, index, OpType::Where))?;
+    let comparison = edit.producer(edit.input(index, 0)?);
+    let comparison = comparison.filter(|&index| is(edit, index, OpType::Equal))?;
+    let compared =
+        edit.tensor(edit.input(comparison, 1)?).and_then(crate::algebra::pattern::uniform)?;
+    let is_next = edit.input(comparison, 0)? == place && compared == number as f64;
+    passed.extend([index, comparison]);
+    if is_next { Some((edit.input(index, 1)?, edit.input(index, 2)?)) } else { None }
+}
+
+/// What a number was before these operators.
+fn behind(edit: &Edit<'_>, value: ValueId, ops: Properties, passed: &mut Vec<usize>) -> ValueId {
+    let counts = |index: usize| {
+        let ty = edit.ty(edit.node(index).outputs[0]);
+        ty.is_some_and(|ty| match ty.dtype.is_float() {
+            true => ty.dtype.bits() > 8,
+            false => ty.dtype.bits() >= 8 && ty.dtype != DType::Bool,
+        })
+    };
+    let nodes = edit.walk(value, ops).take_while(|&(index, _)| counts(index));
+    nodes.fold(value, |_, (index, source)| {
+        passed.push(index);
+        source
+    })
+}
+
+fn is(edit: &Edit<'_>, index: usize, op: OpType) -> bool {
+    edit.node(index).op == op
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check_lean, formulas};
+
+    fn select(none: &str, numbers: [u8; 2]) -> String {
+        let [first, second] = numbers;
+        format!(
+            "graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+%0:bool[1,3] = Unsqueeze(c, [0]:i64)
+%1:bool[1,3] = Unsqueeze(d, [0]:i64)
+%2:bool[3,3] = Concat({none}, %0, %1) {{axis=0}}
+%3:u8[3,3] = Cast(%2) {{to=2}}
+%4:i64[3] = ArgMax(%3) {{axis=0, keepdims=0}}
+%5:i32[3] = Cast(%4) {{to=6}}
+%6:i32[2,3] = Expand(%5, [2, 3]:i64)
+%7:bool[2,3] = Equal(%6, {first}:i32)
+%8:f32[2,3] = Where(%7, x, z)
+%9:bool[2,3] = Equal(%6, {second}:i32)
+r:f32[2,3] = Where(%9, y, %8)"
+        )
+    }
+
+    #[test]
+    fn the_first_condition_that_holds_chooses() {
+        check_lean(
+            formulas(&super::STAGES),
+            &select("[[false, false, false]]", [1, 2]),
+            expect![[r#"
+            graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+            %0 = Where(d, y, z)  # 12 2 3 4 5 6 7 8 9 10 11
+            r:f32[2,3] = Where(c, x, %0)  # 12 2 3 4 5 6 7 8 9 10 11
+        "#]],
+        );
+    }
+
+    #[test]
+    fn another_order_or_a_condition_more_is_left() {
+        check_lean(
+            formulas(&super::STAGES),
+            &select("[[false, false, false]]", [2, 1]),
+            expect![[r#"
+            graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+            %0 = Unsqueeze(c, [0]:i64)  # 2
+            %1 = Unsqueeze(d, [0]:i64)  # 3
+            %2 = Concat([[false, false, false]], %0, %1) {axis=0}  # 4
+            %3 = Cast(%2) {to=2}  # 5
+            %4 = ArgMax(%3) {axis=0, keepdims=0}  # 6
+            %5 = Cast(%4) {to=6}  # 7
+            %6 = Expand(%5, [2, 3]:i64)  # 8
+            %7 = Equal(%6, 2:i32)  # 9
+            %8 = Where(%7, x, z)  # 10
+            %9 = Equal(%6, 1:i32)  # 11
+            r:f32[2,3] = Where(%9, y, %8)  # 12
+        "#]],
+        );
+        check_lean(
+            formulas(&super::STAGES),
+            &select("[[false, true, false]]", [1, 2]),
+            expect![[r#"
+            graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
+            %0 = Unsqueeze(c, [0]:i64)  # 2
+            %1 = Unsqueeze(d, [0]:i64)  # 3
+            %2 = Concat([[false, true, false]], %0, %1) {axis=0}  # 4
+            %3 = Cast(%2) {to=2}  # 5
+            %4 = ArgMax(%3) {axis=0, keepdims=0}  # 6
+            %5 = Cast(%4) {to=6}  # 7
+            %6 = Expand(%5, [2, 3]:i64)  # 8
+            %7 = Equal(%6, 1:i32)  # 9
+            %8 = Where(%7, x, z)  # 10
+            %9 = Equal(%6, 2:i32)  # 11
+            r:f32[2,3] = Where(%9, y, %8)  # 12
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_comparison_by_itself_asks_for_the_conditions() {
+        check_lean(
+            formulas(&super::STAGES),
+            "graph g(c:bool[3], d:bool[3]) -> (r, s)
+%0:bool[1,3] = Unsqueeze(c, [0]:i64)
+%1:bool[1,3] = Unsqueeze(d, [0]:i64)
+%2:bool[3,3] = Concat([[false, false, false]], %0, %1) {axis=0}
+%3:u8[3,3] = Cast(%2) {to=2}
+%4:i64[3] = ArgMax(%3) {axis=0, keepdims=0}
+%5:i32[3] = Cast(%4) {to=6}
+r:bool[3] = Equal(%5, 1:i32)
+s:bool[3] = Equal(%5, 2:i32)",
+            expect![[r#"
+                graph g(c:bool[3], d:bool[3]) -> (r, s)
+                r:bool[3] = Identity(c)  # 8 2 3 4 5 6 7
+                %0 = Not(c)  # 9 2 3 4 5 6 7
+                s:bool[3] = And(d, %0)  # 9 2 3 4 5 6 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_number_that_no_condition_has_is_left() {
+        check_lean(
+            formulas(&super::STAGES),
+            "graph g(c:bool[3]) -> (r)
+%0:bool[1,3] = Unsqueeze(c, [0]:i64)
+%1:bool[2,3] = Concat([[false, false, false]], %0) {axis=0}
+%2:u8[2,3] = Cast(%1) {to=2}
+%3:i64[3] = ArgMax(%2) {axis=0, keepdims=0}
+r:bool[3] = Equal(%3, 2:i64)",
+            expect![[r#"
+                graph g(c:bool[3]) -> (r)
+                %0 = Unsqueeze(c, [0]:i64)  # 2
+                %1 = Concat([[false, false, false]], %0) {axis=0}  # 3
+                %2 = Cast(%1) {to=2}  # 4
+                %3 = ArgMax(%2) {axis=0, keepdims=0}  # 5
+                r:bool[3] = Equal(%3, 2:i64)  # 6
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! `keep-axes`: keeps the axes of a reduction if a later node restores them.
+
+use onnx::expr::reduced_shape;
+use onnx::operator::properties::{BROADCAST_OPS, REDUCTIONS};
+use onnx::{Attr, Edit, Op, Outcome, Patch, declined};
+
+use crate::algebra::access::Access;
+
+/// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let (reduction, op) = kept(patch, patch.root())?;
+    if patch.reads(patch.node(reduction).outputs[0]) != 1 {
+        return declined("another node reads the reduction");
+    }
+    patch.done(&[reduction], op)
+}
+
+/// Returns the reduction whose axes this node puts back, and the same one with its axes kept.
+fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op)> {
+    let node = edit.node(index);
+    if !node.op.is(BROADCAST_OPS) {
+        return None;
+    }
+    let reduced = edit.input(index, 0)?;
+    let reduction = edit.producer(reduced)?;
+    let made_by = edit.node(reduction);
+    if !made_by.op.is(REDUCTIONS) || made_by.attr("keepdims") != Some(&Attr::Int(0)) {
+        return None;
+    }
+    let axes = edit.axes(reduction)?;
+    let operand = edit.ty(edit.input(reduction, 0)?)?;
+    let wanted = &edit.ty(node.outputs[0])?.shape;
+    if reduced_shape(&operand.shape, &axes, true)[..] != wanted[..] {
+        return None;
+    }
+    let mut op = Op::of(made_by, edit.inputs(reduction));
+    op.attrs.retain(|(name, _)| **name == *"axes");
+    Some((reduction, op.attr("keepdims", 1i64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, each};
+
+    #[test]
+    fn a_sum_whose_axis_is_put_back_keeps_it() {
+        check(
+            each(super::run),
+            "graph g(x:f32[2,3]) -> (y)
+%0:f32[2] = ReduceSum(x, [1]:i64) {keepdims=0}
+%1:f32[2,1] = Unsqueeze(%0, [1]:i64)
+y:f32[2,3] = Div(x, %1)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                %0 = ReduceSum(x, [1]:i64) {keepdims=0}  # 2
+                %1 = ReduceSum(x, [1]:i64) {keepdims=1}  # 2 3
+                y:f32[2,3] = Div(x, %1)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_of_all_that_becomes_an_array_keeps_its_axes() {
+        check(
+            each(super::run),
+            "graph g(x:f32[3]) -> (y)
+%0:f32[] = ReduceSum(x, [0]:i64) {keepdims=0}
+%1:f32[1] = Expand(%0, [1]:i64)
+y:f32[3] = Div(x, %1)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                %0 = ReduceSum(x, [0]:i64) {keepdims=0}  # 2
+                %1 = ReduceSum(x, [0]:i64) {keepdims=1}  # 2 3
+                y:f32[3] = Div(x, %1)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_axis_elsewhere_is_another_shape() {
+        check(
+            each(super::run),
+            "graph g(x:f32[2,3]) -> (y)
+%0:f32[2] = ReduceSum(x, [1]:i64) {keepdims=0}
+%1:f32[1,2] = Unsqueeze(%0, [0]:i64)
+y:f32[1,2] = Exp(%1)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y)
+                %0 = ReduceSum(x, [1]:i64) {keepdims=0}  # 2
+                %1 = Unsqueeze(%0, [0]:i64)  # 3
+                y:f32[1,2] = Exp(%1)  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_that_is_read_without_its_axis_too_stays() {
+        check(
+            each(super::run),
+            "graph g(x:f32[2,3]) -> (y, z)
+%0:f32[2] = ReduceSum(x, [1]:i64) {keepdims=0}
+%1:f32[2,1] = Unsqueeze(%0, [1]:i64)
+y:f32[2,3] = Div(x, %1)
+z:f32[2] = Exp(%0)",
+            expect![[r#"
+                graph g(x:f32[2,3]) -> (y, z)
+                %0 = ReduceSum(x, [1]:i64) {keepdims=0}  # 2
+                %1 = Unsqueeze(%0, [1]:i64)  # 3
+                y:f32[2,3] = Div(x, %1)  # 4
+                z:f32[2] = Exp(%0)  # 5
+            "#]],
+        );
+    }
+}

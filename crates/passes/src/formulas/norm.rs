@@ -1,0 +1,241 @@
+//! Fuses means and norms.
+//!
+//! The runtime's `LayerNormalization` and `RMSNormalization` sum in higher precision than JAX does, so
+//! they are nearer to the exact value: within 10⁻⁶ of it for rows around zero, and within
+//! 10⁻⁷ · |mean| / σ for others. JAX itself is 10⁻⁷ · (mean / σ)² off where it computes the variance as
+//! the mean square less the squared mean, so rows whose mean is a thousand times their spread come out
+//! as JAX means them, not as it rounds them.
+
+mod affine;
+mod group;
+mod layer;
+
+use onnx::{Attr, DType, Dim, Op, OpType, ValueId};
+
+use crate::algebra::pattern::{
+    Pattern, either, hole, number, power, product, reciprocal, reduce_mean, reduce_sum, relu,
+    spread, sqrt, square,
+};
+use crate::algebra::sizes::computed_size;
+use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Found, Rewrite};
+
+pub(crate) static MEANS: Formulas =
+    Formulas::new(&[&[Rewrite { name: "fuse-mean", pattern: mean, replacement: to_mean }]]);
+
+/// A norm with its bias before one without, and one with its scale before one without: the shorter
+/// formulas are a part of the longer ones. `x − mean` has a root mean square too, so that comes last.
+pub(crate) static STAGES: Formulas = Formulas::new(&[
+    &[
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || either(&[&scaled(&layer_norm()), &plain(&layer_norm())]) + hole("bias"),
+            replacement: layer::to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || shifted(true),
+            replacement: layer::to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-group-norm",
+            pattern: || scaled(&group::norm()) + hole("bias"),
+            replacement: group::to_group_norm,
+        },
+    ],
+    &[
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || scaled(&layer_norm()),
+            replacement: layer::to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || shifted(false),
+            replacement: layer::to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-group-norm",
+            pattern: || scaled(&group::norm()),
+            replacement: group::to_group_norm,
+        },
+    ],
+    &[
+        Rewrite {
+            name: "fuse-layer-norm",
+            pattern: || plain(&layer_norm()),
+            replacement: layer::to_layer_norm,
+        },
+        Rewrite {
+            name: "fuse-group-norm",
+            pattern: || plain(&group::norm()),
+            replacement: group::to_group_norm,
+        },
+    ],
+    &[Rewrite {
+        name: "fuse-rms-norm",
+        pattern: || scaled(&rms_norm()),
+        replacement: layer::to_rms_norm,
+    }],
+    &[Rewrite {
+        name: "fuse-rms-norm",
+        pattern: || plain(&rms_norm()),
+        replacement: layer::to_rms_norm,
+    }],
+]);
+
+/// `Σ x / n`, where `n` is a number or computed from sizes
+fn mean() -> Pattern {
+    let sum = reduce_sum(&hole("x")).named("sum");
+    either(&[&(&sum / number("count")), &(&sum * number("part")), &(&sum / hole("size"))])
+}
+
+/// The runtime's mean of nothing is 0 and JAX's is NaN. `split-means` splits what may be such a mean, unless it
+/// is part of a norm, which has no element then.
+fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let x = found.value("x")?;
+    let axes = found.axes("sum")?;
+    let shape = found.ty(x)?.shape;
+    let reduced = axes.iter().map(|&axis| &shape[axis]);
+    if reduced.clone().any(|dim| dim.is(0)) {
+        return Err("the mean is over no elements".into());
+    }
+    let count = Dim::checked_product(reduced).ok_or("the number of elements is too large")?;
+    let known = count.known().map(|count| count as f64);
+    let is_count = if found.maybe("count").is_some() {
+        Some(found.number("count")?) == known
+    } else if found.maybe("part").is_some() {
+        Some(found.number("part")?) == known.map(|count| f64::from((1.0 / count) as f32))
+    } else {
+        let computed = computed_size(found.edit, found.value("size")?);
+        let (size, nodes) = computed.ok_or("the divisor is not a size")?;
+        found.take_up(&nodes);
+        size == count
+    };
+    if !is_count {
+        return Err("the divisor is not the number of elements".into());
+    }
+    found.expect_kernel(OpType::ReduceMean, x)?;
+    if !found.ty(x)?.dtype.is_float() {
+        return Err("the type is an integer, whose mean is rounded".into());
+    }
+    if found.ty(found.value("sum")?)? != found.ty(found.result())? {
+        return Err("the divisor has more axes than the sum".into());
+    }
+    let sum = found.node("sum")?;
+    let keeps = sum.attr("keepdims").cloned().unwrap_or(Attr::Int(1));
+    if found.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
+        let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+        let op = Op::new(OpType::ReduceMean, &[x]).attr("axes", &axes[..]);
+        return Ok(op.attr("keepdims", keeps));
+    }
+    let op = Op { op: OpType::ReduceMean.into(), inputs: sum.inputs.to_vec(), attrs: Vec::new() };
+    Ok(op.attr("keepdims", keeps))
+}
+
+/// What is divided by a root, and what is under the root.
+struct Quotient {
+    numerator: Pattern,
+    radicand: Pattern,
+}
+
+/// A norm times its scale, in any association of the product.
+fn scaled(norm: &Quotient) -> Pattern {
+    let Quotient { numerator, radicand } = norm;
+    let scale = hole("scale");
+    let rsqrt = spread(&rsqrt(radicand)).named("factor");
+    either(&[
+        &product(&[numerator, &rsqrt, &scale], 1.0),
+        &product(&[&plain(norm), &scale], 1.0),
+        &(product(&[numerator, &scale], 1.0) / spread(&root(radicand)).named("factor")),
+    ])
+}
+
+/// A norm without scale.
+fn plain(Quotient { numerator, radicand }: &Quotient) -> Pattern {
+    either(&[
+        &(numerator * spread(&rsqrt(radicand)).named("factor")),
+        &(numerator / spread(&root(radicand)).named("factor")),
+    ])
+}
+
+/// `(x − mean) / √(variance + ε)`
+fn layer_norm() -> Quotient {
+    let x = hole("x");
+    let mean = reduce_mean(&x).named("mean");
+    let centered = &x - spread(&mean).named("spread mean");
+    Quotient { radicand: radicand(&variance(&x, &mean)), numerator: centered }
+}
+
+/// `x · f + (bias − mean · f)`, where `f` is the scale over the root
+fn shifted(has_bias: bool) -> Pattern {
+    let x = hole("x");
+    let mean = reduce_mean(&x).named("mean");
+    let rsqrt = spread(&rsqrt(&radicand(&variance(&x, &mean)))).named("factor");
+    let factor = either(&[&(&rsqrt * hole("scale")), &rsqrt]).named("scaled factor");
+    let mean = spread(&mean).named("spread mean");
+    let product = &mean * &factor;
+    let shift = either(&[&(-&mean * &factor), &-&product]);
+    let scaled = x * &factor;
+    if !has_bias {
+        return either(&[&(&scaled + shift), &(scaled - product)]);
+    }
+    let bias = hole("bias");
+    either(&[&(&scaled + (shift + &bias)), &(scaled + (bias - product))])
+}
+
+/// The mean square of `x − mean`, which may spread the mean in its own way, or the mean square less the
+/// squared mean; and not below zero
+fn variance(x: &Pattern, mean: &Pattern) -> Pattern {
+    let deviation = x - spread(mean).named("mean in variance");
+    let two_pass = reduce_mean(&square(&deviation)).named("square mean");
+    let variance = either(&[&two_pass, &fast_variance(x, mean)]);
+    either(&[&variance, &relu(&variance)])
+}
+
+/// `x / √(mean x² + ε)`
+fn rms_norm() -> Quotient {
+    let x = hole("x");
+    let square_mean = reduce_mean(&square(&x)).named("square mean");
+    Quotient { radicand: radicand(&square_mean), numerator: x }
+}
+
+/// `mean x² − mean²`
+fn fast_variance(x: &Pattern, mean: &Pattern) -> Pattern {
+    (reduce_mean(&square(x)).named("square mean") - square(mean)).named("fast variance")
+}
+
+/// `v + ε`, with the axes that were reduced spread before or after.
+fn radicand(v: &Pattern) -> Pattern {
+    spread(&(spread(v) + number("epsilon")))
+}
+
+/// `√v`
+fn root(v: &Pattern) -> Pattern {
+    either(&[&sqrt(v), &power(v, 0.5)])
+}
+
+/// `1 / √v`
+fn rsqrt(v: &Pattern) -> Pattern {
+    either(&[&reciprocal(&root(v)), &power(v, -0.5)])
+}
+
+/// The number under the root, which ONNX keeps in single precision.
+fn epsilon(found: &Found<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
+    let exact = found.number("epsilon")?;
+    let kept = exact as f32;
+    if dtype == DType::F64 && f64::from(kept) != exact {
+        return Err("float32 cannot represent the number under the root".into());
+    }
+    Ok(Attr::Float(kept))
+}
+
+/// Declines where scale or bias make the result larger than what is normalized.
+fn expect_whole(found: &Found<'_, '_, '_>, x: ValueId) -> Result<(), Declined> {
+    if found.ty(found.result())? != found.ty(x)? {
+        return Err("the scale has more axes than the operand".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

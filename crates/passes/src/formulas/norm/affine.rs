@@ -1,0 +1,140 @@
+//! Finds the scale and the bias of a norm.
+
+use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId};
+
+use crate::algebra::pattern::uniform;
+use crate::rewrite::{Declined, Found};
+
+/// The maximum number of equal numbers that are stored instead of one number.
+const MAX_EQUAL: i64 = 4096;
+
+/// The scale and the bias of a norm, as far as it has them.
+#[derive(Default)]
+pub(super) struct Affine {
+    pub scale: Option<Vector>,
+    pub bias: Option<Vector>,
+}
+
+/// One number for each place of some axes.
+pub(super) enum Vector {
+    /// An array with these axes, in this shape.
+    Given(ValueId, Vec<Dim>),
+    /// The same number everywhere; what it comes from.
+    Filled(Vec<i64>, f64, Vec<ValueId>),
+}
+
+impl Affine {
+    /// Returns scale and bias as arrays of these axes of `x`. Declines if one of them varies along other axes.
+    pub(super) fn over(
+        found: &Found<'_, '_, '_>,
+        x: ValueId,
+        axes: &[usize],
+    ) -> Result<Affine, Declined> {
+        let scale = Vector::over(found, "scale", x, axes)?;
+        Ok(Affine { scale, bias: Vector::over(found, "bias", x, axes)? })
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        self.scale.is_none() && self.bias.is_none()
+    }
+}
+
+impl Vector {
+    /// Returns what a name stands for as an array of these axes of `x`. Declines if it varies along other axes.
+    pub(super) fn over(
+        found: &Found<'_, '_, '_>,
+        name: &str,
+        x: ValueId,
+        axes: &[usize],
+    ) -> Result<Option<Vector>, Declined> {
+        let Some(value) = found.maybe(name) else {
+            return Ok(None);
+        };
+        let Type { shape, dtype } = found.ty(x)?;
+        let given = found.ty(value)?;
+        if given.dtype != dtype {
+            return Err("the type of the scale differs".into());
+        }
+        let missing = shape
+            .len()
+            .checked_sub(given.rank())
+            .ok_or("the scale has more axes than the operand")?;
+        let size = |axis: usize| axis.checked_sub(missing).map(|axis| &given.shape[axis]);
+        let wanted: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
+        let is_unit = |axis: usize| size(axis).is_none_or(|size| size.is(1));
+        let others = (0..shape.len()).filter(|axis| !axes.contains(axis));
+        let is_over = axes
+            .iter()
+            .zip(&wanted)
+            .all(|(&axis, dim)| size(axis) == Some(dim) || (dim.is(1) && is_unit(axis)));
+        if others.clone().all(is_unit) && is_over {
+            return Ok(Some(Vector::Given(value, wanted)));
+        }
+        let number = found.edit.tensor(value).and_then(uniform);
+        match number.filter(|_| given.shape.iter().all(|size| size.is(1))) {
+            Some(number) => {
+                let Vector::Filled(sizes, ..) = Vector::filled(&shape, axes, number, MAX_EQUAL)?
+                else {
+                    return Err("the size of the normalized axes is unknown".into());
+                };
+                Ok(Some(Vector::Filled(sizes, number, vec![value])))
+            }
+            None => Err("the scale varies along axes that are not normalized".into()),
+        }
+    }
+
+    /// Returns one number for all places of some axes of a shape. Declines if there are too many.
+    pub(super) fn filled(
+        shape: &[Dim],
+        axes: &[usize],
+        number: f64,
+        max: i64,
+    ) -> Result<Vector, Declined> {
+        let sizes = axes.iter().map(|&axis| shape[axis].known()).collect::<Option<Vec<_>>>();
+        let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
+        if sizes.iter().product::<i64>() > max {
+            return Err("there is no scale, and a scale of ones would be too large".into());
+        }
+        Ok(Vector::Filled(sizes, number, Vec::new()))
+    }
+
+    /// Returns the same numbers in another shape, which has as many.
+    pub(super) fn reshaped(self, shape: &[i64]) -> Vector {
+        match self {
+            Vector::Given(value, _) => {
+                Vector::Given(value, shape.iter().map(|&size| Dim::Known(size)).collect())
+            }
+            Vector::Filled(_, number, from) => Vector::Filled(shape.to_vec(), number, from),
+        }
+    }
+
+    /// Returns the array, which is a constant if its numbers are known.
+    pub(super) fn emit(
+        self,
+        found: &mut Found<'_, '_, '_>,
+        dtype: DType,
+    ) -> Result<ValueId, Declined> {
+        let (value, shape) = match self {
+            Vector::Given(value, shape) => (value, shape),
+            Vector::Filled(shape, number, from) => {
+                let count = shape.iter().product::<i64>() as usize;
+                let tensor = Tensor::of_floats(dtype, shape, &vec![number; count]);
+                return Ok(
+                    found.computed(tensor.ok_or("the type cannot represent the number")?, &from)
+                );
+            }
+        };
+        if found.ty(value)?.shape[..] == shape[..] {
+            return Ok(value);
+        }
+        let sizes = shape.iter().map(Dim::known).collect::<Option<Vec<_>>>();
+        let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
+        if let Some(tensor) = found.edit.tensor(value) {
+            let renamed = tensor.with_shape(sizes);
+            return Ok(found.computed(renamed, &[value]));
+        }
+        let sizes = found.ints(&sizes)?;
+        let op = Op::new(OpType::Reshape, &[value, sizes]);
+        Ok(found.emit(op))
+    }
+}

@@ -1,0 +1,290 @@
+//! Norms over the places of each channel, or of each group of channels.
+//!
+//! The runtime takes `GroupNormalization` apart into more than the formula has, and slower ones, so a
+//! group is an instance of its own. Its `InstanceNormalization` sums in single precision one after the
+//! other, so results are within 10⁻⁶ · (1 + |mean| / σ) · √n of JAX's for `n` elements.
+
+use onnx::{Dim, Op, OpType, Type, ValueId};
+
+use super::affine::{Affine, Vector};
+use super::{Quotient, epsilon, expect_whole, fast_variance, radicand};
+use crate::algebra::axis_map::{Step, emit, plan, transpose};
+use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
+use crate::rewrite::{Declined, Found};
+
+/// Groups of fewer elements than these often happen to be of one number. What JAX makes of their variance,
+/// where it is the mean square less the squared mean, is then rounding alone, and not the operator's.
+const FEWEST_FOR_FAST_VARIANCE: i64 = 8;
+
+/// Channels last: the mean is over all but the first and last axis.
+pub(super) fn to_instance_norm(
+    found: &mut Found<'_, '_, '_>,
+    x: ValueId,
+    affine: Affine,
+) -> Result<Op, Declined> {
+    let (first, back) = channel_orders(found.ty(x)?.rank(), 1);
+    let first = found.emit(transpose(x, &first));
+    let op = instance_norm(found, first, affine)?;
+    let normalized = found.emit(op);
+    Ok(transpose(normalized, &back))
+}
+
+/// Channels first: the mean is over all but the first two axes.
+pub(super) fn instance_norm(
+    found: &mut Found<'_, '_, '_>,
+    x: ValueId,
+    affine: Affine,
+) -> Result<Op, Declined> {
+    found.expect_kernel(OpType::InstanceNormalization, x)?;
+    let Type { shape, dtype } = found.ty(x)?;
+    let epsilon = epsilon(found, dtype)?;
+    let vector = |given: Option<Vector>, number: f64| match given {
+        Some(vector) => Ok(vector),
+        None => Vector::filled(&shape, &[1], number, i64::MAX),
+    };
+    let scale = vector(affine.scale, 1.0)?.emit(found, dtype)?;
+    let bias = vector(affine.bias, 0.0)?.emit(found, dtype)?;
+    Ok(Op::new(OpType::InstanceNormalization, &[x, scale, bias]).attr("epsilon", epsilon))
+}
+
+/// Over the last axes, without scale: each of what is before them is an instance.
+pub(super) fn to_unscaled_norm(
+    found: &mut Found<'_, '_, '_>,
+    x: ValueId,
+    axis: usize,
+) -> Result<Op, Declined> {
+    match axis {
+        1 => {
+            let axes = found.ints(&[0])?;
+            let batch = found.emit(Op::new(OpType::Unsqueeze, &[x, axes]));
+            let op = instance_norm(found, batch, Affine::default())?;
+            let normalized = found.emit(op);
+            Ok(Op::new(OpType::Squeeze, &[normalized, axes]))
+        }
+        2 => instance_norm(found, x, Affine::default()),
+        _ => Err("the instances span several axes".into()),
+    }
+}
+
+/// `(x − mean) / √(variance + ε)` where mean and variance are of groups of channels, the last axis
+pub(super) fn norm() -> Quotient {
+    let x = hole("x");
+    let groups = node(OpType::Reshape, &[&x]).named("groups");
+    let mean = reduce_mean(&groups).named("mean");
+    let centered = &groups - spread(&mean).named("mean in groups");
+    let two_pass = reduce_mean(&square(&centered)).named("square mean");
+    let variance = either(&[&two_pass, &fast_variance(&groups, &mean)]);
+    let variance = either(&[&variance, &relu(&variance)]).named("variance");
+    Quotient { numerator: &x - spread(&mean).named("spread mean"), radicand: radicand(&variance) }
+}
+
+/// Groups of the last axis of an array, of which each is normalized over the places of its channels.
+pub(super) struct Groups {
+    /// How many axes are before those of the places.
+    leading: usize,
+    count: i64,
+    width: i64,
+}
+
+impl Groups {
+    /// Returns the array that a reshape makes `x` of, if that takes its last axis apart into groups, and these axes
+    /// are those of one group.
+    pub(super) fn behind(
+        found: &Found<'_, '_, '_>,
+        x: ValueId,
+        axes: &[usize],
+    ) -> Option<(ValueId, Groups)> {
+        let edit = &found.edit;
+        let reshape = edit.producer(x).filter(|&index| edit.node(index).op == OpType::Reshape)?;
+        let source = edit.input(reshape, 0)?;
+        let groups = Groups::of(found, source, x, axes).ok()?;
+        let has_places = axes.len() > 1;
+        has_places.then_some((source, groups))
+    }
+
+    /// Returns the groups of `x` that are the last two axes but one of `groups`, normalized over these axes of it.
+    fn of(
+        found: &Found<'_, '_, '_>,
+        x: ValueId,
+        groups: ValueId,
+        axes: &[usize],
+    ) -> Result<Groups, Declined> {
+        let shape = found.ty(x)?.shape;
+        let grouped = found.ty(groups)?.shape;
+        let rank = shape.len();
+        let is_split =
+            rank > 1 && grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];
+        let leading = axes.first().map_or(rank, |&first| first.min(rank - 1));
+        if !is_split || leading == 0 || axes.iter().copied().ne((leading..rank - 1).chain([rank])) {
+            return Err("the groups are not on the last axis".into());
+        }
+        let count: Option<i64> = axes.iter().map(|&axis| grouped[axis].known()).product();
+        let are_few = count.is_some_and(|count| count < FEWEST_FOR_FAST_VARIANCE);
+        if are_few && found.maybe("fast variance").is_some() {
+            return Err("with so few elements, the variance depends on rounding".into());
+        }
+        let (Some(count), Some(width), Some(_)) =
+            (grouped[rank - 1].known(), grouped[rank].known(), count)
+        else {
+            return Err("the sizes are unknown".into());
+        };
+        Ok(Groups { leading, count, width })
+    }
+
+    /// Returns the norm of `x`, scaled and shifted by one number per channel.
+    fn normalized(
+        &self,
+        found: &mut Found<'_, '_, '_>,
+        x: ValueId,
+        affine: Affine,
+    ) -> Result<Op, Declined> {
+        let Type { shape, dtype } = found.ty(x)?;
+        let rank = shape.len();
+        let (leading, places) = (&shape[..self.leading], &shape[self.leading..rank - 1]);
+        let (order, back) = channel_orders(rank, self.leading);
+        let first = found.emit(transpose(x, &order));
+        let channels = self.count * self.width;
+        if self.width == 1 && self.leading == 1 && !places.is_empty() {
+            let vector = |vector: Vector| vector.reshaped(&[channels]);
+            let affine = Affine { scale: affine.scale.map(vector), bias: affine.bias.map(vector) };
+            let op = instance_norm(found, first, affine)?;
+            let normalized = found.emit(op);
+            return Ok(transpose(normalized, &back));
+        }
+        let first_ty = found.ty(first)?;
+        let batch = Dim::checked_product(leading).ok_or("the batch is too large")?;
+        let width = [Dim::Known(self.width)];
+        let area = Dim::checked_product(places.iter().chain(&width));
+        let area = area.ok_or("a group is too large")?;
+        let instances = reshaped(found, first, &[batch.clone(), self.count.into(), area])?;
+        let op = instance_norm(found, instances, Affine::default())?;
+        let normalized = found.emit(op);
+        let shape = [&[batch, channels.into()], places].concat();
+        let mut result = reshaped(found, normalized, &shape)?;
+        let column = [&[channels][..], &vec![1; places.len()]].concat();
+        for (vector, op) in [(affine.scale, OpType::Mul), (affine.bias, OpType::Add)] {
+            if let Some(vector) = vector {
+                let vector = vector.reshaped(&column).emit(found, dtype)?;
+                result = found.emit(Op::new(op, &[result, vector]));
+            }
+        }
+        let result = reshaped(found, result, &first_ty.shape)?;
+        Ok(transpose(result, &back))
+    }
+}
+
+/// Returns the norm of groups that a reshape made of `source`, in their shape.
+pub(super) fn to_split_groups(
+    found: &mut Found<'_, '_, '_>,
+    source: ValueId,
+    groups: &Groups,
+    affine: Affine,
+) -> Result<Op, Declined> {
+    let x = found.value("x")?;
+    let reshape = found.edit.producer(x).ok_or("the groups are not the result of a node")?;
+    let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
+    found.take_up(&[reshape]);
+    let op = groups.normalized(found, source, affine)?;
+    let normalized = found.emit(op);
+    Ok(Op::new(OpType::Reshape, &[normalized, shape]))
+}
+
+pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let x = found.value("x")?;
+    let axes = found.axes("mean")?;
+    if found.axes("square mean")? != axes {
+        return Err("the axes of the variance differ from those of the mean".into());
+    }
+    let of_groups = found.value("groups")?;
+    let groups = Groups::of(found, x, of_groups, &axes)?;
+    let shape = found.ty(x)?.shape;
+    if !shape[groups.leading..].iter().all(Dim::is_positive) {
+        return Err("a normalized axis may be empty".into());
+    }
+    if let Some(mean) = found.maybe("mean in groups") {
+        found.expect_reduced(mean, of_groups, &axes)?;
+    }
+    expect_group_spread(found, "spread mean", "mean", &shape, &groups)?;
+    expect_group_spread(found, "factor", "variance", &shape, &groups)?;
+    expect_whole(found, x)?;
+    let affine = Affine::over(found, x, &[shape.len() - 1])?;
+    groups.normalized(found, x, affine)
+}
+
+/// Declines unless what is named gives each channel the number of its group: the numbers of groups,
+/// each repeated as often as a group has channels, and otherwise only renamed, in the shape that `x` has along the
+/// leading axes and the last one. The root and its operand may stand between.
+fn expect_group_spread(
+    found: &Found<'_, '_, '_>,
+    name: &str,
+    origin: &str,
+    x: &[Dim],
+    groups: &Groups,
+) -> Result<(), Declined> {
+    let width = groups.width;
+    let (mut value, end) = (found.value(name)?, found.value(origin)?);
+    let last = x.len() - 1;
+    let is_kept = |axis: usize| axis < groups.leading || axis == last;
+    let kept: Vec<Dim> = x
+        .iter()
+        .enumerate()
+        .map(|(axis, dim)| if is_kept(axis) { dim.clone() } else { 1.into() })
+        .collect();
+    let shape = found.ty(value)?.shape;
+    // One group is broadcast to all channels by the operator that reads it.
+    let is_one = x[last].is(width)
+        && shape.len() == kept.len()
+        && shape[..last] == kept[..last]
+        && shape[last].is(1);
+    let mut is_repeated = is_one;
+    let mut fits = is_one || shape[..] == kept[..];
+    while value != end && fits {
+        let index = found.edit.producer(value).ok_or("a mean is not the result of a node")?;
+        let operand = found.edit.input(index, 0).ok_or("a mean has no operand")?;
+        let (from, to) = (found.ty(operand)?.shape, found.ty(value)?.shape);
+        let is_renamed = |from: &[Dim], to: &[Dim]| {
+            let size = Dim::checked_product(from);
+            size.is_some() && size == Dim::checked_product(to)
+        };
+        match found.edit.node(index).op.onnx() {
+            Some(OpType::Expand) => {
+                let lead = from.len().wrapping_sub(1);
+                fits = !is_repeated
+                    && from.len() == to.len()
+                    && from.last().is_some_and(|dim| dim.is(1))
+                    && to.last().is_some_and(|dim| dim.is(width))
+                    && from[..lead] == to[..lead];
+                is_repeated = true;
+            }
+            _ => fits = is_renamed(&from, &to),
+        }
+        value = operand;
+    }
+    // Groups of one channel need no repetition.
+    if fits && (is_repeated || width == 1) {
+        return Ok(());
+    }
+    Err("the groups are broadcast to other channels".into())
+}
+
+/// Channels before the places, and back.
+fn channel_orders(rank: usize, leading: usize) -> (Vec<usize>, Vec<usize>) {
+    let last = rank - 1;
+    (
+        (0..leading).chain([last]).chain(leading..last).collect(),
+        (0..leading).chain(leading + 1..=last).chain([leading]).collect(),
+    )
+}
+
+/// Returns a value in another shape of as many elements.
+pub(super) fn reshaped(
+    found: &mut Found<'_, '_, '_>,
+    x: ValueId,
+    shape: &[Dim],
+) -> Result<ValueId, Declined> {
+    let before = found.ty(x)?.shape;
+    let step = Step::reshape(&before, shape);
+    let planned = plan(&before, step.as_slice()).ok_or("too many sizes are unknown")?;
+    let fused = found.edit.fused().to_vec();
+    emit(found.edit, &fused, x, &planned)
+}

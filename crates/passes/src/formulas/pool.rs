@@ -1,0 +1,256 @@
+//! Means and maxima over windows.
+
+use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
+use onnx::{Attr, Node, Op, OpType, Type, ValueId};
+
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{AxisMap, transpose};
+use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
+    Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool },
+    Rewrite { name: "pool-positives", pattern: maximum_of_halves, replacement: to_max_pool },
+]]);
+
+/// The attributes that describe windows.
+const WINDOWS: [&str; 4] = ["kernel_shape", "strides", "pads", "dilations"];
+
+/// `Σ x / n` over windows, in any order and shape before it is divided; or `Σ x / Σ 1` where the padding
+/// does not count, transposed where the channels come last.
+fn average() -> Pattern {
+    let sum = node(composite("window_sum"), &[&hole("x")]).named("sum");
+    let moved = moved(&sum).named("moved");
+    let transposed = either(&[&node(OpType::Transpose, &[&sum]).named("transposed"), &sum]);
+    let counts = node(composite("window_sum"), &[&hole("ones")]).named("counts");
+    either(&[
+        &(&moved / number("count")),
+        &(&moved * number("part")),
+        &(transposed.named("moved") / self::moved(&counts).named("divisor")),
+    ])
+}
+
+fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let x = found.value("x")?;
+    let sum = found.node("sum")?.clone();
+    let ty = found.ty(found.value("sum")?)?;
+    let ints = |name: &str| match sum.attr(name) {
+        Some(Attr::Ints(ints)) => ints.to_vec(),
+        _ => Vec::new(),
+    };
+    let (window, pads) = (ints("kernel_shape"), ints("pads"));
+    if sum.attr("dilations").is_some() {
+        return Err("the windows have gaps".into());
+    }
+    if pads.iter().zip(window.iter().cycle()).any(|(pad, size)| pad >= size) {
+        return Err("a window may contain only padding".into());
+    }
+    let places = window.iter().product::<i64>() as f64;
+    let all_places_count = match (found.maybe("counts"), found.maybe("count")) {
+        (Some(_), _) => {
+            expect_same_windows(found, &sum, x)?;
+            false
+        }
+        (None, Some(_)) => found.number("count")? == places,
+        (None, None) => found.number("part")? == f64::from((1.0 / places) as f32),
+    };
+    if found.maybe("counts").is_none() && !all_places_count {
+        return Err("the divisor is not the number of elements in a window".into());
+    }
+    if found.ty(found.value("moved")?)? != found.ty(found.result())? {
+        return Err("the divisor has more axes than the sum".into());
+    }
+    let moves = moves(found)?;
+    found.expect_kernel(OpType::AveragePool, x)?;
+    let mut op = with_windows(Op::new(OpType::AveragePool, &[x]), &sum);
+    if all_places_count && !pads.is_empty() {
+        op = op.attr("count_include_pad", 1);
+    }
+    let mut last = (op, ty);
+    for (mut op, ty) in moves {
+        let value = found.emit(last.0);
+        op.inputs[0] = Some(value);
+        last = (op, ty);
+    }
+    Ok(last.0)
+}
+
+/// `2 · max(x / 2)` over windows, which is right for `-inf`.
+fn maximum_of_halves() -> Pattern {
+    let halves = (hole("x") * 0.5).named("halves");
+    node(OpType::MaxPool, &[&halves]).named("pool") * 2.0
+}
+
+fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let x = found.value("x")?;
+    if found.edit.fact(x).may_be_negative() {
+        return Err("a window may contain only -inf".into());
+    }
+    Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))
+}
+
+/// Gives an operator the windows of a node.
+fn with_windows(op: Op, node: &Node) -> Op {
+    WINDOWS.into_iter().fold(op, |op, name| match node.attr(name) {
+        Some(value) => op.attr(name, value.clone()),
+        None => op,
+    })
+}
+
+/// What is done to the sum before it is divided, in order, with what that makes of it.
+fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op, Type)>, Declined> {
+    let (mut value, sum) = (found.value("moved")?, found.value("sum")?);
+    let mut moves = Vec::new();
+    while value != sum {
+        let index = found.edit.producer(value).ok_or("a sum is not the result of a node")?;
+        let node = found.edit.node(index);
+        if !node.op.is(LAYOUT_OPS) {
+            return Err("another operation changes the sum".into());
+        }
+        let inputs = found.edit.inputs(index);
+        let op = if let Some(perm) = found.edit.perm(index) {
+            transpose(value, &perm)
+        } else {
+            let allows = node.attrs.iter().find(|(name, _)| **name == *"allowzero").cloned();
+            Op { op: node.op.clone(), inputs, attrs: allows.into_iter().collect() }
+        };
+        moves.push((op, found.ty(value)?));
+        value = found.edit.input(index, 0).ok_or("a sum has no operand")?;
+    }
+    moves.reverse();
+    Ok(moves)
+}
+
+/// True if the axes of the divisor are those of the sum that it divides.
+fn is_laid_out_alike(found: &Found<'_, '_, '_>) -> Result<bool, Declined> {
+    let counts = found.value("counts")?;
+    let (_, chain) = found.edit.through(found.value("divisor")?, LAYOUT_OPS);
+    let divisor = AxisMap::of_chain(found.edit, counts, &chain);
+    let perm = found.index("transposed").ok().and_then(|index| found.edit.perm(index));
+    let wanted = AxisMap::identity(&found.ty(counts)?.shape);
+    let wanted = perm.map_or(Some(wanted.clone()), |perm| wanted.transposed(&perm));
+    Ok(divisor.zip(wanted).is_some_and(|(divisor, wanted)| divisor.broadcasts_as(&wanted)))
+}
+
+/// Declines unless the divisor counts, for each window, its places that are not padding.
+fn expect_same_windows(found: &Found<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
+    let counts = found.node("counts")?;
+    let is_same = WINDOWS.into_iter().all(|name| counts.attr(name) == sum.attr(name));
+    let ones = found.value("ones")?;
+    let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
+    if !is_same || !is_laid_out_alike(found)? {
+        return Err("the windows of the divisor differ".into());
+    }
+    // A broadcast number is as good as an array of them.
+    let (source, _) = found.edit.through(ones, VIEW_OPS);
+    if found.edit.tensor(source).and_then(uniform) != Some(1.0) {
+        return Err("the divisor is not a count".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, formulas};
+
+    #[test]
+    fn a_sum_over_its_places_is_a_mean_and_padding_counts() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[1,2,8,8]) -> (y)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+%1:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}
+y:f32[1,4,4,2] = Div(%1, 9.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y)
+                %0 = AveragePool(x) {count_include_pad=1, kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 4 2 3
+                y:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}  # 3 2 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_over_a_sum_of_ones_is_a_mean_without_padding() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[1,2,8,8]) -> (y)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+%1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)
+%2:f32[1,1,4,4] = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+y:f32[1,2,4,4] = Div(%0, %2)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y)
+                y:f32[1,2,4,4] = AveragePool(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 5 2 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_may_lose_its_batch_before_it_is_divided() {
+        check(
+            |edit| {
+                super::REWRITES.run(edit);
+                edit.drop_unread();
+            },
+            "graph g(x:f32[1,2,8,8]) -> (y)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[2, 2], strides=[2, 2]}
+%1:f32[1,4,4,2] = Transpose(%0) {perm=[0, 2, 3, 1]}
+%2:f32[4,4,2] = Squeeze(%1, [0]:i64)
+%3:f32[2,4,4] = Transpose(%2) {perm=[2, 0, 1]}
+y:f32[2,4,4] = Div(%3, 4.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y)
+                %0 = AveragePool(x) {kernel_shape=[2, 2], strides=[2, 2]}  # 6 2 3 4 5
+                %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 5 2 3 4 6
+                %2 = Squeeze(%1, [0]:i64)  # 4 2 3 5 6
+                y:f32[2,4,4] = Transpose(%2) {perm=[2, 0, 1]}  # 5 2 3 4 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_maximum_of_numbers_that_are_not_negative_needs_no_halves() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[1,2,8,8]) -> (y, z)
+%0:f32[1,2,8,8] = Max(x, 0.0)
+%1:f32[1,2,8,8] = Mul(%0, 0.5)
+%2:f32[1,2,4,4] = MaxPool(%1) {kernel_shape=[2, 2], strides=[2, 2]}
+y:f32[1,2,4,4] = Mul(%2, 2.0)
+%3:f32[1,2,8,8] = Mul(x, 0.5)
+%4:f32[1,2,4,4] = MaxPool(%3) {kernel_shape=[2, 2], strides=[2, 2]}
+z:f32[1,2,4,4] = Mul(%4, 2.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y, z)
+                %0 = Max(x, 0.0)  # 2
+                y:f32[1,2,4,4] = MaxPool(%0) {kernel_shape=[2, 2], strides=[2, 2]}  # 4 3 5
+                %1 = Mul(x, 0.5)  # 6
+                %2 = MaxPool(%1) {kernel_shape=[2, 2], strides=[2, 2]}  # 7
+                z:f32[1,2,4,4] = Mul(%2, 2.0)  # 8
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_sum_over_other_windows_or_with_another_divisor_is_not_fused() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[1,2,8,8]) -> (y, z)
+%0:f32[1,2,4,4] = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}
+%1:f32[1,1,8,8] = Expand(1.0, [1, 1, 8, 8]:i64)
+%2:f32[1,1,4,4] = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[0, 0, 1, 1], strides=[2, 2]}
+y:f32[1,2,4,4] = Div(%0, %2)
+z:f32[1,2,4,4] = Div(%0, 8.0)",
+            expect![[r#"
+                graph g(x:f32[1,2,8,8]) -> (y, z)
+                %0 = jax2onnx.composite::window_sum(x) {kernel_shape=[3, 3], pads=[1, 1, 0, 0], strides=[2, 2]}  # 2
+                %1 = Expand(1.0, [1, 1, 8, 8]:i64)  # 3
+                %2 = jax2onnx.composite::window_sum(%1) {kernel_shape=[3, 3], pads=[0, 0, 1, 1], strides=[2, 2]}  # 4
+                y:f32[1,2,4,4] = Div(%0, %2)  # 5
+                z:f32[1,2,4,4] = Div(%0, 8.0)  # 6
+            "#]],
+        );
+    }
+}

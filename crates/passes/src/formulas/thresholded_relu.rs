@@ -1,0 +1,72 @@
+//! `x > α ? x : 0` is `ThresholdedRelu(x)`. A NaN is not greater, and becomes 0 in both.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html>
+
+use onnx::{Attr, DType, Op, OpType};
+
+use crate::algebra::pattern::{Pattern, greater, hole, node, number};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
+    name: "fuse-thresholded-relu",
+    pattern: thresholded_relu,
+    replacement: to_thresholded_relu,
+}]]);
+
+fn thresholded_relu() -> Pattern {
+    let x = hole("x");
+    node(OpType::Where, &[&greater(&x, &number("alpha")), &x, &0.0.into()])
+}
+
+fn to_thresholded_relu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let x = found.value("x")?;
+    let alpha = found.number("alpha")?;
+    if found.ty(x)? != found.ty(found.result())? {
+        return Err("the threshold has more axes than the operand".into());
+    }
+    if found.ty(x)?.dtype != DType::F32 || !alpha.is_finite() {
+        return Err("the threshold is an attribute of type float32".into());
+    }
+    found.expect_kernel(OpType::ThresholdedRelu, x)?;
+    Ok(Op::new(OpType::ThresholdedRelu, &[x]).attr("alpha", Attr::Float(alpha as f32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, formulas};
+
+    #[test]
+    fn a_number_above_a_threshold_or_zero_is_a_thresholded_relu() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[3]) -> (y)
+%0:bool[3] = Less(0.5, x)
+y:f32[3] = Where(%0, x, 0.0)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                y:f32[3] = ThresholdedRelu(x) {alpha=0.5}  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_threshold_that_counts_and_another_number_are_left() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[3]) -> (y, z)
+%0:bool[3] = GreaterOrEqual(x, 0.5)
+y:f32[3] = Where(%0, x, 0.0)
+%1:bool[3] = Greater(x, 0.5)
+z:f32[3] = Where(%1, x, 1.0)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y, z)
+                %0 = GreaterOrEqual(x, 0.5)  # 2
+                y:f32[3] = Where(%0, x, 0.0)  # 3
+                %1 = Greater(x, 0.5)  # 4
+                z:f32[3] = Where(%1, x, 1.0)  # 5
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! Guarantees properties of the file. Nothing changes a graph afterwards.
+
+pub(crate) mod drop_unread_inputs;
+pub mod faults;
+pub(crate) mod keep_zero_signs;
+pub(crate) mod share_functions;
+pub(crate) mod store_once;

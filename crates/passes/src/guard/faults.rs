@@ -1,0 +1,485 @@
+//! `avoid-faults`: replaces patterns that a runtime computes wrongly.
+//!
+//! Each entry of [`FAULTS`] is a valid form that a runtime's own optimizer changes into something else. The runtime
+//! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
+//! it counts as the one that completes the form.
+
+use onnx::kernels::{Support, support};
+use onnx::operator::properties::ARITHMETIC;
+use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
+
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{Step, emit_after, plan};
+use crate::layout_ops::columns::multiply_with_column;
+
+/// A pattern that a runtime computes wrongly, and its replacement.
+pub struct Fault {
+    /// The optimizer of ONNX Runtime that is at fault.
+    pub optimizer: &'static str,
+    /// The versions that were run and have the fault.
+    pub versions: &'static str,
+    pub form: &'static str,
+    pub result: &'static str,
+    pub instead: &'static str,
+    /// Rewrites the node at an index if it completes the form.
+    avoid: fn(&mut Patch<'_, '_>, usize, Present) -> Outcome,
+}
+
+/// Which operators the model has in any graph. A form needs all of its operators.
+#[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)]
+struct Present {
+    transposes: bool,
+    products: bool,
+    pools: bool,
+    calls: bool,
+}
+
+/// Every form that is avoided. `docs/runtime-faults.md` shows the same table.
+pub const FAULTS: &[Fault] = &[
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.22 to 1.31",
+        form: "`MatMul(Transpose(a), v)` with a vector `v`",
+        result: "the transpose is dropped",
+        instead: "`MatMul(v, a)`, or a product with a column",
+        avoid: vector_behind_a_transpose,
+    },
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.22 to 1.23",
+        form: "`MatMul(Transpose(a), b)` of float64",
+        result: "the model does not load",
+        instead: "`MatMul(Max(Transpose(a)), b)`",
+        avoid: transposed_doubles,
+    },
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.22 to 1.31",
+        form: "`MatMul(Transpose(a), b)` that moves the first axis of `a` behind the other batch axes, with a size of 0",
+        result: "the process crashes",
+        instead: "`MatMul(Max(Transpose(a)), b)` if a size is not known to be positive",
+        avoid: batch_that_may_be_empty,
+    },
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.31",
+        form: "`MatMul(Cast(Transpose(a)), b)` that moves the first axis of `a` behind the other batch axes",
+        result: "the process crashes",
+        instead: "`MatMul(Max(Cast(Transpose(a))), b)`",
+        avoid: cast_of_a_batch,
+    },
+    Fault {
+        optimizer: "MatmulTransposeFusion",
+        versions: "1.23 to 1.31",
+        form: "`MatMul(Transpose(a), b)` or `MatMul(a, Transpose(b))` that sums over an axis of size 0",
+        result: "the result is not initialized",
+        instead: "`MatMul(Max(Transpose(a)), b)` if the size is not known to be positive",
+        avoid: sum_that_may_be_empty,
+    },
+    Fault {
+        optimizer: "DivMulFusion",
+        versions: "1.22 to 1.31",
+        form: "`Mul(Div(1, x), y)`",
+        result: "`y / x`, which differs for integers and where `1 / x` overflows",
+        instead: "`Reciprocal(x)` of floats, `Max(Div(1, x))` of integers",
+        avoid: quotient_of_one,
+    },
+    Fault {
+        optimizer: "DivMulFusion, MatMulScaleFusion",
+        versions: "1.22 to 1.31",
+        form: "`Mul(x, c)` or `Div(x, c)` with one number `c` of higher rank than `x`",
+        result: "the result has the rank of `x`",
+        instead: "a number of rank 0, and a reshape of the result",
+        avoid: number_of_high_rank,
+    },
+    Fault {
+        optimizer: "MatMulScaleFusion",
+        versions: "1.22 to 1.31",
+        form: "`MatMul(Mul(x, c), y)` with an infinite number `c`",
+        result: "infinity where `0 * c` is NaN",
+        instead: "`MatMul(Max(Mul(x, c)), y)`",
+        avoid: infinite_factor,
+    },
+    Fault {
+        optimizer: "MatMulScaleFusion",
+        versions: "1.26 to 1.31",
+        form: "`MatMul(Mul(x, c), y)` or `Mul(MatMul(x, y), c)` of float64, and the same with `Div`",
+        result: "the number `c` is rounded to float32",
+        instead: "`MatMul(Max(Mul(x, c)), y)` and `Mul(Max(MatMul(x, y)), c)` if float32 does not have `c`",
+        avoid: rounded_factor,
+    },
+    Fault {
+        optimizer: "FuseReluClip",
+        versions: "1.22 to 1.31",
+        form: "`Clip(Relu(x), lo, hi)` of float64 or integers",
+        result: "the model does not load",
+        instead: "`Clip(Max(x, 0), lo, hi)`",
+        avoid: relu_of_another_type,
+    },
+    Fault {
+        optimizer: "PadFusion",
+        versions: "1.26 to 1.31",
+        form: "`MaxPool(Pad(x))` or `AveragePool(Pad(x))` with zeros",
+        result: "the zeros are left out of the maximum, or the model does not load",
+        instead: "`MaxPool(Max(Pad(x)))`",
+        avoid: pool_of_zeros,
+    },
+    Fault {
+        optimizer: "ExpandElimination",
+        versions: "1.22 to 1.31",
+        form: "`Reshape(Expand(Reshape(x)))` of an empty array",
+        result: "the model does not load",
+        instead: "an empty constant",
+        avoid: expand_to_nothing,
+    },
+    Fault {
+        optimizer: "ExpandElimination",
+        versions: "1.22 to 1.31",
+        form: "`Expand(x, [0])` where `x` has an axis of size 1",
+        result: "the operator is dropped",
+        instead: "`Slice(x, 0, 0)`",
+        avoid: axis_to_nothing,
+    },
+    Fault {
+        optimizer: "NoopElimination",
+        versions: "1.23 to 1.26",
+        form: "`Add`, `Sub`, `Mul` or `Div` with an empty constant",
+        result: "the operator is dropped, or the model does not load",
+        instead: "an empty constant",
+        avoid: arithmetic_of_nothing,
+    },
+    Fault {
+        optimizer: "TransposeOptimizer",
+        versions: "1.22 to 1.31",
+        form: "`Pad` with axes next to a `Transpose`",
+        result: "the model does not load",
+        instead: "`Pad` of all axes",
+        avoid: pad_with_axes,
+    },
+];
+
+pub(crate) fn run(model: &mut Model) {
+    let nodes = || model.graphs().into_iter().flat_map(|graph| &graph.nodes);
+    let has = |ops: &[OpType]| nodes().any(|node| node.op.is_one_of(ops));
+    let present = Present {
+        transposes: has(&[OpType::Transpose]),
+        products: has(&[OpType::MatMul]),
+        pools: has(&[OpType::MaxPool, OpType::AveragePool]),
+        calls: nodes().any(|node| !node.op.is_onnx()),
+    };
+    // A rewrite separates operators and joins none, so the rounds end.
+    while model.edit(&mut |edit| {
+        for index in 0..edit.len() {
+            let _ = FAULTS
+                .iter()
+                .any(|fault| edit.patch(index, |patch| (fault.avoid)(patch, index, present)));
+        }
+        if edit.is_changed() {
+            edit.drop_unread();
+        }
+    }) {}
+}
+
+/// True if one node of ONNX's own reads the result, and it is none of these.
+fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
+    let reader = edit.sole_reader(edit.node(index).outputs[0]);
+    reader.is_some_and(|reader| {
+        let op = &edit.node(reader).op;
+        op.is_onnx() && !op.is_one_of(ops)
+    })
+}
+
+/// Inserts a `Max` with one operand after a node. The numbers stay the same, and no optimizer looks through
+/// it.
+///
+/// The runtime has no fused kernels for a type without a `Max`.
+fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
+    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+    if support(OpType::Max, edit.opset(), dtype) != Support::Yes {
+        return None;
+    }
+    let op = Op::of(edit.node(index), edit.inputs(index));
+    edit.retype(index, &[], op, &|value| Op::new(OpType::Max, &[value])).ok()?;
+    edit.finish()
+}
+
+/// The numbers of a constant that has one element.
+fn number<'a>(edit: &'a Edit<'_>, value: ValueId) -> Option<&'a Tensor> {
+    edit.tensor(value).filter(|tensor| tensor.len() == 1)
+}
+
+fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    if !present.transposes || edit.node(index).op != OpType::MatMul {
+        return None;
+    }
+    let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let rank = edit.ty(matrix)?.rank();
+    if rank < 2 || edit.ty(vector)?.rank() != 1 || edit.tensor(matrix).is_some() {
+        return None;
+    }
+    let transpose = edit.producer(matrix).filter(|&node| edit.node(node).op == OpType::Transpose);
+    if let (2, Some(transpose)) = (rank, transpose) {
+        let source = edit.input(transpose, 0)?;
+        return edit.done(&[transpose], Op::new(OpType::MatMul, &[vector, source]));
+    }
+    multiply_with_column(edit)
+}
+
+fn transposed_doubles(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    let may = present.products && edit.node(index).op == OpType::Transpose;
+    let ty = edit.ty(edit.node(index).outputs[0]).filter(|_| may)?;
+    if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+fn batch_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    if !present.products || edit.node(index).op != OpType::Transpose {
+        return None;
+    }
+    let ty = edit.ty(edit.node(index).outputs[0])?;
+    let may_be_empty = !ty.shape.iter().all(Dim::is_positive);
+    let is_form = may_be_empty && moves_first_axis_back(edit, index);
+    if !is_form || is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+/// True if a node moves the first axis behind the other batch axes.
+fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
+    let Some(perm) = edit.perm(index).filter(|perm| perm.len() > 2) else {
+        return false;
+    };
+    let rank = perm.len();
+    let moves_first_axis_to =
+        |place: usize| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
+    (rank - 2..rank).any(moves_first_axis_to)
+}
+
+fn cast_of_a_batch(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    if !present.products || edit.node(index).op != OpType::Cast {
+        return None;
+    }
+    let transpose = edit.producer(edit.input(index, 0)?)?;
+    let is_form = edit.node(transpose).op == OpType::Transpose
+        && moves_first_axis_back(edit, transpose)
+        && !is_read_by_another(edit, index, &[OpType::MatMul]);
+    if is_form { separate(edit, index) } else { None }
+}
+
+fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    if !present.products || edit.node(index).op != OpType::Transpose {
+        return None;
+    }
+    let result = edit.node(index).outputs[0];
+    if is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    let ty = edit.ty(result)?;
+    let is_left = |reader: usize| edit.input(reader, 0) == Some(result);
+    let may_be_empty = |from_last: usize| {
+        let place = ty.rank().checked_sub(from_last);
+        place.is_some_and(|place| !ty.shape[place].is_positive())
+    };
+    let is_form = match edit.sole_reader(result).filter(|&reader| edit.node(reader).op.is_onnx()) {
+        Some(reader) if is_left(reader) => may_be_empty(1),
+        Some(_) => may_be_empty(2),
+        None => may_be_empty(1) || may_be_empty(2),
+    };
+    if is_form { separate(edit, index) } else { None }
+}
+
+fn quotient_of_one(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    if edit.node(index).op != OpType::Div || is_read_by_another(edit, index, &[OpType::Mul]) {
+        return None;
+    }
+    let (one, x) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let tensor = number(edit, one)?;
+    let numbers = tensor.floats().or_else(|| Some(vec![*tensor.ints()?.first()? as f64]))?;
+    if numbers != [1.0] {
+        return None;
+    }
+    if !tensor.dtype.is_float() {
+        return separate(edit, index);
+    }
+    if tensor.shape.len() > edit.ty(x)?.rank() {
+        return None;
+    }
+    edit.done(&[], Op::new(OpType::Reciprocal, &[x]))
+}
+
+fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    if edit.node(index).op != OpType::Mul && edit.node(index).op != OpType::Div {
+        return None;
+    }
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let place = operands.iter().position(|&value| number(edit, value).is_some())?;
+    let (tensor, x) = (number(edit, operands[place])?, operands[1 - place]);
+    let before = edit.ty(x)?.clone();
+    if tensor.shape.len() <= before.rank() {
+        return None;
+    }
+    let scalar = tensor.with_shape(Vec::new());
+    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
+    let mut inputs = operands.map(Some).to_vec();
+    inputs[place] = Some(edit.constant(scalar, &[operands[place]]));
+    let op = emit_after(edit, Op::of(edit.node(index), inputs), &back);
+    edit.settle(op)
+}
+
+fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    let is_quotient = edit.node(index).op == OpType::Div;
+    if !present.products || !(is_quotient || edit.node(index).op == OpType::Mul) {
+        return None;
+    }
+    let is_infinite = |operand: usize| {
+        let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
+        Some(!if is_quotient { 1.0 / factor } else { factor }.is_finite())
+    };
+    let operands = if is_quotient { 1..2 } else { 0..2 };
+    let may = operands.filter_map(is_infinite).any(|is_infinite| is_infinite);
+    if !may || is_read_by_another(edit, index, &[OpType::MatMul]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    let is_product = edit.node(index).op == OpType::MatMul;
+    let is_double = edit.ty(*edit.node(index).outputs.first()?)?.dtype == DType::F64;
+    if !present.products || !is_double || !(is_product || has_rounded_factor(edit, index)) {
+        return None;
+    }
+    let completes_form = |producer: usize| match is_product {
+        true => has_rounded_factor(edit, producer),
+        false => edit.node(producer).op == OpType::MatMul,
+    };
+    // The runtime inlines calls, so what is passed to a function or returned by one may complete the form.
+    let is_apart = |value: ValueId| match edit.producer(value) {
+        Some(producer) if edit.node(producer).op.is_onnx() => !completes_form(producer),
+        Some(_) => false,
+        None => !present.calls,
+    };
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let place = operands.iter().position(|&x| edit.tensor(x).is_none() && !is_apart(x))?;
+    let apart = edit.insert(Op::new(OpType::Max, &[operands[place]]));
+    let mut inputs = operands.map(Some).to_vec();
+    inputs[place] = Some(apart);
+    let op = Op::of(edit.node(index), inputs);
+    edit.done(&[], op)
+}
+
+/// True if a node multiplies with a number, or divides by one, that float32 does not have.
+fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
+    let is_quotient = edit.node(index).op == OpType::Div;
+    if !is_quotient && edit.node(index).op != OpType::Mul {
+        return false;
+    }
+    let is_exact = |number: f64| f64::from(number as f32) == number;
+    let is_rounded = |operand: usize| {
+        let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
+        Some(!is_exact(factor) || is_quotient && !is_exact(1.0 / factor))
+    };
+    let mut operands = if is_quotient { 1..2 } else { 0..2 };
+    operands.any(|operand| is_rounded(operand) == Some(true))
+}
+
+fn relu_of_another_type(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    if edit.node(index).op != OpType::Relu || is_read_by_another(edit, index, &[OpType::Clip]) {
+        return None;
+    }
+    let x = edit.input(index, 0)?;
+    let dtype = edit.ty(x)?.dtype;
+    if matches!(dtype, DType::F32 | DType::F16 | DType::Bf16) {
+        return None;
+    }
+    let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
+    let zero = edit.constant(zero, &[]);
+    edit.done(&[], Op::new(OpType::Max, &[x, zero]))
+}
+
+fn pool_of_zeros(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    if !present.pools || edit.node(index).op != OpType::Pad {
+        return None;
+    }
+    let is_zero = match edit.input(index, 2) {
+        Some(value) => number(edit, value)?.floats()?.first() == Some(&0.0),
+        None => true,
+    };
+    if !is_zero || is_read_by_another(edit, index, &[OpType::MaxPool, OpType::AveragePool]) {
+        return None;
+    }
+    separate(edit, index)
+}
+
+fn expand_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    (edit.node(index).op == OpType::Expand).then(|| fold_nothing(edit, index))?
+}
+
+fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    if edit.node(index).op != OpType::Expand {
+        return None;
+    }
+    let (x, target) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let sizes = edit.tensor(target)?.ints()?;
+    let dtype = edit.ty(x)?.dtype;
+    let mut shape = edit.ty(x)?.shape.to_vec();
+    let mut axes = Vec::new();
+    for ((axis, extent), size) in shape.iter_mut().enumerate().rev().zip(sizes.iter().rev()) {
+        if *size == 0 && extent.known() != Some(0) {
+            axes.push(axis as i64);
+            *extent = Dim::Known(0);
+        }
+    }
+    if axes.is_empty() || support(OpType::Slice, edit.opset(), dtype) != Support::Yes {
+        return None;
+    }
+    let ty = Type::new(dtype, shape);
+    let list = |numbers: &[i64]| Tensor::of_ints(DType::I64, vec![numbers.len() as i64], numbers);
+    let (zeros, axes) = (list(&vec![0; axes.len()])?, list(&axes)?);
+    let zeros = edit.constant(zeros, &[]);
+    let axes = edit.constant(axes, &[]);
+    let slice = Op::new(OpType::Slice, &[x, zeros, zeros, axes]);
+    if ty.shape == edit.ty(edit.node(index).outputs[0])?.shape {
+        return edit.done(&[], slice);
+    }
+    let nothing = edit.insert(slice);
+    edit.done(&[], Op::new(OpType::Expand, &[nothing, target]))
+}
+
+fn arithmetic_of_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    edit.node(index).op.is(ARITHMETIC).then(|| fold_nothing(edit, index))?
+}
+
+/// Makes a constant of a result that has no elements.
+fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
+    let ty = edit.ty(edit.node(index).outputs[0])?;
+    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
+    nothing.is_empty().then(|| edit.done(&[], nothing))?
+}
+
+fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    if edit.node(index).op != OpType::Pad {
+        return None;
+    }
+    let (axes, amounts) = (edit.axes_in_order(index)?, edit.ints(index, 1)?);
+    let rank = edit.ty(edit.input(index, 0)?)?.rank();
+    let mut all = vec![0; 2 * rank];
+    for (place, &axis) in axes.iter().enumerate() {
+        *all.get_mut(axis)? = *amounts.get(place)?;
+        *all.get_mut(rank + axis)? = *amounts.get(axes.len() + place)?;
+    }
+    let all = Tensor::of_ints(DType::I64, vec![2 * rank as i64], &all)?;
+    let all = edit.constant(all, &[]);
+    let inputs = vec![edit.input(index, 0), Some(all), edit.input(index, 2)];
+    let op = Op::of(edit.node(index), inputs);
+    edit.done(&[], op)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+use expect_test::{Expect, expect};
+
+use super::FAULTS;
+use crate::testing::check_model;
+
+#[track_caller]
+fn check(text: &str, expect: Expect) {
+    check_model(super::run, text, expect);
+}
+
+#[test]
+fn a_transposed_matrix_times_a_vector_is_the_vector_times_the_matrix() {
+    check(
+        "graph g(a:f32[2,3], v:f32[2]) -> (y)
+%0:f32[3,2] = Transpose(a) {perm=[1, 0]}
+y:f32[3] = MatMul(%0, v)",
+        expect![[r#"
+            graph g(a:f32[2,3], v:f32[2]) -> (y)
+            y:f32[3] = MatMul(v, a)  # 3 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_matrix_times_a_vector_is_a_product_with_a_column_if_there_is_a_transpose() {
+    check(
+        "graph g(a:f32[B,2,3], v:f32[2]) -> (y)
+%0:f32[B,3,2] = Transpose(a) {perm=[0, 2, 1]}
+%1:f32[B,3,2] = Tanh(%0)
+y:f32[B,3] = MatMul(%1, v)",
+        expect![[r#"
+            graph g(a:f32[B,2,3], v:f32[2]) -> (y)
+            %0 = Transpose(a) {perm=[0, 2, 1]}  # 2
+            %1 = Tanh(%0)  # 3
+            %2 = Reshape(v, [2, 1]:i64)  # 4
+            %3 = MatMul(%1, %2)  # 4
+            y:f32[B,3] = Reshape(%3, [0, 3]:i64)  # 4
+        "#]],
+    );
+}
+
+#[test]
+fn a_matrix_times_a_vector_is_kept_if_there_is_no_transpose() {
+    check(
+        "graph g(a:f32[3,2], v:f32[2]) -> (y)
+y:f32[3] = MatMul(a, v)",
+        expect![[r#"
+            graph g(a:f32[3,2], v:f32[2]) -> (y)
+            y:f32[3] = MatMul(a, v)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn the_transpose_of_doubles_is_kept_apart_from_the_product() {
+    check(
+        "graph g(a:f64[2,3], b:f64[2,3]) -> (y)
+%0:f64[3,2] = Transpose(a) {perm=[1, 0]}
+y:f64[3,3] = MatMul(%0, b)",
+        expect![[r#"
+            graph g(a:f64[2,3], b:f64[2,3]) -> (y)
+            %0 = Transpose(a) {perm=[1, 0]}  # 2
+            %1 = Max(%0)  # 2
+            y:f64[3,3] = MatMul(%1, b)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_cast_of_a_batch_that_is_moved_is_kept_apart_from_the_product() {
+    check(
+        "graph g(a:f16[2,3,4], c:f32[4,5], d:f32[3,5]) -> (y, z)
+%0:f16[3,2,4] = Transpose(a) {perm=[1, 0, 2]}
+%1:f32[3,2,4] = Cast(%0) {to=1}
+y:f32[3,2,5] = MatMul(%1, c)
+%2:f16[2,4,3] = Transpose(a) {perm=[0, 2, 1]}
+%3:f32[2,4,3] = Cast(%2) {to=1}
+z:f32[2,4,5] = MatMul(%3, d)",
+        expect![[r#"
+            graph g(a:f16[2,3,4], c:f32[4,5], d:f32[3,5]) -> (y, z)
+            %0 = Transpose(a) {perm=[1, 0, 2]}  # 2
+            %1 = Cast(%0) {to=1}  # 3
+            %2 = Max(%1)  # 3
+            y:f32[3,2,5] = MatMul(%2, c)  # 4
+            %3 = Transpose(a) {perm=[0, 2, 1]}  # 5
+            %4 = Cast(%3) {to=1}  # 6
+            z:f32[2,4,5] = MatMul(%4, d)  # 7
+        "#]],
+    );
+}
+
+#[test]
+fn a_batch_that_may_be_empty_is_kept_apart_from_the_product() {
+    check(
+        "graph g(a:f32[B,3,4], b:f32[2,3,4], c:f32[4,5]) -> (y, z, w)
+%0:f32[3,B,4] = Transpose(a) {perm=[1, 0, 2]}
+y:f32[3,B,5] = MatMul(%0, c)
+%1:f32[3,2,4] = Transpose(b) {perm=[1, 0, 2]}
+z:f32[3,2,5] = MatMul(%1, c)
+%2:f32[B,4,3] = Transpose(a) {perm=[0, 2, 1]}
+%3:f32[B,4,4] = MatMul(%2, a)
+w:f32[B,4,5] = MatMul(%3, c)",
+        expect![[r#"
+            graph g(a:f32[B,3,4], b:f32[2,3,4], c:f32[4,5]) -> (y, z, w)
+            %0 = Transpose(a) {perm=[1, 0, 2]}  # 2
+            %1 = Max(%0)  # 2
+            y:f32[3,B,5] = MatMul(%1, c)  # 3
+            %2 = Transpose(b) {perm=[1, 0, 2]}  # 4
+            z:f32[3,2,5] = MatMul(%2, c)  # 5
+            %3 = Transpose(a) {perm=[0, 2, 1]}  # 6
+            %4 = MatMul(%3, a)  # 7
+            w:f32[B,4,5] = MatMul(%4, c)  # 8
+        "#]],
+    );
+}
+
+#[test]
+fn one_divided_by_an_integer_is_kept_apart_from_the_product() {
+    check(
+        "graph g(x:i32[3], y:i32[3]) -> (z)
+%0:i32[3] = Div(1:i32, x)
+z:i32[3] = Mul(%0, y)",
+        expect![[r#"
+            graph g(x:i32[3], y:i32[3]) -> (z)
+            %0 = Div(1:i32, x)  # 2
+            %1 = Max(%0)  # 2
+            z:i32[3] = Mul(%1, y)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn one_divided_by_a_float_is_its_reciprocal_if_it_is_multiplied() {
+    check(
+        "graph g(x:f32[3], y:f32[3]) -> (z, w)
+%0:f32[3] = Div(1.0, x)
+z:f32[3] = Mul(%0, y)
+%1:f32[3] = Div(1.0, y)
+w:f32[3] = Add(%1, y)",
+        expect![[r#"
+            graph g(x:f32[3], y:f32[3]) -> (z, w)
+            %0 = Reciprocal(x)  # 2
+            z:f32[3] = Mul(%0, y)  # 3
+            %1 = Div(1.0, y)  # 4
+            w:f32[3] = Add(%1, y)  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn a_number_has_no_higher_rank_than_what_it_scales() {
+    check(
+        "graph g(x:f32[3], y:f32[B]) -> (z, w)
+z:f32[1,1,3] = Mul(x, [[[2.0]]])
+w:f32[1,B] = Div([[1.0]], y)",
+        expect![[r#"
+            graph g(x:f32[3], y:f32[B]) -> (z, w)
+            %0 = Mul(x, 2.0)  # 2
+            z:f32[1,1,3] = Reshape(%0, [1, 1, 3]:i64)  # 2
+            %1 = Div(1.0, y)  # 3
+            w:f32[1,B] = Reshape(%1, [1, -1]:i64)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_factor_that_float32_does_not_have_is_kept_apart_from_a_product_of_doubles() {
+    check(
+        "graph g(a:f64[2,2], b:f64[2,2]) -> (y, z)
+%0:f64[2,2] = Mul(a, 0.9:f64)
+y:f64[2,2] = MatMul(%0, b)
+%1:f64[2,2] = MatMul(a, b)
+z:f64[2,2] = Div(%1, 3.0:f64)",
+        expect![[r#"
+            graph g(a:f64[2,2], b:f64[2,2]) -> (y, z)
+            %0 = Mul(a, 0.9:f64)  # 2
+            %1 = Max(%0)  # 3
+            y:f64[2,2] = MatMul(%1, b)  # 3
+            %2 = MatMul(a, b)  # 4
+            %3 = Max(%2)  # 5
+            z:f64[2,2] = Div(%3, 3.0:f64)  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn a_factor_that_float32_has_and_a_factor_of_floats_are_kept() {
+    check(
+        "graph g(a:f64[2,2], b:f64[2,2], c:f32[2,2]) -> (y, z)
+%0:f64[2,2] = Mul(a, 0.5:f64)
+%1:f64[2,2] = MatMul(%0, b)
+y:f64[2,2] = Mul(3.0:f64, %1)
+%2:f32[2,2] = MatMul(c, c)
+z:f32[2,2] = Mul(%2, 0.9)",
+        expect![[r#"
+            graph g(a:f64[2,2], b:f64[2,2], c:f32[2,2]) -> (y, z)
+            %0 = Mul(a, 0.5:f64)  # 2
+            %1 = MatMul(%0, b)  # 3
+            y:f64[2,2] = Mul(3.0:f64, %1)  # 4
+            %2 = MatMul(c, c)  # 5
+            z:f32[2,2] = Mul(%2, 0.9)  # 6
+        "#]],
+    );
+}
+
+#[test]
+fn a_transpose_of_integers_that_have_no_max_is_kept() {
+    check(
+        "graph g(a:i16[2,N,4], b:f32[2,2]) -> (y, z)
+y:i16[N,4,2] = Transpose(a) {perm=[1, 2, 0]}
+z:f32[2,2] = MatMul(b, b)",
+        expect![[r#"
+            graph g(a:i16[2,N,4], b:f32[2,2]) -> (y, z)
+            y:i16[N,4,2] = Transpose(a) {perm=[1, 2, 0]}  # 2
+            z:f32[2,2] = MatMul(b, b)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_sum_of_nothing_is_an_empty_constant() {
+    check(
+        "graph g(x:f32[1,1], y:f32[0,3]) -> (z)
+%0:f32[0,3] = Add(x, y)
+z:f32[0,3] = Tanh(%0)",
+        expect![[r#"
+            graph g(x:f32[1,1], y:f32[0,3]) -> (z)
+            z:f32[0,3] = Tanh(const f32[0,3])  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_transpose_is_kept_apart_from_a_sum_that_may_be_empty() {
+    check(
+        "graph g(a:f32[N,3], b:f32[N,3]) -> (y, z)
+%0:f32[3,N] = Transpose(a) {perm=[1, 0]}
+y:f32[3,3] = MatMul(%0, b)
+%1:f32[3,N] = Transpose(b) {perm=[1, 0]}
+z:f32[N,N] = MatMul(a, %1)",
+        expect![[r#"
+            graph g(a:f32[N,3], b:f32[N,3]) -> (y, z)
+            %0 = Transpose(a) {perm=[1, 0]}  # 2
+            %1 = Max(%0)  # 2
+            y:f32[3,3] = MatMul(%1, b)  # 3
+            %2 = Transpose(b) {perm=[1, 0]}  # 4
+            z:f32[N,N] = MatMul(a, %2)  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn an_infinite_factor_is_kept_apart_from_the_product() {
+    check(
+        "graph g(x:f32[2,2], y:f32[2,2]) -> (z)
+%0:f32[2,2] = Mul(x, inf)
+z:f32[2,2] = MatMul(%0, y)",
+        expect![[r#"
+            graph g(x:f32[2,2], y:f32[2,2]) -> (z)
+            %0 = Mul(x, inf)  # 2
+            %1 = Max(%0)  # 2
+            z:f32[2,2] = MatMul(%1, y)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn the_relu_of_doubles_before_a_clip_is_a_maximum() {
+    check(
+        "graph g(x:f64[2]) -> (y)
+%0:f64[2] = Relu(x)
+y:f64[2] = Clip(%0, -1.0:f64, 2.0:f64)",
+        expect![[r#"
+            graph g(x:f64[2]) -> (y)
+            %0 = Max(x, 0.0:f64)  # 2
+            y:f64[2] = Clip(%0, -1.0:f64, 2.0:f64)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn zeros_around_an_array_are_kept_apart_from_a_pool_and_not_from_a_convolution() {
+    check(
+        "graph g(x:f32[1,3,6,6], w:f32[4,3,3,3]) -> (y, z)
+%0:f32[1,3,8,8] = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)
+y:f32[1,3,7,7] = MaxPool(%0) {kernel_shape=[2, 2]}
+%1:f32[1,3,8,8] = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)
+z:f32[1,4,6,6] = Conv(%1, w) {kernel_shape=[3, 3]}",
+        expect![[r#"
+            graph g(x:f32[1,3,6,6], w:f32[4,3,3,3]) -> (y, z)
+            %0 = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)  # 2
+            %1 = Max(%0)  # 2
+            y:f32[1,3,7,7] = MaxPool(%1) {kernel_shape=[2, 2]}  # 3
+            %2 = Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 0.0)  # 4
+            z:f32[1,4,6,6] = Conv(%2, w) {kernel_shape=[3, 3]}  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn an_expand_to_nothing_is_a_constant() {
+    check(
+        "graph g(x:f32[6,1], z:f32[6,3]) -> (y)
+%0:f32[6,0] = Expand(x, [6, 0]:i64)
+y:f32[6,3] = Concat(%0, z) {axis=1}",
+        expect![[r#"
+            graph g(x:f32[6,1], z:f32[6,3]) -> (y)
+            y:f32[6,3] = Concat(const f32[6,0], z) {axis=1}  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn an_expand_of_an_axis_to_nothing_is_a_slice() {
+    check(
+        "graph g(x:f32[N,1]) -> (y, z, w)
+y:f32[N,0] = Expand(x, [0]:i64)
+z:f32[2,N,0] = Expand(x, [2, 1, 0]:i64)
+w:f32[2,N,1] = Expand(x, [2, 1, 1]:i64)",
+        expect![[r#"
+            graph g(x:f32[N,1]) -> (y, z, w)
+            y:f32[N,0] = Slice(x, [0]:i64, [0]:i64, [1]:i64)  # 2
+            %0 = Slice(x, [0]:i64, [0]:i64, [1]:i64)  # 3
+            z:f32[2,N,0] = Expand(%0, [2, 1, 0]:i64)  # 3
+            w:f32[2,N,1] = Expand(x, [2, 1, 1]:i64)  # 4
+        "#]],
+    );
+}
+
+#[test]
+fn a_pad_names_all_axes() {
+    check(
+        "graph g(x:f32[2,3]) -> (y)
+y:f32[2,6] = Pad(x, [1, 2]:i64, 0.0, [-1]:i64)",
+        expect![[r#"
+            graph g(x:f32[2,3]) -> (y)
+            y:f32[2,6] = Pad(x, [0, 1, 0, 2]:i64, 0.0)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_form_that_a_call_completes_is_avoided() {
+    check(
+        "graph g(x:i32[3], y:i32[3]) -> (z)
+%0:i32[3] = Div(1:i32, x)
+z:i32[3] = custom::f(%0, y)
+function custom::f(a, b) -> (c)
+c:i32[3] = Mul(a, b)",
+        expect![[r#"
+            graph g(x:i32[3], y:i32[3]) -> (z)
+            %0 = Div(1:i32, x)  # 2
+            %1 = Max(%0)  # 2
+            z:i32[3] = custom::f(%1, y)  # 3
+            function custom::f(a, b) -> (c)
+            c:i32[3] = Mul(a, b)  # 5
+        "#]],
+    );
+}
+
+#[test]
+fn the_page_on_faults_shows_every_one() {
+    let page = include_str!("../../../../../docs/runtime-faults.md");
+    for fault in FAULTS {
+        let row = format!(
+            "| {} | {} | {} | {} | {} |",
+            fault.form, fault.optimizer, fault.versions, fault.result, fault.instead
+        );
+        assert!(page.contains(&row), "docs/runtime-faults.md lacks the row\n{row}");
+    }
+}

@@ -1,0 +1,518 @@
+//! `Attention`: `softmax(scale · q·kᵀ, masked) · v`, where scores may be limited by a hyperbolic tangent.
+//!
+//! The kernel of ONNX Runtime takes `q`, `k` and `v` with the heads side by side, as the projections
+//! compute them, and needs no transposes around the two products. If the heads are separate arrays, it
+//! takes them separately.
+//!
+//! What it does with a mask is known, and decides what is fused:
+//! * It adds the mask: a number that absorbs the score, where a choice would put another number. That is the same if all
+//!   kept scores are far above that other number: their limit follows from norms, the weights of projections and soft
+//!   caps. Numbers below −10³⁸ are below every score.
+//!   NaN and infinity are not absorbed, and spread over their row, while in JAX a choice takes them
+//!   out. So a choice is fused only where NaN need not be exact, or reaches the result anyway ([`spread`]).
+//! * A row of nothing but −∞ or the lowest number becomes zeros. In JAX a finite number gives the mean of
+//!   `v` there, which the kernel does too with a number that is not the lowest; −∞ gives NaN, so that
+//!   it is fused only where the mask is known to leave something in each row. If weights are zero where
+//!   scores are masked, as Keras has it, flags or −∞ do the same.
+//! * Each head is computed by one thread, so that a single head is left as it is.
+
+mod choice;
+mod mask;
+mod spread;
+mod stack;
+
+use onnx::kernels::{Support, support};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
+
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{AxisMap, emit_after};
+use crate::algebra::pattern::uniform;
+use crate::layout_ops::is_layout_op;
+use crate::layout_ops::products::{Side, following, side};
+use crate::rewrite::Declined;
+use choice::Choice;
+use mask::Prepared;
+use stack::Stack;
+
+/// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
+const LOWEST: f64 = -3e38;
+
+/// How many nodes there may be between a product and the softmax.
+const MAX_LINKS: usize = 8;
+
+/// How many sums of masks are taken apart.
+const MAX_TERMS: usize = 4;
+
+/// The stages of the fusion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// While products are as they were asked for: what needs no transposes, or only such as a product can
+    /// be written without.
+    Plain,
+    /// When layout ops have been merged: whatever needs no more of them than the parts.
+    Any,
+}
+
+pub(crate) fn run(edit: &mut Edit<'_>, stage: Stage) {
+    for index in 0..edit.len() {
+        let node = edit.node(index);
+        if node.op != OpType::MatMul {
+            continue;
+        }
+        let Some(found) =
+            [false, true].into_iter().find_map(|is_transposed| find(edit, index, is_transposed))
+        else {
+            continue;
+        };
+        let end = found.after.last().copied().unwrap_or(index);
+        edit.patch(end, |patch| {
+            let made = fuse(patch, &found, stage);
+            // A later stage tries the declined cases again.
+            (stage == Stage::Any || made.is_ok()).then(|| patch.settle(made))?
+        });
+    }
+}
+
+/// An attention that was found, part by part.
+struct Attention {
+    /// With the axes of the batch, then row and element; `k` and `v` may have one for all heads.
+    q: Side,
+    k: Side,
+    v: Side,
+    scale: f64,
+    /// The limit of scores: `cap · tanh(score / cap)`.
+    cap: Option<f64>,
+    /// The masks in the order in which they are applied, each with the map from the scores to where it is.
+    masks: Vec<(Mask, AxisMap)>,
+    /// Whether weights are zero where scores are masked, even in a row of nothing else.
+    is_zeroed: bool,
+    /// The sizes of the scores: the batch, row and column.
+    shape: Vec<Dim>,
+    /// From the result, with the axes of the batch, row and element, to what is made of it.
+    result: AxisMap,
+    value_depth: Dim,
+    /// What the three are parts of.
+    stack: Option<Stack>,
+    /// The second product, and the layout ops after it.
+    index: usize,
+    after: Vec<usize>,
+    /// All other nodes.
+    fused: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Mask {
+    /// Multiplied by a factor and added to the scores.
+    Added { bias: ValueId, factor: f64 },
+    /// Scores are kept where the flag is `keeps`, and are `otherwise` elsewhere, or that is added where it
+    /// is a bias.
+    Chosen { flags: ValueId, keeps: bool, otherwise: f64, is_bias: bool },
+}
+
+impl Mask {
+    /// Returns the mask of scores that are scaled after it.
+    fn times(self, scale: f64) -> Option<Mask> {
+        let is_reduction = scale > 0.0 && scale <= 1.0;
+        is_reduction.then_some(match self {
+            Mask::Added { bias, factor } => Mask::Added { bias, factor: factor * scale },
+            Mask::Chosen { flags, keeps, otherwise, is_bias } => {
+                Mask::Chosen { flags, keeps, otherwise: otherwise * scale, is_bias }
+            }
+        })
+    }
+}
+
+/// Looks for an attention whose second product is the node, which may be the other way round.
+fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention> {
+    let [weights, v] = sides(edit, index, is_transposed)?;
+    let zeroed = Zeroed::of(edit, weights.source);
+    let softmax = read_once(edit, zeroed.as_ref().map_or(weights.source, |zeroed| zeroed.weights))?;
+    let axis = softmax_axis(edit, softmax)?;
+    let scores = Scores::of(edit, edit.input(softmax, 0)?, MAX_LINKS)?;
+    let mut shape = edit.ty(edit.node(scores.first).outputs[0])?.shape.to_vec();
+    let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
+    let to_softmax = scores.map(edit, AxisMap::identity(&shape), scores.links.len())?;
+    let first_is_transposed = to_softmax.keeps_axis(row, axis);
+    if !first_is_transposed && !to_softmax.keeps_axis(column, axis) {
+        return None;
+    }
+    let [q, k] = sides(edit, scores.first, first_is_transposed)?;
+    let k = k.transposed()?;
+    let mut start = AxisMap::identity(&shape);
+    if first_is_transposed {
+        shape.swap(row, column);
+        start = AxisMap::identity(&shape).with_last_axes_swapped()?;
+    }
+    let to_softmax = scores.map(edit, start.clone(), scores.links.len())?;
+    let mut masks = Vec::with_capacity(scores.masks.len());
+    for (mask, before) in &scores.masks {
+        masks.push((*mask, scores.map(edit, start.clone(), *before + 1)?));
+    }
+    if zeroed.as_ref().is_some_and(|zeroed| !zeroed.is_by_mask(&masks, &to_softmax)) {
+        return None;
+    }
+    let whole = to_softmax.then(&weights.map)?;
+    let second_rank = weights.map.shape_after()?.len();
+    if !whole.keeps_axis(column, second_rank - 1) {
+        return None;
+    }
+
+    let value_depth = v.map.shape_after()?.last()?.clone();
+    let after = following(edit, index);
+    let mut result =
+        whole.clone().without_axis(column, second_rank - 1)?.with_last_axis(&value_depth);
+    if is_transposed {
+        result = result.with_last_axes_swapped()?;
+    }
+    let result = after.iter().try_fold(result, |map, &link| map.then_node(edit, link))?;
+    let batch = &shape[..row];
+    let (q, k) = (padded(q, batch)?, padded(k, batch)?);
+    let v = value_like_scores(v, whole, &value_depth)?;
+
+    let mut fused = [&weights.links[..], &scores.links, &[softmax, scores.first]].concat();
+    let mut scale = scores.scale;
+    let q = unscaled(edit, q, &mut scale);
+    let k = unscaled(edit, k, &mut scale);
+    fused.extend(&scores.passed);
+    fused.extend(zeroed.iter().map(|zeroed| zeroed.node));
+    let stack = Stack::of(edit, [&q, &k, &v]);
+    Some(Attention {
+        q,
+        k,
+        v,
+        scale,
+        cap: scores.cap,
+        masks,
+        is_zeroed: zeroed.is_some(),
+        shape,
+        result,
+        value_depth,
+        stack,
+        index,
+        after,
+        fused,
+    })
+}
+
+/// Returns the sides of a product, or those of the product that it is the transpose of.
+fn sides(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<[Side; 2]> {
+    let (left, right) = (side(edit, index, 0)?, side(edit, index, 1)?);
+    if is_transposed {
+        return Some([right.transposed()?, left.transposed()?]);
+    }
+    Some([left, right])
+}
+
+/// Returns a side with as many axes as the product has.
+fn padded(mut side: Side, batch: &[Dim]) -> Option<Side> {
+    let own = side.map.shape_after()?;
+    let missing = (batch.len() + 2).checked_sub(own.len())?;
+    if missing > 0 {
+        let shape = [&vec![Dim::Known(1); missing][..], &own].concat();
+        side.map = side.map.reshaped(&shape)?;
+    }
+    Some(side)
+}
+
+/// `v` with the axes of the batch in the order that they have in the scores; `whole` leads from those to
+/// the second product.
+fn value_like_scores(v: Side, whole: AxisMap, depth: &Dim) -> Option<Side> {
+    let (product, scores) = (whole.shape_after()?, whole.rank_before());
+    let batch = &product[..product.len() - 2];
+    let mut v = padded(v, batch)?;
+    let own = v.map.shape_after()?;
+    let mut back = whole.inverse().without_axis(product.len() - 2, scores - 2)?;
+    for (axis, (own, all)) in own.iter().zip(batch).enumerate() {
+        if own.is(1) && !all.is(1) {
+            back = back.with_unit_axis(axis)?;
+        }
+    }
+    v.map = v.map.then(&back.with_last_axis(depth))?;
+    Some(v)
+}
+
+/// Returns the node that makes a value which is read once.
+fn read_once(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
+    edit.producer(value).filter(|&node| edit.reads(value) == 1 && edit.node(node).op.is_onnx())
+}
+
+fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
+    edit.axis(node).filter(|_| edit.node(node).op == OpType::Softmax)
+}
+
+/// Weights that are zero where the flag is not `keeps`.
+struct Zeroed {
+    node: usize,
+    weights: ValueId,
+    flags: ValueId,
+    keeps: bool,
+}
+
+impl Zeroed {
+    fn of(edit: &Edit<'_>, value: ValueId) -> Option<Zeroed> {
+        let node = read_once(edit, value).filter(|&node| edit.node(node).op == OpType::Where)?;
+        let operand = |operand| edit.input(node, operand);
+        let is_zero = |value| edit.tensor(value).and_then(uniform) == Some(0.0);
+        let (flags, a, b) = (operand(0)?, operand(1)?, operand(2)?);
+        let (weights, keeps) = match (is_zero(a), is_zero(b)) {
+            (false, true) => (a, true),
+            (true, false) => (b, false),
+            _ => return None,
+        };
+        let has_shape = edit.ty(weights)? == edit.ty(value)?;
+        has_shape.then_some(Zeroed { node, weights, flags, keeps })
+    }
+
+    /// True if exactly the masked scores have no weight. `to_softmax` leads from the scores to the softmax.
+    fn is_by_mask(&self, masks: &[(Mask, AxisMap)], to_softmax: &AxisMap) -> bool {
+        let is_added = |(mask, _): &(Mask, AxisMap)| matches!(mask, Mask::Added { .. });
+        let [before @ .., (Mask::Chosen { flags, keeps, .. }, map)] = masks else {
+            return false;
+        };
+        let is_last = before.iter().all(is_added) && map == to_softmax;
+        is_last && (*flags, *keeps) == (self.flags, self.keeps)
+    }
+}
+
+/// What is between the first product and the softmax.
+struct Scores {
+    first: usize,
+    scale: f64,
+    cap: Option<f64>,
+    /// Each with the number of links before it.
+    masks: Vec<(Mask, usize)>,
+    /// In the order in which they are computed.
+    links: Vec<usize>,
+    /// What else goes with the masks.
+    passed: Vec<usize>,
+}
+
+impl Scores {
+    fn of(edit: &Edit<'_>, value: ValueId, most: usize) -> Option<Scores> {
+        let node = read_once(edit, value).filter(|_| most > 0)?;
+        if edit.node(node).op == OpType::MatMul {
+            let (masks, links, passed) = (Vec::new(), Vec::new(), Vec::new());
+            return Some(Scores { first: node, scale: 1.0, cap: None, masks, links, passed });
+        }
+        let mut scores = if is_layout_op(edit, node) {
+            Scores::of(edit, edit.input(node, 0)?, most - 1)?
+        } else if let Some(scaled) = scaled(edit, value) {
+            let tanh = read_once(edit, scaled.source)
+                .filter(|&node| edit.node(node).op == OpType::Tanh && scaled.factor > 0.0);
+            let source = tanh.map_or(Some(scaled.source), |tanh| edit.input(tanh, 0))?;
+            let mut scores = Scores::of(edit, source, most - 1)?;
+            // What is limited is no longer scaled, and what is masked is not limited.
+            (scores.cap.is_none() && (tanh.is_none() || scores.masks.is_empty())).then_some(())?;
+            scores.scale *= scaled.factor;
+            for (mask, _) in &mut scores.masks {
+                *mask = mask.times(scaled.factor)?;
+            }
+            scores.cap = tanh.map(|_| scaled.factor);
+            scores.links.extend(tanh);
+            scores
+        } else {
+            masked(edit, node).into_iter().find_map(|(source, bias)| {
+                let mut scores = Scores::of(edit, source, most - 1)?;
+                let before = scores.links.len();
+                scores.masks.extend(bias.masks.into_iter().map(|mask| (mask, before)));
+                scores.passed.extend(bias.nodes);
+                Some(scores)
+            })?
+        };
+        scores.links.push(node);
+        Some(scores)
+    }
+
+    /// Returns the map of the first of the links.
+    fn map(&self, edit: &Edit<'_>, start: AxisMap, count: usize) -> Option<AxisMap> {
+        self.links[..count].iter().try_fold(start, |map, &link| {
+            if is_layout_op(edit, link) {
+                return map.then_node(edit, link);
+            }
+            // A mask may have more axes than the scores.
+            let shape = &edit.ty(edit.node(link).outputs[0])?.shape;
+            if shape.len() > map.rank_after() { map.reshaped(shape) } else { Some(map) }
+        })
+    }
+}
+
+/// Returns what may be masked by the node, and how.
+fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
+    let number = |value: ValueId| edit.tensor(value).and_then(uniform);
+    let result = edit.ty(edit.node(node).outputs[0]);
+    // Axes of one element that come before all others make no difference.
+    let has_shape = |other: &ValueId| {
+        let lead =
+            result.zip(edit.ty(*other)).and_then(|(a, b)| a.shape.strip_suffix(&b.shape[..]));
+        lead.is_some_and(|lead| lead.iter().all(|dim| dim.is(1)))
+    };
+    let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
+    let chosen = |flags, keeps, otherwise, scores| {
+        let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: false };
+        vec![(scores, Bias { masks: vec![mask], nodes: Vec::new() })]
+    };
+    let found = match (edit.node(node).op.onnx(), &operands[..]) {
+        (Some(OpType::Where), &[flags, a, b]) => match (number(a), number(b)) {
+            (None, Some(otherwise)) => chosen(flags, true, otherwise, a),
+            (Some(otherwise), None) => chosen(flags, false, otherwise, b),
+            _ => Vec::new(),
+        },
+        (Some(OpType::Add), &[a, b]) => {
+            vec![(a, Bias::of(edit, b, MAX_TERMS)), (b, Bias::of(edit, a, MAX_TERMS))]
+        }
+        (Some(OpType::Sub), &[a, b]) => vec![(a, Bias::added(b, -1.0))],
+        _ => Vec::new(),
+    };
+    found.into_iter().filter(|(scores, _)| has_shape(scores)).collect()
+}
+
+/// What is added to scores: masks, and the nodes that make one array of them.
+struct Bias {
+    masks: Vec<Mask>,
+    nodes: Vec<usize>,
+}
+
+impl Bias {
+    fn added(bias: ValueId, factor: f64) -> Bias {
+        Bias { masks: vec![Mask::Added { bias, factor }], nodes: Vec::new() }
+    }
+
+    /// Takes a sum apart if one of its terms is a mask by flags.
+    fn of(edit: &Edit<'_>, value: ValueId, most: usize) -> Bias {
+        if let Some(mask) = chosen_bias(edit, value) {
+            return Bias { masks: vec![mask], nodes: edit.producer(value).into_iter().collect() };
+        }
+        let sum = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Add);
+        let terms = sum.filter(|_| most > 1).and_then(|sum| {
+            let term = |operand| Some(Bias::of(edit, edit.input(sum, operand)?, most - 1));
+            let (a, b) = (term(0)?, term(1)?);
+            let (masks, nodes) = ([a.masks, b.masks].concat(), [a.nodes, b.nodes].concat());
+            let has_flags = masks.iter().any(|mask| matches!(mask, Mask::Chosen { .. }));
+            has_flags.then(|| Bias { masks, nodes: [&nodes[..], &[sum]].concat() })
+        });
+        terms.unwrap_or_else(|| Bias::added(value, 1.0))
+    }
+}
+
+/// Returns the mask by flags that a bias is, if all of it is zero or the lowest number.
+fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
+    let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where)?;
+    let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
+    let (keeps, otherwise) = match (number(1)?, number(2)?) {
+        (0.0, otherwise) => (true, otherwise),
+        (otherwise, 0.0) => (false, otherwise),
+        _ => return None,
+    };
+    let flags = edit.input(node, 0)?;
+    let has_all_axes = edit.ty(flags)?.shape == edit.ty(bias)?.shape;
+    let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: true };
+    (otherwise <= LOWEST && has_all_axes).then_some(mask)
+}
+
+/// `x · number` or `x / number`.
+struct Scaled {
+    node: usize,
+    factor: f64,
+    /// What is scaled, and as which operand.
+    source: ValueId,
+    operand: usize,
+}
+
+/// Returns something scaled, of its own shape, that nothing else reads.
+fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
+    let node = read_once(edit, value)?;
+    let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
+    let (operand, factor) = match (edit.node(node).op.onnx(), number(0), number(1)) {
+        (Some(OpType::Mul), None, Some(number)) => (0, number),
+        (Some(OpType::Mul), Some(number), None) => (1, number),
+        (Some(OpType::Div), None, Some(number)) => (0, 1.0 / number),
+        _ => return None,
+    };
+    let source = edit.input(node, operand)?;
+    (edit.ty(source)? == edit.ty(value)?).then_some(Scaled { node, factor, source, operand })
+}
+
+/// Returns a side without a number that it is scaled by.
+fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
+    let bare = || {
+        let scaled = scaled(edit, side_of_product.source)?;
+        let mut inner = side(edit, scaled.node, scaled.operand)?;
+        inner.map = inner.map.then(&side_of_product.map)?;
+        inner.links = [&side_of_product.links[..], &[scaled.node], &inner.links].concat();
+        Some((inner, scaled.factor))
+    };
+    let Some((inner, factor)) = bare() else {
+        return side_of_product;
+    };
+    *scale *= factor;
+    inner
+}
+
+/// Returns the best choice for which there is a mask too.
+fn chosen(
+    edit: &Edit<'_>,
+    found: &Attention,
+    stage: Stage,
+) -> Result<(Choice, Prepared), Declined> {
+    let mut first = None;
+    for choice in Choice::all(edit, found, stage)? {
+        match Prepared::of(edit, found, &choice.view) {
+            Ok(mask) => return Ok((choice, mask)),
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    Err(first.unwrap_or_else(|| "no layout of the operands is supported".into()))
+}
+
+fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op, Declined> {
+    expect_kernel(patch, found)?;
+    mask::expect_same(patch, found)?;
+    let (choice, mask) = chosen(patch, found, stage)?;
+    let Choice { q, k, v, heads, after, is_stacked, .. } = choice;
+
+    for nodes in [&found.fused, &found.after, &vec![found.index], &q.links, &k.links, &v.links] {
+        patch.take(nodes);
+    }
+    let parts = match found.stack.as_ref().filter(|_| is_stacked) {
+        Some(stack) => stack.emit(patch)?,
+        None => Vec::new(),
+    };
+    let [q, k, v] = [q.emit(patch, &parts)?, k.emit(patch, &parts)?, v.emit(patch, &parts)?];
+    let mut op =
+        Op::new(OpType::Attention, &[q, k, v]).attr("scale", Attr::Float(found.scale as f32));
+    if let Some(cap) = found.cap {
+        op = op.attr("softcap", Attr::Float(cap as f32));
+    }
+    if let Some([of_q, of_k]) = heads {
+        op = op.attr("q_num_heads", of_q).attr("kv_num_heads", of_k);
+    }
+    match mask {
+        Prepared::None => {}
+        Prepared::Causal => op = op.attr("is_causal", 1),
+        Prepared::Flags(tensor, from) => {
+            op.inputs.push(Some(patch.constant_for(&found.fused, tensor, &[from])));
+        }
+        Prepared::Added(steps) => {
+            op.inputs.push(Some(steps.emit(patch, &found.fused)?));
+        }
+    }
+    emit_after(patch, op, &after)
+}
+
+fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
+    let dtype = edit.ty(found.q.source).map(|ty| ty.dtype);
+    if dtype != Some(DType::F32) {
+        return Err("the type is not float32".into());
+    }
+    match support(OpType::Attention, edit.opset(), DType::F32) {
+        Support::Yes => {}
+        Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),
+        Support::No => return Err("ONNX Runtime has no Attention for these types".into()),
+    }
+    // A scale of zero or below is refused by the kernel.
+    let is_scale = found.scale.is_finite() && found.scale as f32 > 0.0;
+    if is_scale { Ok(()) } else { Err("the scale is not positive".into()) }
+}
+
+#[cfg(test)]
+mod tests;

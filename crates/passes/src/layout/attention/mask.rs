@@ -1,0 +1,438 @@
+//! Converts the masks of an attention to the form that the kernel takes.
+//!
+//! Several masks become one array: what is added comes first, and numbers that take scores out replace it.
+
+use onnx::expr::broadcast_shapes;
+use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
+use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights};
+
+use super::choice::View;
+use super::{Attention, LOWEST, Mask, spread};
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
+use crate::algebra::pattern::uniform;
+use crate::rewrite::Declined;
+
+/// What takes a score out: far below any, and not the lowest.
+const MASKED: f64 = -2.381_976_325_057_654e38;
+
+/// Numbers up to this one are below every score: scores that are nearly as low overflow.
+const BELOW_ALL: f64 = -1e38;
+
+/// The exponential of a number that is so far below another is zero beside that of the other, however both are rounded.
+const APART: f64 = 128.0;
+
+/// The mask as the kernel takes it.
+pub(super) enum Prepared {
+    None,
+    Causal,
+    /// True where a score is kept.
+    Flags(Tensor, ValueId),
+    Added(AddedMask),
+}
+
+/// What is added to the scores.
+pub(super) struct AddedMask {
+    /// In the order in which they are applied.
+    terms: Vec<Term>,
+    /// How their sum gets all rows and columns.
+    planned: Vec<Planned>,
+}
+
+/// What one mask adds.
+struct Term {
+    source: ValueId,
+    /// What the source is, where it is a constant with repeats.
+    once: Option<Tensor>,
+    /// How it gets the axes of the scores, and its shape then.
+    planned: Vec<Planned>,
+    shape: Vec<Dim>,
+    kind: Kind,
+}
+
+/// What a mask does.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Adds it, multiplied by a factor.
+    Adds { factor: f64 },
+    /// Lets scores through where the flag is `keeps`, and adds a number elsewhere.
+    Chooses { keeps: bool, otherwise: f64 },
+}
+
+impl Prepared {
+    pub(super) fn of(
+        edit: &Edit<'_>,
+        found: &Attention,
+        view: &View,
+    ) -> Result<Prepared, Declined> {
+        let masks: Vec<(&Mask, &AxisMap)> = effective(edit, found)
+            .zip(&view.to_masks)
+            .filter_map(|(mask, to_mask)| Some((mask?, to_mask)))
+            .collect();
+        if masks.is_empty() {
+            return Ok(Prepared::None);
+        }
+        let mut terms = Vec::with_capacity(masks.len());
+        let mut whole = Vec::new();
+        for &(mask, to_mask) in &masks {
+            let (source, kind) = match *mask {
+                Mask::Added { bias, factor } => (bias, Kind::Adds { factor }),
+                Mask::Chosen { flags, keeps, otherwise, .. } => {
+                    let is_causal = || keeps && is_triangle(edit, flags, view, to_mask);
+                    let known = known_flags(edit, flags, keeps, view, to_mask)
+                        .or_else(|| is_causal().then_some(Prepared::Causal));
+                    match known {
+                        Some(known) if masks.len() == 1 => return Ok(known),
+                        None if otherwise == f64::NEG_INFINITY && !found.is_zeroed => {
+                            return Err(
+                                "a whole row may be masked, and −∞ makes its softmax NaN".into()
+                            );
+                        }
+                        _ => {
+                            let otherwise =
+                                if found.is_zeroed { f64::NEG_INFINITY } else { MASKED };
+                            (flags, Kind::Chooses { keeps, otherwise })
+                        }
+                    }
+                }
+            };
+            let mut shape = edit.ty(source).ok_or("the type of a value is unknown")?.shape.to_vec();
+            let once = edit.tensor(source).map(without_repeats);
+            if let Some(once) = &once {
+                shape = shape_of(once);
+            }
+            let (planned, of_heads) = for_scores(&shape, to_mask)?;
+            let shape = if planned.is_empty() { shape } else { of_heads.clone() };
+            whole = broadcast_shapes(&whole, &of_heads).ok_or("the masks do not broadcast")?;
+            terms.push(Term { source, once, planned, shape, kind });
+        }
+        let planned = expansion(&whole, view)?;
+        Ok(Prepared::Added(AddedMask { terms, planned }))
+    }
+}
+
+/// Declines masks that the kernel applies differently, however the operands are laid out.
+pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
+    let masks: Vec<&Mask> = effective(edit, found).flatten().collect();
+    let mut added = Vec::new();
+    let mut number: Option<f64> = None;
+    for &mask in &masks {
+        match *mask {
+            Mask::Added { .. } if number.is_some_and(|number| number > LOWEST) => {
+                return Err("something is added to masked scores".into());
+            }
+            Mask::Added { bias, factor } => added.push((bias, factor)),
+            Mask::Chosen { otherwise, .. } if otherwise.is_nan() => {
+                return Err("the number that replaces a masked score is NaN".into());
+            }
+            Mask::Chosen { otherwise, .. }
+                if number.is_some_and(|number| number != otherwise || number.is_infinite()) =>
+            {
+                return Err("masks replace scores by different numbers".into());
+            }
+            Mask::Chosen { otherwise, .. } => number = Some(otherwise),
+        }
+    }
+    added.retain(|&(bias, _)| !is_limited(edit, bias));
+    let leaves_something = match &added[..] {
+        [] => true,
+        &[(bias, 1.0)] => number.is_none() && leaves_something(edit, bias),
+        _ => false,
+    };
+    if !leaves_something {
+        return Err("an added mask may hide a whole row".into());
+    }
+    let is_choice = |mask: &&Mask| match mask {
+        // Zero takes the place of NaN in a row of nothing else.
+        Mask::Chosen { is_bias, .. } => !is_bias || found.is_zeroed,
+        Mask::Added { .. } => false,
+    };
+    let has_exact_nan = edit.exact_nan() && masks.iter().any(is_choice);
+    let limit = |facts: Facts| match has_exact_nan {
+        true => spread::limit(edit, found, facts),
+        false => spread::limit_without_nan(edit, found, facts),
+    };
+    if has_exact_nan && limit(Facts::with(Weights::Assumed)).is_none() {
+        return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
+    }
+    let Some(number) = number.filter(|&number| number > BELOW_ALL) else {
+        return Ok(());
+    };
+    // The weights are read only if what is assumed of them is not enough.
+    let absorbs = |weights: Weights| {
+        let limit = found.cap.or_else(|| limit(Facts::with(weights)))?;
+        let biases = masks.iter().map(|mask| match **mask {
+            Mask::Added { bias, factor } => {
+                Some(magnitude(edit, bias, Facts::with(weights))? * factor.abs())
+            }
+            Mask::Chosen { .. } => Some(0.0),
+        });
+        let limit = biases.sum::<Option<f64>>()? + limit;
+        Some(limit * (1.0 + ROUNDING) + APART <= -number)
+    };
+    let is_far = |weights| absorbs(weights) == Some(true);
+    if is_far(Weights::Assumed) || is_far(Weights::Read) {
+        return Ok(());
+    }
+    Err("a kept score may be as low as the number that replaces masked scores".into())
+}
+
+/// By how much a sum of products may exceed its limit because it is rounded.
+const ROUNDING: f64 = 1e-3;
+
+/// Returns the largest magnitude of a bias.
+fn magnitude(edit: &Edit<'_>, bias: ValueId, mut facts: Facts) -> Option<f64> {
+    let found = spread::limited(facts.of(edit, bias))?;
+    facts.assume(edit);
+    Some(found)
+}
+
+/// Returns the masks, and `None` for one that is known to let all scores through.
+fn effective<'f>(edit: &Edit<'_>, found: &'f Attention) -> impl Iterator<Item = Option<&'f Mask>> {
+    found.masks.iter().map(|(mask, _)| match *mask {
+        Mask::Chosen { flags, keeps, .. } if keeps_all(edit, flags, keeps) => None,
+        _ => Some(mask),
+    })
+}
+
+/// True if it is known that no score is masked.
+fn keeps_all(edit: &Edit<'_>, flags: ValueId, keeps: bool) -> bool {
+    edit.tensor(flags).and_then(uniform) == Some(f64::from(u8::from(keeps)))
+}
+
+fn shape_of(tensor: &Tensor) -> Vec<Dim> {
+    tensor.shape.iter().map(|&size| Dim::Known(size)).collect()
+}
+
+/// Returns how a mask of this shape gets the axes batch, head, row and column, and its shape then.
+fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
+    let unknown = || Declined::from("too many sizes are unknown");
+    let from_mask = to_mask.clone().inverse();
+    if let Some(map) = from_mask.on_operand(shape) {
+        let of_heads = map.shape_after().ok_or_else(unknown)?;
+        // The kernel takes rows and columns as they are.
+        if of_heads[2..] == *shape {
+            return Ok((Vec::new(), of_heads));
+        }
+        let steps = map.steps().ok_or_else(unknown)?;
+        return Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads));
+    }
+    // A mask for a part of an axis is repeated along the parts before it.
+    let full = from_mask.shape_before().ok_or_else(unknown)?;
+    let missing = full.len().checked_sub(shape.len()).ok_or("the mask has too many axes")?;
+    let own = [&vec![Dim::Known(1); missing][..], shape].concat();
+    let mut repeated = (1..=full.len()).map(|count| [&full[..count], &own[count..]].concat());
+    let (repeated, map) = repeated
+        .find_map(|repeated| from_mask.on_operand(&repeated).map(|map| (repeated, map)))
+        .ok_or("the mask differs within an axis")?;
+    let reshape = Step::reshape(shape, &own);
+    let mut steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(repeated)]).collect();
+    steps.extend(map.steps().ok_or_else(unknown)?);
+    let of_heads = map.shape_after().ok_or_else(unknown)?;
+    Ok((plan_with_sizes(shape, &steps).ok_or_else(unknown)?, of_heads))
+}
+
+/// Returns a mask that is known, the same for all heads, and leaves something in each row.
+fn known_flags(
+    edit: &Edit<'_>,
+    flags: ValueId,
+    keeps: bool,
+    view: &View,
+    to_mask: &AxisMap,
+) -> Option<Prepared> {
+    let once = without_repeats(edit.tensor(flags)?);
+    let (rows, columns) = (view.rows.known()?, view.columns.known()?);
+    let (steps, _) = for_scores(&shape_of(&once), to_mask).ok()?;
+    let once = steps.iter().try_fold(once, |tensor, step| step.on_constant(&tensor))?;
+    let kept: Vec<bool> = once.ints()?.into_iter().map(|flag| (flag != 0) == keeps).collect();
+    let (&[1, 1, own_rows, own_columns] | &[own_rows, own_columns]) = &once.shape[..] else {
+        return None;
+    };
+    let is_kept = |row: i64, column: i64| {
+        let (row, column) = (row.min(own_rows - 1), column.min(own_columns - 1));
+        kept.get((row * own_columns + column) as usize) == Some(&true)
+    };
+    if !(0..rows).all(|row| (0..columns).any(|column| is_kept(row, column))) {
+        return None;
+    }
+    let all = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+    if rows == columns && all().all(|(row, column)| is_kept(row, column) == (column <= row)) {
+        return Some(Prepared::Causal);
+    }
+    let kept: Vec<i64> = all().map(|(row, column)| i64::from(is_kept(row, column))).collect();
+    Some(Prepared::Flags(Tensor::of_ints(DType::Bool, vec![rows, columns], &kept)?, flags))
+}
+
+/// True if flags are computed to be set where the row is not before the column, as many as there are.
+fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) -> bool {
+    let found = || {
+        let (compared, _) = edit.through(flags, RESHAPES);
+        let node = edit.producer(compared)?;
+        let (row, column) = match edit.node(node).op.onnx() {
+            Some(OpType::GreaterOrEqual) => (edit.input(node, 0)?, edit.input(node, 1)?),
+            Some(OpType::LessOrEqual) => (edit.input(node, 1)?, edit.input(node, 0)?),
+            _ => return None,
+        };
+        let has_shape = |value: ValueId, own: &[Dim]| {
+            let lead = edit.ty(value).and_then(|ty| ty.shape.strip_suffix(own));
+            lead.is_some_and(|lead| lead.iter().all(|dim| dim.is(1)))
+        };
+        let square = [view.rows.clone(), view.columns.clone()];
+        let is_square = view.rows == view.columns
+            && [flags, compared].iter().all(|&value| has_shape(value, &square))
+            && has_shape(row, &[view.rows.clone(), Dim::Known(1)])
+            && has_shape(column, &square[1..]);
+        Some(is_square && counts_up(edit, row) && counts_up(edit, column))
+    };
+    found() == Some(true) && for_scores(&[view.rows.clone(), view.columns.clone()], to_mask).is_ok()
+}
+
+/// True if a value is `0, 1, 2, …`, up to layout ops.
+fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
+    let (value, _) = edit.through(value, LAYOUT_OPS | CASTS);
+    let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
+    let range = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Range);
+    range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
+}
+
+/// Returns the same mask with one of those that stand side by side along an axis, where they are all equal.
+fn without_repeats(tensor: &Tensor) -> Tensor {
+    let mut once = tensor.clone();
+    for axis in 0..tensor.shape.len() {
+        let inner: i64 = once.shape[axis + 1..].iter().product();
+        let part = inner as usize * once.dtype.bits() / 8;
+        let whole = part * once.shape[axis] as usize;
+        if part == 0 || once.shape[axis] < 2 {
+            continue;
+        }
+        let is_repeated = |whole: &[u8]| whole.chunks(part).all(|other| *other == whole[..part]);
+        let bytes = once.bytes();
+        if !bytes.chunks(whole).all(is_repeated) {
+            continue;
+        }
+        let data: Vec<u8> = bytes.chunks(whole).flat_map(|whole| &whole[..part]).copied().collect();
+        let mut shape = once.shape.clone();
+        shape[axis] = 1;
+        once = Tensor::new(once.dtype, shape, data);
+    }
+    once
+}
+
+/// Returns the broadcast of a mask to all rows and columns.
+fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Planned>, Declined> {
+    let [batch, heads, rows, columns] = shape else {
+        return Err("the axes of the mask differ from those of the scores".into());
+    };
+    if *rows == view.rows && *columns == view.columns {
+        return Ok(Vec::new());
+    }
+    let whole = vec![batch.clone(), heads.clone(), view.rows.clone(), view.columns.clone()];
+    let planned = plan_with_sizes(shape, &[Step::Broadcast(whole)]);
+    planned.ok_or_else(|| "the mask has more axes than the scores".into())
+}
+
+impl AddedMask {
+    pub(super) fn emit(
+        self,
+        patch: &mut Patch<'_, '_>,
+        fused: &[usize],
+    ) -> Result<ValueId, Declined> {
+        let mut sum: Option<(ValueId, Vec<Dim>)> = None;
+        // The kernel takes flags for −∞.
+        let is_by_flags = matches!(
+            self.terms[..],
+            [Term { kind: Kind::Chooses { keeps: true, otherwise: f64::NEG_INFINITY }, .. }]
+        );
+        for term in self.terms {
+            sum = Some(if is_by_flags {
+                term.emit_source(patch, fused)?
+            } else {
+                term.emit(patch, fused, sum)?
+            });
+        }
+        let (sum, _) = sum.ok_or("there is no mask")?;
+        emit(patch, fused, sum, &self.planned)
+    }
+}
+
+impl Term {
+    /// Gives the source the axes of the scores, in front of the replacement. Returns it and its shape.
+    fn emit_source(
+        self,
+        patch: &mut Patch<'_, '_>,
+        fused: &[usize],
+    ) -> Result<(ValueId, Vec<Dim>), Declined> {
+        let mut value = self.source;
+        if let Some(once) = self.once.filter(|once| patch.tensor(value) != Some(once)) {
+            value = patch.constant_for(fused, once, &[value]);
+        }
+        Ok((emit(patch, fused, value, &self.planned)?, self.shape))
+    }
+
+    /// Adds what is to be added to the scores with this mask too, in front of the replacement. Returns it
+    /// and its shape.
+    fn emit(
+        self,
+        patch: &mut Patch<'_, '_>,
+        fused: &[usize],
+        before: Option<(ValueId, Vec<Dim>)>,
+    ) -> Result<(ValueId, Vec<Dim>), Declined> {
+        let kind = self.kind;
+        let (mut value, own) = self.emit_source(patch, fused)?;
+        let number = |patch: &mut Patch<'_, '_>, number: f64| {
+            let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
+            Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
+        };
+        if let Kind::Adds { factor } = kind
+            && factor.abs() != 1.0
+        {
+            let op = Op::new(OpType::Mul, &[value, number(patch, factor.abs())?]);
+            value = patch.insert_for(fused, op);
+        }
+        let (before, shape) = match (before, kind) {
+            (None, Kind::Adds { factor }) if factor > 0.0 => return Ok((value, own)),
+            (None, _) => (number(patch, 0.0)?, Vec::new()),
+            (Some(before), _) => before,
+        };
+        let op = match kind {
+            Kind::Adds { factor } if factor > 0.0 => Op::new(OpType::Add, &[before, value]),
+            Kind::Adds { .. } => Op::new(OpType::Sub, &[before, value]),
+            Kind::Chooses { keeps: true, otherwise } => {
+                Op::new(OpType::Where, &[value, before, number(patch, otherwise)?])
+            }
+            Kind::Chooses { keeps: false, otherwise } => {
+                Op::new(OpType::Where, &[value, number(patch, otherwise)?, before])
+            }
+        };
+        let shape = broadcast_shapes(&shape, &own).ok_or("the masks do not broadcast")?;
+        Ok((patch.insert_for(fused, op), shape))
+    }
+}
+
+/// True if a bias is far above the lowest number, or NaN, which reaches the weights in JAX too.
+fn is_limited(edit: &Edit<'_>, bias: ValueId) -> bool {
+    if let Some(tensor) = edit.tensor(bias) {
+        return tensor.max_magnitude() <= spread::LARGEST;
+    }
+    magnitude(edit, bias, Facts::with(Weights::Assumed)).is_some()
+}
+
+/// True if a bias leaves something in each row that is not the lowest number.
+fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
+    if let Some(tensor) = edit.tensor(bias) {
+        let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;
+        let (mut place, mut is_left) = (0, false);
+        return tensor.all_floats(|number| {
+            is_left = number > LOWEST || (is_left && place % width > 0);
+            place += 1;
+            is_left || place % width > 0
+        });
+    }
+    let (bias, _) = edit.through(bias, LAYOUT_OPS);
+    let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where);
+    let above = |operand| {
+        let number = edit.tensor(edit.input(node?, operand)?).and_then(uniform)?;
+        Some(number > LOWEST)
+    };
+    above(1) == Some(true) && above(2) == Some(true)
+}

@@ -1,0 +1,94 @@
+//! `q`, `k` and `v` that one product makes and that are picked from an axis of their own.
+//!
+//! What is picked is a part of what that axis was made of, so that one `Split` makes all of them, in the
+//! order of axes that the product has.
+
+use onnx::operator::properties::LAYOUT_OPS;
+use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
+
+use crate::algebra::access::Access;
+use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::algebra::pattern::uniform;
+use crate::layout_ops::products::Side;
+
+/// How many layout ops are looked through.
+const MAX_LINKS: usize = 4;
+
+pub(super) struct Stack {
+    source: ValueId,
+    /// How the source gets an axis that begins with the parts, and which one that is.
+    whole: Vec<Planned>,
+    axis: usize,
+    count: i64,
+    /// The shape of a part, and the map from there to what was picked.
+    pub part: Vec<Dim>,
+    pub map: AxisMap,
+    /// Which part each side is, if any.
+    pub places: [Option<usize>; 3],
+    pub nodes: Vec<usize>,
+}
+
+/// One entry of an axis.
+struct Pick {
+    node: usize,
+    data: ValueId,
+    axis: usize,
+    place: usize,
+}
+
+impl Pick {
+    fn of(edit: &Edit<'_>, value: ValueId) -> Option<Pick> {
+        let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Gather)?;
+        let data = edit.input(node, 0)?;
+        let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
+        let axis = edit.axis(node)?;
+        let place = uniform(entry).filter(|place| *place >= 0.0)? as usize;
+        Some(Pick { node, data, axis, place })
+    }
+}
+
+impl Stack {
+    pub(super) fn of(edit: &Edit<'_>, sides: [&Side; 3]) -> Option<Stack> {
+        let picks = sides.map(|side| Pick::of(edit, side.source));
+        let Pick { data, axis, .. } = *picks[2].as_ref()?;
+        let picks = picks.map(|pick| pick.filter(|pick| pick.data == data && pick.axis == axis));
+        let places = picks.each_ref().map(|pick| pick.as_ref().map(|pick| pick.place));
+        let count = edit.ty(data)?.shape.get(axis)?.known()?;
+        let has = |place: i64| places.contains(&Some(place as usize));
+        if count < 2 || !(0..count).all(has) || places.iter().flatten().count() != count as usize {
+            return None;
+        }
+        let mut nodes: Vec<usize> = picks.iter().flatten().map(|pick| pick.node).collect();
+        let links = edit.walk(data, LAYOUT_OPS).take(MAX_LINKS);
+        let (chain, sources): (Vec<usize>, Vec<ValueId>) = links.unzip();
+        let source = sources.last().copied().unwrap_or(data);
+        let shape = &edit.ty(source)?.shape;
+        let map = AxisMap::of_chain(edit, source, &chain)?;
+        let (before, map, axis) = map.pick(axis)?;
+        let whole = plan(shape, Step::reshape(shape, &before).as_slice())?;
+        nodes.extend(chain);
+        let part = map.shape_before()?;
+        Some(Stack { source, whole, axis, count, part, map, places, nodes })
+    }
+
+    /// Returns what it costs besides the layout ops of each part.
+    pub(super) fn cost(&self) -> usize {
+        self.whole.len() + 1
+    }
+
+    /// Returns how many nodes pick the parts.
+    pub(super) fn picks(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Adds the parts in front of the replacement. Returns them.
+    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>) -> Result<Vec<ValueId>, Declined> {
+        let x = emit(patch, &self.nodes, self.source, &self.whole)?;
+        let size = self.part.get(self.axis).and_then(Dim::known).ok_or("a size is unknown")?;
+        let sizes = vec![size; self.count as usize];
+        let sizes = Tensor::of_ints(DType::I64, vec![self.count], &sizes);
+        let sizes = patch.constant_for(&self.nodes, sizes.ok_or("no integers")?, &[]);
+        let op = Op::new(OpType::Split, &[x, sizes]).attr("axis", self.axis as i64);
+        Ok(patch.insert_all_for(&self.nodes, op, self.count as usize))
+    }
+}

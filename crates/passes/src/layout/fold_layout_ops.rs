@@ -1,0 +1,45 @@
+//! `fold-layout-ops`: folds layout ops and slices of constants into the constants.
+
+use onnx::{Edit, OpType, Outcome, Patch, Tensor};
+
+use crate::algebra::eval::eval;
+
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let tensor = moved(patch, patch.root())?;
+    patch.done(&[], tensor)
+}
+
+/// No more elements than there were, so this is done whatever the size.
+fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
+    let node = edit.node(index);
+    let is_move = |op: &OpType| matches!(op, OpType::Transpose | OpType::Slice);
+    let op = node.op.onnx().filter(is_move)?;
+    let operand = |operand| edit.tensor(edit.input(index, operand)?);
+    let operands: Vec<&Tensor> = (0..node.inputs.len()).map(operand).collect::<Option<_>>()?;
+    let ty = edit.ty(node.outputs[0])?;
+    let shape = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+    eval(op, node, &operands, ty.dtype, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, each};
+
+    #[test]
+    fn a_weight_is_transposed_whatever_its_size() {
+        check(
+            each(super::run),
+            "graph g(x:f32[2,64]) -> (y)
+w = const f32[64,64]
+%0:f32[64,64] = Transpose(w) {perm=[1, 0]}
+y:f32[2,64] = MatMul(x, %0)",
+            expect![[r#"
+                graph g(x:f32[2,64]) -> (y)
+                w/Transpose = const f32[64,64]
+                y:f32[2,64] = MatMul(x, w/Transpose)  # 4
+            "#]],
+        );
+    }
+}

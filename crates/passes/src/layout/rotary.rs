@@ -1,0 +1,157 @@
+//! `RotaryEmbedding`: pairs of elements of each head rotated by the angle of its row.
+//!
+//! A pair is an element of each half, or two elements side by side. The kernel takes one cosine and sine
+//! for each row and pair, and rounds as the formula does but for a fused product and sum. It is three
+//! times as fast as the parts, and more.
+
+mod half;
+mod layout;
+mod parts;
+mod table;
+
+use onnx::operator::properties::{RESHAPES, TRANSPOSES};
+use onnx::{Edit, OpType, ValueId};
+
+use crate::algebra::access::Access;
+use crate::algebra::axis_order::AxisOrder;
+use crate::algebra::pattern::{
+    Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
+};
+use half::Half;
+use layout::fuse;
+
+/// What is rotated, by which tables, and the nodes that do it.
+struct Rotation {
+    x: ValueId,
+    cos: ValueId,
+    sin: ValueId,
+    /// True if the tables have a number for each element, the same for both of a pair.
+    is_doubled: bool,
+    /// True if the elements of a pair are side by side.
+    is_interleaved: bool,
+    fused: Vec<usize>,
+}
+
+type Formula = (fn() -> Pattern, fn(&Edit<'_>, &Bindings) -> Option<Rotation>);
+
+const FORMULAS: [Formula; 2] = [(by_parts, of_parts), (by_swapping, of_swapped)];
+
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    let formulas = FORMULAS.map(|(pattern, rotation)| (pattern(), rotation));
+    for index in 0..edit.len() {
+        let found = formulas.iter().find_map(|(pattern, rotation)| {
+            let found = find(edit, pattern, index)?;
+            let is_own =
+                |&node: &usize| node == index || edit.reads(edit.node(node).outputs[0]) == 1;
+            let mut rotation = rotation(edit, &found).filter(|_| found.nodes.iter().all(is_own))?;
+            rotation.fused.extend(found.nodes);
+            rotation.fused.retain(|&node| node != index);
+            Some(rotation)
+        });
+        let Some(found) = found else {
+            continue;
+        };
+        let is_fused = edit.patch(index, |patch| {
+            let made = fuse(patch, &found);
+            patch.settle(made)
+        });
+        if !is_fused {
+            edit.patch(index, |patch| parts::write(patch, index, &found));
+        }
+    }
+}
+
+/// `[a·cos − b·sin, b·cos + a·sin]` of the elements `a` and `b` of pairs
+fn by_parts() -> Pattern {
+    let a = hole("a").such_that(|edit, a| Half::of(edit, a).is_some_and(|half| !half.is_second));
+    let b = hole("b").such_that(|edit, b| Half::of(edit, b).is_some_and(|half| half.is_second));
+    let (cos, sin) = (hole("cos"), hole("sin"));
+    joined(&(&a * &cos - &b * &sin), &(&b * &cos + &a * &sin))
+}
+
+/// `x·cos + [−b, a]·sin` of the elements `a` and `b` of the pairs of `x`
+fn by_swapping() -> Pattern {
+    let negated = transposed(&(-hole("b")).named("-b"));
+    let swapped = joined(&negated, &hole("a")) * hole("sin");
+    // Which factor is `x` is known by the others.
+    either_order(OpType::Add, &swapped, &node(OpType::Mul, &[&hole("factor"), &hole("other")]))
+}
+
+/// Matches the first and the second elements of pairs, put together along the last axis: one half after the
+/// other, or interleaved.
+fn joined(first: &Pattern, second: &Pattern) -> Pattern {
+    let [first, second] = [first.named("first"), second.named("second")];
+    let columns = [
+        one_of(RESHAPES, &first).named("first column"),
+        one_of(RESHAPES, &second).named("second column"),
+    ];
+    let pairs = node(OpType::Concat, &columns.each_ref()).named("pairs");
+    either(&[
+        &node(OpType::Concat, &[&first, &second]).named("halves"),
+        &node(OpType::Reshape, &[&pairs]).named("interleaved"),
+    ])
+}
+
+/// Returns whether elements that are joined are interleaved. `None` if they are joined along other axes.
+fn is_interleaved(edit: &Edit<'_>, found: &Bindings) -> Option<bool> {
+    if let Some(halves) = found.value("halves") {
+        return halves_of(edit, edit.producer(halves)?).map(|_| false);
+    }
+    halves_of(edit, edit.producer(found.value("pairs")?)?)?;
+    let shape = |name: &str| Some(&edit.ty(found.value(name)?)?.shape[..]);
+    let is_column = |name: &str, column: &str| {
+        let (unit, rest) = shape(column)?.split_last()?;
+        Some(unit.is(1) && rest == shape(name)?)
+    };
+    let (depth, lead) = shape("first")?.split_last()?;
+    let (all, lead_of_all) = shape("interleaved")?.split_last()?;
+    let is_joined = is_column("first", "first column")?
+        && is_column("second", "second column")?
+        && lead == lead_of_all
+        && all.known()? == 2 * depth.known()?;
+    is_joined.then_some(true)
+}
+
+/// Returns the two arrays that a `Concat` joins along the last axis.
+fn halves_of(edit: &Edit<'_>, concat: usize) -> Option<[ValueId; 2]> {
+    let is_pair = edit.node(concat).inputs.len() == 2 && edit.is_along_last_axis(concat);
+    is_pair.then(|| Some([edit.input(concat, 0)?, edit.input(concat, 1)?]))?
+}
+
+fn of_parts(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
+    let (a, b) = (Half::of(edit, found.value("a")?)?, Half::of(edit, found.value("b")?)?);
+    let is_interleaved = is_interleaved(edit, found)?;
+    let fits = |half: &Half| half.is_interleaved == is_interleaved && half.order.is_identity();
+    (a.x == b.x && fits(&a) && fits(&b)).then_some(())?;
+    let (cos, sin) = (found.value("cos")?, found.value("sin")?);
+    let fused = [a.nodes, b.nodes].concat();
+    Some(Rotation { x: a.x, cos, sin, is_doubled: false, is_interleaved, fused })
+}
+
+fn of_swapped(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
+    let (a, b) = (Half::of(edit, found.value("a")?)?, Half::of(edit, found.value("b")?)?);
+    let transposes = edit.chain_to(found.value("first")?, found.value("-b")?, TRANSPOSES);
+    let b = transposes?.iter().rev().try_fold(b, |b, &transpose| b.then(edit, transpose))?;
+    let is_interleaved = is_interleaved(edit, found)?;
+    let fits = [&a, &b].iter().all(|half| half.is_interleaved == is_interleaved);
+    let is_swapped = b.is_second && !a.is_second && a.x == b.x && a.order == b.order;
+    (fits && is_swapped).then_some(())?;
+    let (factor, other) = (found.value("factor")?, found.value("other")?);
+    let is_x = |(x, _): &(ValueId, ValueId)| is_transposed(edit, *x, a.x, &a.order);
+    let (x, cos) = [(factor, other), (other, factor)].into_iter().find(is_x)?;
+    let fused = [a.nodes, b.nodes].concat();
+    Some(Rotation { x, cos, sin: found.value("sin")?, is_doubled: true, is_interleaved, fused })
+}
+
+/// True if `x` is the source, transposed in that way.
+fn is_transposed(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &AxisOrder) -> bool {
+    let found = || {
+        let chain = edit.chain_to(x, source, TRANSPOSES)?;
+        let mut orders = chain.iter().rev().map(|&node| AxisOrder::of_node(edit, node));
+        orders.try_fold(AxisOrder::identity(order.rank()), |whole, order| whole.then(&order?))
+    };
+    found().is_some_and(|found| found == *order)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Finds one element of each pair of an array: one of its halves, or every other element.
+
+use onnx::{Edit, OpType, ValueId};
+
+use crate::algebra::access::Access;
+use crate::algebra::axis_order::AxisOrder;
+use crate::algebra::pattern::uniform;
+
+/// One element of each pair of an array.
+pub(super) struct Half {
+    pub x: ValueId,
+    pub is_second: bool,
+    pub is_interleaved: bool,
+    pub nodes: Vec<usize>,
+    /// How the axes of `x` are transposed; the last one stays the last.
+    pub order: AxisOrder,
+}
+
+impl Half {
+    pub(super) fn of(edit: &Edit<'_>, value: ValueId) -> Option<Half> {
+        let node = edit.producer(value)?;
+        match edit.node(node).op.onnx() {
+            Some(OpType::Split) => Half::of_split(edit, node, value),
+            Some(OpType::Slice) => Half::of_slice(edit, node),
+            Some(OpType::Gather) => {
+                Half::of_gather(edit, node).or_else(|| Half::of_axis(edit, node))
+            }
+            Some(OpType::Transpose) => Half::of(edit, edit.input(node, 0)?)?.then(edit, node),
+            _ => None,
+        }
+    }
+
+    fn new(
+        edit: &Edit<'_>,
+        x: ValueId,
+        is_second: bool,
+        is_interleaved: bool,
+        nodes: &[usize],
+    ) -> Option<Half> {
+        let order = AxisOrder::identity(edit.ty(x)?.rank());
+        Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec(), order })
+    }
+
+    /// Returns one of the two results of a node.
+    fn of_split(edit: &Edit<'_>, node: usize, value: ValueId) -> Option<Half> {
+        let &[first, second] = &edit.node(node).outputs[..] else {
+            return None;
+        };
+        let is_half = edit.is_along_last_axis(node) && edit.ty(first)? == edit.ty(second)?;
+        is_half.then(|| Half::new(edit, edit.input(node, 0)?, value == second, false, &[node]))?
+    }
+
+    /// Returns a half, or every other element.
+    fn of_slice(edit: &Edit<'_>, node: usize) -> Option<Half> {
+        let x = edit.input(node, 0)?;
+        let number = |operand| match &edit.tensor(edit.input(node, operand)?)?.ints()?[..] {
+            &[number] => Some(number),
+            _ => None,
+        };
+        let (start, end) = (number(1)?, number(2)?);
+        let step = if edit.input(node, 4).is_some() { number(4)? } else { 1 };
+        let size = edit.ty(x)?.shape.last()?.known()?;
+        if edit.axes(node)? != [edit.ty(x)?.rank() - 1] || size % 2 != 0 {
+            return None;
+        }
+        match (start, step) {
+            (0, 1) if end == size / 2 => Half::new(edit, x, false, false, &[node]),
+            (_, 1) if start == size / 2 && end >= size => Half::new(edit, x, true, false, &[node]),
+            (0 | 1, 2) if end >= size - 1 + start => Half::new(edit, x, start == 1, true, &[node]),
+            _ => None,
+        }
+    }
+
+    /// Returns every other element, by a list.
+    fn of_gather(edit: &Edit<'_>, node: usize) -> Option<Half> {
+        let (x, list) = (edit.input(node, 0)?, edit.tensor(edit.input(node, 1)?)?);
+        let places = list.ints().filter(|_| list.shape.len() == 1)?;
+        let first = *places.first()?;
+        let is_other = |(place, &other): (usize, &i64)| other == first + 2 * place as i64;
+        let is_whole = edit.ty(x)?.shape.last()?.is(2 * places.len() as i64);
+        let is_half = edit.is_along_last_axis(node)
+            && is_whole
+            && (0..2).contains(&first)
+            && places.iter().enumerate().all(is_other);
+        is_half.then(|| Half::new(edit, x, first == 1, true, &[node]))?
+    }
+
+    /// Returns one entry of an axis of pairs.
+    fn of_axis(edit: &Edit<'_>, node: usize) -> Option<Half> {
+        let pairs = edit.input(node, 0)?;
+        let reshape = edit.producer(pairs).filter(|&node| edit.node(node).op == OpType::Reshape)?;
+        let x = edit.input(reshape, 0)?;
+        let (pair, rest) = edit.ty(pairs)?.shape.split_last()?;
+        let whole = &edit.ty(x)?.shape;
+        let (_, lead) = rest.split_last()?;
+        let is_paired = pair.is(2) && rest.len() == whole.len() && whole[..lead.len()] == *lead;
+        let entry = edit.tensor(edit.input(node, 1)?)?;
+        let entry = uniform(entry).filter(|_| entry.shape.is_empty())?;
+        let is_second = entry == 1.0 || entry == -1.0;
+        let is_half = edit.is_along_last_axis(node) && is_paired && (is_second || entry == 0.0);
+        is_half.then(|| Half::new(edit, x, is_second, true, &[reshape, node]))?
+    }
+
+    /// Returns the same half behind a transpose that leaves the last axis where it is.
+    pub(super) fn then(mut self, edit: &Edit<'_>, transpose: usize) -> Option<Half> {
+        self.order = self.order.then(&AxisOrder::of_node(edit, transpose)?)?;
+        self.nodes.push(transpose);
+        self.order.keeps_last_axis().then_some(self)
+    }
+}

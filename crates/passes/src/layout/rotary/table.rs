@@ -1,0 +1,185 @@
+//! Tables of cosines and sines, with one number for each pair.
+
+use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, RESHAPES};
+use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
+
+use super::{Rotation, halves_of};
+use crate::algebra::access::Access;
+
+/// How far back a table is looked into.
+const DEEPEST: usize = 8;
+
+/// What is computed element by element.
+pub(super) const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
+
+/// A table with a number for each pair, of which another one was made with a number for each element.
+pub(super) struct Single {
+    source: ValueId,
+    /// The axes that it broadcasts along, and those that it has as it is written down.
+    pub axes: Vec<Dim>,
+    pub shape: Vec<Dim>,
+    /// What is computed of it, element by element.
+    chain: Vec<usize>,
+    /// What wrote each number twice.
+    pub passed: Vec<usize>,
+    /// From where and how far the numbers are taken, where the source has one for each element.
+    cut: Option<[i64; 2]>,
+}
+
+impl Single {
+    /// Returns the table of a rotation. `None` where the numbers of a pair are not known to be equal.
+    pub(super) fn of(edit: &Edit<'_>, rotation: &Rotation, table: ValueId) -> Option<Single> {
+        let mut axes = edit.ty(table)?.shape.to_vec();
+        let (chain, passed) = (Vec::new(), Vec::new());
+        if !rotation.is_doubled {
+            let shape = axes.clone();
+            return Some(Single { source: table, shape, axes, chain, passed, cut: None });
+        }
+        let size = axes.last()?.known()?;
+        *axes.last_mut()? = Dim::Known(size / 2);
+        let mut single =
+            Single { source: table, shape: axes.clone(), axes, chain, passed, cut: None };
+        if let Some((source, passed)) = doubled_by_node(edit, table, rotation.is_interleaved) {
+            single.shape = edit.ty(source)?.shape.to_vec();
+            single.source = source;
+            (single.chain, single.passed) =
+                passed.into_iter().partition(|&node| edit.node(node).op.is_one_of(UNARY));
+            return Some(single);
+        }
+        has_equal_pairs(edit, table, rotation.is_interleaved, DEEPEST).then_some(())?;
+        single.cut = Some(if rotation.is_interleaved { [size, 2] } else { [size / 2, 1] });
+        Some(single)
+    }
+
+    /// Writes the table down in front of the replacement.
+    pub(super) fn emit(
+        &self,
+        patch: &mut Patch<'_, '_>,
+        fused: &[usize],
+    ) -> Result<ValueId, Declined> {
+        let unknown = || Declined::from("the type of a value is unknown");
+        let mut value = self.source;
+        if let Some([end, step]) = self.cut {
+            let axis = self.shape.len() as i64 - 1;
+            let mut int = |number: i64| {
+                let tensor = Tensor::of_ints(DType::I64, vec![1], &[number]);
+                Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or_else(unknown)?, &[]))
+            };
+            let bounds = [value, int(0)?, int(end)?, int(axis)?, int(step)?];
+            let op = Op::new(OpType::Slice, &bounds[..if step == 1 { 4 } else { 5 }]);
+            value = patch.insert_for(fused, op);
+        }
+        for &link in self.chain.iter().rev() {
+            let node = patch.node(link).clone();
+            let mut op = Op::new(node.op.clone(), &[value]);
+            if let Some(to) = node.attr("to") {
+                op = op.attr("to", to.clone());
+            }
+            let fused = [fused, &[link]].concat();
+            value = patch.insert_for(&fused, op);
+        }
+        Ok(value)
+    }
+}
+
+/// Returns what a node writes twice, and the nodes from the last to that one. The last axis stays the last.
+pub(super) fn doubled_by_node(
+    edit: &Edit<'_>,
+    table: ValueId,
+    is_interleaved: bool,
+) -> Option<(ValueId, Vec<usize>)> {
+    let (mut value, mut passed) = (table, Vec::new());
+    let last = |value: ValueId| edit.ty(value)?.shape.last()?.known();
+    for _ in 0..DEEPEST {
+        let node = edit.producer(value).filter(|&node| edit.node(node).op.is_onnx())?;
+        let source = edit.input(node, 0)?;
+        passed.push(node);
+        match edit.node(node).op.onnx() {
+            Some(op) if UNARY.contains(&op) => {}
+            Some(OpType::Tile) if !is_interleaved => {
+                let repeats = edit.tensor(edit.input(node, 1)?)?.ints()?;
+                let (times, rest) = repeats.split_last()?;
+                let is_twice = *times == 2 && rest.iter().all(|&times| times == 1);
+                return is_twice.then_some((source, passed));
+            }
+            Some(OpType::Concat) if !is_interleaved => {
+                let [a, b] = halves_of(edit, node)?;
+                return (a == b).then_some((a, passed));
+            }
+            Some(OpType::Reshape) if last(value) != last(source) => {
+                let (single, nodes) = if is_interleaved {
+                    repeated_in_place(edit, source)?
+                } else {
+                    repeated_in_rows(edit, source)?
+                };
+                passed.extend(nodes);
+                let is_joined = last(value)? == 2 * last(single)?;
+                return is_joined.then_some((single, passed));
+            }
+            Some(op) if op.is(RESHAPES) && last(value) == last(source) => {}
+            _ => return None,
+        }
+        value = source;
+    }
+    None
+}
+
+/// Returns what an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
+fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
+    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let single = edit.input(expand, 0)?;
+    let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
+    let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
+    let (unsqueeze, source) = edit.walk(single, RESHAPES).next()?;
+    let is_twice = one.is(1) && two.is(2) && own == all && edit.ty(source)?.shape[..] == *own;
+    is_twice.then_some((source, vec![expand, unsqueeze]))
+}
+
+/// Returns what an `Expand` writes twice along the axis before the last one, as `jnp.tile` does before JAX 0.8.
+fn repeated_in_rows(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
+    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let single = edit.input(expand, 0)?;
+    let (few, many) = (&edit.ty(single)?.shape[..], &edit.ty(value)?.shape[..]);
+    let ([own @ .., one, width], [all @ .., two, same]) = (few, many) else {
+        return None;
+    };
+    let is_twice = one.is(1) && two.is(2) && own == all && width == same;
+    is_twice.then_some((single, vec![expand]))
+}
+
+/// True if the numbers of each pair along the last axis are equal: those of a constant that are, what
+/// `Concat` or `Tile` makes of one array, and what is computed of such arrays element by element.
+fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth: usize) -> bool {
+    if let Some(tensor) = edit.tensor(value) {
+        let width = tensor.dtype.bits() / 8;
+        let row = tensor.shape.last().map_or(0, |&size| size as usize) * width;
+        let run = if is_interleaved { 2 * width } else { row };
+        let is_twice = |run: &[u8]| run[..run.len() / 2] == run[run.len() / 2..];
+        return row > 0 && row % run == 0 && tensor.bytes().chunks_exact(run).all(is_twice);
+    }
+    let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
+        return false;
+    };
+    let last = |value| edit.ty(value).and_then(|ty| ty.shape.last().cloned());
+    let is_one = |value| last(value).is_none_or(|dim| dim.is(1));
+    let is_twice = |operand| {
+        let is_paired = |source| has_equal_pairs(edit, source, is_interleaved, depth - 1);
+        edit.input(node, operand).is_some_and(|source| is_one(source) || is_paired(source))
+    };
+    match edit.node(node).op.onnx() {
+        Some(OpType::Concat) if !is_interleaved => {
+            halves_of(edit, node).is_some_and(|[a, b]| a == b)
+        }
+        Some(op) if UNARY.contains(&op) => is_twice(0),
+        Some(op) if op.is(ARITHMETIC) => is_twice(0) && is_twice(1),
+        Some(op) if op.is(BROADCAST_OPS) => {
+            let keeps_last = edit.input(node, 0).and_then(last) == last(value);
+            keeps_last && is_twice(0)
+        }
+        Some(OpType::Transpose) => {
+            let keeps_last = |perm: Vec<usize>| perm.last().copied() == perm.len().checked_sub(1);
+            edit.perm(node).is_some_and(keeps_last) && is_twice(0)
+        }
+        _ => false,
+    }
+}

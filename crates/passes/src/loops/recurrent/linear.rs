@@ -1,0 +1,281 @@
+//! Reads the input of a gate: `x·W + h·R + b`.
+
+use std::ops::Range;
+
+use onnx::{DType, Edit, OpType, Tensor, ValueId};
+
+use crate::algebra::access::axis_of;
+
+use super::body::Body;
+
+/// Some rows and columns of weights.
+struct Part {
+    /// `None` for the identity matrix.
+    weights: Option<ValueId>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// Whether rows and columns are those of the transposed array.
+    is_transposed: bool,
+}
+
+impl Part {
+    /// Returns the transposed numbers, a row for each column.
+    fn transposed(&self, edit: &Edit<'_>, dtype: DType) -> Option<Tensor> {
+        let (rows, columns) = (&self.rows, &self.columns);
+        let Some(weights) = self.weights else {
+            let places =
+                columns.clone().flat_map(|column| rows.clone().map(move |row| (row, column)));
+            let numbers: Vec<f64> =
+                places.map(|(row, column)| f64::from(u8::from(row == column))).collect();
+            let shape = vec![columns.len() as i64, rows.len() as i64];
+            return Tensor::of_floats(dtype, shape, &numbers);
+        };
+        let [first, second] = if self.is_transposed { [columns, rows] } else { [rows, columns] };
+        let starts = [first.start as i64, second.start as i64];
+        let shape = [first.len() as i64, second.len() as i64];
+        let part = edit.tensor(weights)?.sliced(&starts, &[1, 1], &shape)?;
+        if self.is_transposed { Some(part) } else { part.transposed(&[1, 0]) }
+    }
+}
+
+/// A sum of products and biases.
+#[derive(Default)]
+pub(super) struct Linear {
+    of_input: Vec<Part>,
+    of_state: Vec<Part>,
+    /// Biases, and which of their numbers; those of `before_reset` are added to the product with the
+    /// state.
+    bias: Vec<(ValueId, Range<usize>)>,
+    state_bias: Vec<(ValueId, Range<usize>)>,
+    is_negated: bool,
+}
+
+/// An array in a body: numbers of the last axis, or of the first of a matrix that is transposed.
+#[derive(Clone)]
+struct Numbers {
+    value: ValueId,
+    range: Range<usize>,
+    is_transposed: bool,
+}
+
+impl Linear {
+    /// Reads `size` numbers of a value, from `start` on, as such a sum.
+    pub(super) fn of(
+        body: &Body<'_>,
+        (value, start): (ValueId, usize),
+        state: ValueId,
+        size: usize,
+    ) -> Option<Linear> {
+        let width = body.ty(value)?.shape.last()?.known()?;
+        let range = start..start + size;
+        usize::try_from(width).is_ok_and(|width| range.end <= width).then_some(())?;
+        let mut linear = Linear::default();
+        linear.add(body, Numbers { value, range, is_transposed: false }, state)?;
+        Some(linear)
+    }
+
+    /// Returns the sum with the other sign.
+    pub(super) fn negated(self) -> Linear {
+        Linear { is_negated: !self.is_negated, ..self }
+    }
+
+    /// True if there is a product with the state.
+    pub(super) fn reads_state(&self) -> bool {
+        !self.of_state.is_empty()
+    }
+
+    fn sign(&self) -> f64 {
+        if self.is_negated { -1.0 } else { 1.0 }
+    }
+
+    /// One sum without the state, and one without the input whose biases belong to the state.
+    pub(super) fn of_both(input: Linear, state: Linear) -> Option<Linear> {
+        let may = input.of_state.is_empty() && state.of_input.is_empty();
+        may.then_some(Linear {
+            of_input: input.of_input,
+            of_state: state.of_state,
+            bias: input.bias,
+            state_bias: state.bias,
+            is_negated: false,
+        })
+    }
+
+    fn add(&mut self, body: &Body<'_>, numbers: Numbers, state: ValueId) -> Option<()> {
+        let Numbers { value, range, is_transposed } = numbers;
+        if let Some(tensor) = body.tensor(value).filter(|_| !is_transposed) {
+            self.bias.push((value, bias_range(tensor, range)?));
+            return Some(());
+        }
+        // A zero of the identity makes NaN of an infinity, which the condition on the operator keeps out.
+        if Some(value) == body.input() && !is_transposed && body.edit.exact_nan() {
+            let width = usize::try_from(body.ty(value)?.shape.last()?.known()?).ok()?;
+            let rows = 0..width;
+            self.of_input.push(Part { weights: None, rows, columns: range, is_transposed });
+            return Some(());
+        }
+        let node = body.maker(value)?;
+        let width = |value: ValueId| {
+            let shape = &body.ty(value)?.shape;
+            if is_transposed { shape.first()?.known() } else { shape.last()?.known() }
+        };
+        match node.op.onnx() {
+            Some(OpType::Add) => {
+                let operands = body.binary(OpType::Add, value)?;
+                for operand in operands {
+                    let is_whole = body.tensor(operand).is_some() || width(operand) == width(value);
+                    is_whole.then_some(())?;
+                    let range = range.clone();
+                    self.add(body, Numbers { value: operand, range, is_transposed }, state)?;
+                }
+                Some(())
+            }
+            Some(OpType::Split | OpType::Slice) => {
+                let source = node.inputs[0]?;
+                let start = body.start_of_part(node, value, is_transposed)?;
+                let range = range.start + start..range.end + start;
+                self.add(body, Numbers { value: source, range, is_transposed }, state)
+            }
+            Some(OpType::Transpose) => {
+                let source = body.transposed(value)?;
+                let is_transposed = !is_transposed;
+                self.add(body, Numbers { value: source, range, is_transposed }, state)
+            }
+            Some(OpType::MatMul) => {
+                let [a, b] = body.binary(OpType::MatMul, value)?;
+                let rank = |value: ValueId| body.ty(value).map(onnx::Type::rank);
+                let is_matrix =
+                    |value: ValueId| body.tensor(value).is_some() && rank(value) == Some(2);
+                if is_matrix(b) && !is_transposed {
+                    return self.product(body, a, b, state, range, false);
+                }
+                let columns = if is_transposed { body.transposed(b)? } else { b };
+                let is_column = is_transposed || rank(b) == Some(1);
+                (is_column && is_matrix(a))
+                    .then(|| self.product(body, columns, a, state, range, true))?
+            }
+            _ => None,
+        }
+    }
+
+    fn product(
+        &mut self,
+        body: &Body<'_>,
+        operand: ValueId,
+        weights: ValueId,
+        state: ValueId,
+        columns: Range<usize>,
+        is_transposed: bool,
+    ) -> Option<()> {
+        let concat = body.maker(operand).filter(|node| node.op == OpType::Concat);
+        let parts: Vec<ValueId> = match concat {
+            Some(node) => {
+                let rank = body.ty(operand)?.rank();
+                (axis_of(node, rank)? + 1 == rank).then_some(())?;
+                node.inputs.iter().copied().collect::<Option<_>>()?
+            }
+            None => vec![operand],
+        };
+        let mut row = 0;
+        for part in parts {
+            let depth = usize::try_from(body.ty(part)?.shape.last()?.known()?).ok()?;
+            let rows = row..row + depth;
+            row += depth;
+            let columns = columns.clone();
+            let part_of_weights = Part { weights: Some(weights), rows, columns, is_transposed };
+            match part {
+                _ if part == state => self.of_state.push(part_of_weights),
+                _ if Some(part) == body.input() => self.of_input.push(part_of_weights),
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// How many numbers the input has.
+    pub(super) fn input_depth(&self) -> Option<usize> {
+        self.of_input.first().map(|part| part.rows.len())
+    }
+
+    /// One row for each number of the gate.
+    pub(super) fn input_rows(
+        &self,
+        edit: &Edit<'_>,
+        dtype: DType,
+        size: usize,
+        depth: usize,
+    ) -> Option<Tensor> {
+        sum_of_parts(edit, &self.of_input, dtype, [size, depth], self.sign())
+    }
+
+    pub(super) fn state_rows(&self, edit: &Edit<'_>, dtype: DType, size: usize) -> Option<Tensor> {
+        sum_of_parts(edit, &self.of_state, dtype, [size, size], self.sign())
+    }
+
+    pub(super) fn input_bias(&self, edit: &Edit<'_>, size: usize) -> Option<Vec<f64>> {
+        sum_of_biases(edit, &self.bias, size, self.sign())
+    }
+
+    pub(super) fn state_bias(&self, edit: &Edit<'_>, size: usize) -> Option<Vec<f64>> {
+        sum_of_biases(edit, &self.state_bias, size, self.sign())
+    }
+
+    /// The arrays that it is made of.
+    pub(super) fn sources(&self) -> Vec<ValueId> {
+        let parts = self.of_input.iter().chain(&self.of_state).filter_map(|part| part.weights);
+        let biases = self.bias.iter().chain(&self.state_bias).map(|(bias, _)| *bias);
+        parts.chain(biases).collect()
+    }
+}
+
+/// Which numbers of a bias those columns are; one number may stand for all.
+fn bias_range(tensor: &Tensor, columns: Range<usize>) -> Option<Range<usize>> {
+    let leading = tensor.shape.split_last().map_or(&[][..], |(_, leading)| leading);
+    if leading.iter().any(|&size| size != 1) {
+        return None;
+    }
+    match tensor.len() {
+        1 => Some(0..1),
+        length => (columns.end <= length).then_some(columns),
+    }
+}
+
+/// The transposed sum of parts of weights, each `depth` by `size`.
+fn sum_of_parts(
+    edit: &Edit<'_>,
+    parts: &[Part],
+    dtype: DType,
+    [size, depth]: [usize; 2],
+    sign: f64,
+) -> Option<Tensor> {
+    let fits = |part: &Part| part.rows.len() == depth && part.columns.len() == size;
+    if !parts.iter().all(fits) {
+        return None;
+    }
+    let shape = vec![size as i64, depth as i64];
+    if let ([part], true) = (parts, sign > 0.0) {
+        return part.transposed(edit, dtype).filter(|tensor| tensor.dtype == dtype);
+    }
+    let mut sum = vec![0.0; size * depth];
+    for part in parts {
+        let numbers = part.transposed(edit, dtype)?.floats()?;
+        sum.iter_mut().zip(numbers).for_each(|(total, number)| *total += sign * number);
+    }
+    Tensor::of_floats(dtype, shape, &sum)
+}
+
+fn sum_of_biases(
+    edit: &Edit<'_>,
+    biases: &[(ValueId, Range<usize>)],
+    size: usize,
+    sign: f64,
+) -> Option<Vec<f64>> {
+    let mut sum = vec![0.0; size];
+    for (bias, range) in biases {
+        let numbers = edit.tensor(*bias)?.floats()?;
+        let numbers = numbers.get(range.clone())?;
+        for (total, number) in sum.iter_mut().zip(numbers.iter().cycle()) {
+            *total += sign * number;
+        }
+    }
+    Some(sum)
+}

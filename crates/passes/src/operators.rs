@@ -1,0 +1,10 @@
+//! Chooses the final operators. No later rewrite matches their results.
+
+pub(crate) mod batch_norm;
+pub(crate) mod gemm;
+pub(crate) mod keep_entries;
+pub(crate) mod pad;
+pub(crate) mod shape_constants;
+pub(crate) mod simplify_sizes;
+pub(crate) mod split_products;
+pub(crate) mod triangle;

@@ -1,0 +1,142 @@
+//! `x · scale + shift` with one number per channel is `BatchNormalization(x)` of mean 0 and variance 1.
+//!
+//! The runtime computes it in one pass over `x`, and a product and a sum in two. A convolution or product beside
+//! them has taken up both before.
+//!
+//! <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>
+
+use onnx::{Attr, Op, OpType, Tensor, Type, ValueId};
+
+use crate::algebra::pattern::{Pattern, constant, hole};
+use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+
+pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
+    name: "fuse-batch-norm",
+    pattern: scaled_and_shifted,
+    replacement: to_batch_norm,
+}]]);
+
+fn scaled_and_shifted() -> Pattern {
+    (hole("x") * constant("scale")).named("product") + constant("shift")
+}
+
+fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+    let x = found.value("x")?;
+    let ty = found.ty(x)?;
+    if ty.rank() < 3 {
+        return Err("no channel axis precedes the last axis".into());
+    }
+    if found.ty(found.result())? != ty {
+        return Err("the scale has more axes than the operand".into());
+    }
+    if found.edit.reads(found.value("product")?) != 1 {
+        return Err("another node reads the product".into());
+    }
+    found.expect_kernel(OpType::BatchNormalization, x)?;
+    let scale = numbers_of_channels(found, "scale", &ty)?;
+    let shift = numbers_of_channels(found, "shift", &ty)?;
+    if scale.len() == 1 && shift.len() == 1 {
+        return Err("all channels have the same scale and shift".into());
+    }
+    let channels = scale.len().max(shift.len());
+    let (scale_source, shift_source) = (found.value("scale")?, found.value("shift")?);
+    let mut vector = |numbers: &[f64], from: &[ValueId]| {
+        let numbers: Vec<f64> = numbers.iter().copied().cycle().take(channels).collect();
+        let tensor = Tensor::of_floats(ty.dtype, vec![channels as i64], &numbers);
+        Ok::<_, Declined>(
+            found.computed(tensor.ok_or("the type cannot represent the number")?, from),
+        )
+    };
+    let scale = vector(&scale, &[scale_source])?;
+    let shift = vector(&shift, &[shift_source])?;
+    let (zero, one) = (vector(&[0.0], &[])?, vector(&[1.0], &[])?);
+    let inputs = [x, scale, shift, zero, one];
+    Ok(Op::new(OpType::BatchNormalization, &inputs).attr("epsilon", Attr::Float(0.0)))
+}
+
+/// Returns the numbers of a constant that varies along the axis of channels alone; one number if it is the same
+/// for all.
+fn numbers_of_channels(
+    found: &Found<'_, '_, '_>,
+    name: &str,
+    ty: &Type,
+) -> Result<Vec<f64>, Declined> {
+    let tensor =
+        found.edit.tensor(found.value(name)?).ok_or("the values of a constant are unknown")?;
+    let missing = ty.rank().checked_sub(tensor.shape.len()).ok_or("a constant has more axes")?;
+    let mut sizes = tensor.shape.iter().enumerate().map(|(axis, &size)| (axis + missing, size));
+    let is_of_channels =
+        |(axis, size): (usize, i64)| size == 1 || (axis == 1 && ty.shape[1].is(size));
+    if !sizes.all(is_of_channels) {
+        return Err("a constant varies along axes other than the channel axis".into());
+    }
+    let numbers = tensor.floats().ok_or("the type of a constant is not a float")?;
+    if !numbers.iter().all(|number| number.is_finite()) {
+        return Err("a number is not finite, and the operator would multiply it by the mean".into());
+    }
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check, formulas};
+
+    #[test]
+    fn a_scale_and_a_shift_of_each_channel_are_a_batch_norm() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[B,2,5,5]) -> (y)
+%0:f32[B,2,5,5] = Mul(x, [[[2.0]], [[3.0]]])
+y:f32[B,2,5,5] = Add(%0, [[[[-1.0]], [[4.0]]]])",
+            expect![[r#"
+                graph g(x:f32[B,2,5,5]) -> (y)
+                y:f32[B,2,5,5] = BatchNormalization(x, [2.0, 3.0], [-1.0, 4.0], [0.0, 0.0], [1.0, 1.0]) {epsilon=0.0}  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn one_number_may_be_the_shift_of_all_channels() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[B,2,5]) -> (y)
+%0:f32[B,2,5] = Mul([[2.0], [3.0]], x)
+y:f32[B,2,5] = Add(0.5, %0)",
+            expect![[r#"
+                graph g(x:f32[B,2,5]) -> (y)
+                y:f32[B,2,5] = BatchNormalization(x, [2.0, 3.0], [0.5, 0.5], [0.0, 0.0], [1.0, 1.0]) {epsilon=0.0}  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn other_axes_equal_numbers_and_infinities_are_not_fused() {
+        check(
+            formulas(&super::REWRITES),
+            "graph g(x:f32[3,2,2]) -> (a, b, c, d)
+%0:f32[3,2,2] = Mul(x, [2.0, 3.0])
+a:f32[3,2,2] = Add(%0, [1.0, 4.0])
+%1:f32[3,2,2] = Mul(x, 2.0)
+b:f32[3,2,2] = Add(%1, 3.0)
+%2:f32[3,2,2] = Mul(x, [[2.0], [inf]])
+c:f32[3,2,2] = Add(%2, [[1.0], [4.0]])
+%3:f32[3,2,2] = Mul(x, [[2.0], [5.0]])
+%4:f32[3,2,2] = Add(%3, [[1.0], [4.0]])
+d:f32[3,2,2] = Mul(%3, %4)",
+            expect![[r#"
+                graph g(x:f32[3,2,2]) -> (a, b, c, d)
+                %0 = Mul(x, [2.0, 3.0])  # 2
+                a:f32[3,2,2] = Add(%0, [1.0, 4.0])  # 3
+                %1 = Mul(x, 2.0)  # 4
+                b:f32[3,2,2] = Add(%1, 3.0)  # 5
+                %2 = Mul(x, [[2.0], [inf]])  # 6
+                c:f32[3,2,2] = Add(%2, [[1.0], [4.0]])  # 7
+                %3 = Mul(x, [[2.0], [5.0]])  # 8
+                %4 = Add(%3, [[1.0], [4.0]])  # 9
+                d:f32[3,2,2] = Mul(%3, %4)  # 10
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! `fuse-pads`: a convolution pads its operand with zeros by itself.
+
+use onnx::{Attr, Edit, Op, OpType, Outcome, Patch};
+
+use crate::algebra::access::Access;
+use crate::algebra::pattern::uniform;
+
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let padded = Padded::of(patch, patch.root())?;
+    let mut inputs = patch.inputs(patch.root());
+    inputs[0] = patch.input(padded.by, 0);
+    let op = Op::of(patch.node(patch.root()), inputs);
+    patch.done(&[padded.by], op.attr("pads", Attr::Ints(padded.amounts.into())))
+}
+
+/// A convolution of an array that a node pads for it alone.
+struct Padded {
+    by: usize,
+    /// How many zeros there are before and after the array, its own and those of the convolution.
+    amounts: Vec<i64>,
+}
+
+impl Padded {
+    fn of(edit: &Edit<'_>, index: usize) -> Option<Padded> {
+        let node = edit.node(index);
+        let is_convolution = node.op == OpType::Conv && node.attr("auto_pad").is_none();
+        let array = edit.input(index, 0).filter(|_| is_convolution)?;
+        let by = edit.producer(array).filter(|_| edit.reads(array) == 1)?;
+        let is_pad = edit.node(by).op == OpType::Pad && edit.node(by).attr("mode").is_none();
+        let is_zero =
+            edit.input(by, 2).is_none_or(|value| edit.tensor(value).and_then(uniform) == Some(0.0));
+        if !is_pad || !is_zero || edit.input(by, 3).is_some() {
+            return None;
+        }
+        let all = edit.ints(by, 1)?;
+        let (before, after) = all.split_at_checked(all.len() / 2)?;
+        let is_of_places = [before, after].iter().all(|amounts| {
+            amounts.iter().take(2).all(|&amount| amount == 0)
+                && amounts.iter().all(|&amount| amount >= 0)
+        });
+        let mut amounts = [before.get(2..)?, after.get(2..)?].concat();
+        if let Some(Attr::Ints(own)) = node.attr("pads") {
+            amounts.iter_mut().zip(own.iter()).for_each(|(amount, own)| *amount += own);
+        }
+        is_of_places.then_some(Padded { by, amounts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check_lean, each};
+
+    #[test]
+    fn zeros_around_an_image_are_those_of_the_convolution() {
+        check_lean(
+            each(super::run),
+            "graph g(x:f32[B,3,8,8], w:f32[4,3,3,3]) -> (y, z)
+%0:f32[B,3,9,10] = Pad(x, [0, 0, 0, 1, 0, 0, 1, 1]:i64, 0.0)
+y:f32[B,4,4,5] = Conv(%0, w) {strides=[2, 2], pads=[1, 0, 0, 1]}
+%1:f32[B,3,8,8] = Relu(x)
+%2:f32[B,3,10,10] = Pad(%1, [0, 0, 1, 1, 0, 0, 1, 1]:i64)
+z:f32[B,4,8,8] = Conv(%2, w)",
+            expect![[r#"
+                graph g(x:f32[B,3,8,8], w:f32[4,3,3,3]) -> (y, z)
+                y:f32[B,4,4,5] = Conv(x, w) {pads=[1, 1, 1, 2], strides=[2, 2]}  # 3 2
+                %0 = Relu(x)  # 4
+                z:f32[B,4,8,8] = Conv(%0, w) {pads=[1, 1, 1, 1]}  # 6 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn other_pads_are_left() {
+        let graph = |pad: &str| {
+            format!(
+                "graph g(x:f32[1,3,8,8], w:f32[4,3,3,3]) -> (y)
+%0:f32[1,3,10,10] = {pad}
+y:f32[1,4,8,8] = Conv(%0, w)"
+            )
+        };
+        for pad in [
+            "Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64, 1.0)",
+            "Pad(x, [0, 0, 1, 1, 0, 0, 1, 1]:i64) {mode=\"edge\"}",
+            "Pad(x, [0, 0, 3, 1, 0, 0, -1, 1]:i64)",
+            "Pad(x, [1, 1, 1, 1]:i64, 0.0, [2, 3]:i64)",
+        ] {
+            let mut model = onnx::text::parse_graph(&graph(pad)).unwrap();
+            assert!(!model.edit(&mut each(super::run)), "{pad}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! `simplify-sizes`: reads all sizes of one array with a single node.
+
+use onnx::kernels::{Support, support};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
+
+use crate::algebra::sizes::computed_size;
+
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    match patch.node(patch.root()).op.onnx()? {
+        OpType::Concat => join(patch, patch.root()),
+        OpType::Mul => multiply(patch, patch.root()),
+        _ => None,
+    }
+}
+
+/// Sizes one after the other, as an array has them, are its shape.
+fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
+    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let mut sizes = Vec::new();
+    let mut fused = Vec::new();
+    let mut place = None;
+    let parts: Vec<ValueId> = (0..edit.node(index).inputs.len())
+        .map(|operand| edit.input(index, operand))
+        .collect::<Option<_>>()?;
+    for &part in &parts {
+        if let Some(tensor) = edit.tensor(part) {
+            sizes.extend(tensor.ints()?.into_iter().map(Dim::Known));
+            continue;
+        }
+        // What is read elsewhere would stay.
+        let is_cast = |node: &usize| edit.node(*node).op == OpType::Cast;
+        let cast = edit.producer(part).filter(is_cast);
+        let uses = parts.iter().filter(|&&other| other == part).count();
+        if cast.is_some() && edit.reads(part) != uses {
+            return None;
+        }
+        fused.extend(cast);
+        let part = cast.map_or(Some(part), |cast| edit.input(cast, 0))?;
+        let shape = shape_of(edit, part)?;
+        fused.extend(edit.producer(part));
+        place = place.or(shape.start.checked_sub(sizes.len()).map(|start| (shape.of, start)));
+        sizes.extend_from_slice(&edit.ty(shape.of)?.shape[shape.start..shape.end]);
+    }
+    let (array, start) = place?;
+    let shape = &edit.ty(array)?.shape;
+    let end = start + sizes.len();
+    let is_in_order = shape.get(start..end).is_some_and(|dims| *dims == sizes[..]);
+    if !is_in_order || !matches!(ty.dtype, DType::I64 | DType::I32) {
+        return None;
+    }
+    let mut op = Op::new(OpType::Shape, &[array]);
+    if sizes.len() < shape.len() {
+        op = op.attr("start", start as i64).attr("end", end as i64);
+    }
+    if ty.dtype == DType::I64 {
+        return edit.done(&fused, op);
+    }
+    let shape = edit.insert_for(&fused, op);
+    let cast = Op::new(OpType::Cast, &[shape]).attr("to", i64::from(ty.dtype.code()));
+    edit.done(&fused, cast)
+}
+
+/// Some sizes of an array.
+struct Sizes {
+    of: ValueId,
+    start: usize,
+    end: usize,
+}
+
+/// Whose sizes a value is.
+fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
+    let index = edit.producer(value)?;
+    let (node, of) = (edit.node(index), edit.input(index, 0)?);
+    if node.op != OpType::Shape {
+        return None;
+    }
+    let rank = edit.ty(of)?.rank();
+    let at = |name: &str, default: usize| match node.attr(name) {
+        Some(&Attr::Int(at)) => usize::try_from(at).ok().filter(|&at| at <= rank),
+        _ => Some(default),
+    };
+    let (start, end) = (at("start", 0)?, at("end", rank)?);
+    (start <= end).then_some(Sizes { of, start, end })
+}
+
+/// The product of all sizes of an array is the number of its elements.
+fn multiply(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
+    let result = edit.node(index).outputs[0];
+    if *edit.ty(result)? != Type::new(DType::I64, Vec::new()) {
+        return None;
+    }
+    let (size, mut nodes) = computed_size(edit, result)?;
+    let op = |index: usize| &edit.node(index).op;
+    if nodes.iter().any(|&node| *op(node) == OpType::Cast) {
+        return None;
+    }
+    let is_whole = |&array: &ValueId| {
+        edit.ty(array).is_some_and(|ty| {
+            let has_kernel = support(OpType::Size, edit.opset(), ty.dtype) == Support::Yes;
+            has_kernel && Dim::checked_product(&*ty.shape).as_ref() == Some(&size)
+        })
+    };
+    let arrays = nodes.iter().filter(|&&node| *op(node) == OpType::Shape);
+    let array = arrays.filter_map(|&node| edit.input(node, 0)).find(is_whole)?;
+    nodes.retain(|&node| node != index);
+    edit.done(&nodes, Op::new(OpType::Size, &[array]))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::{check_lean, each};
+
+    #[test]
+    fn all_sizes_of_an_array_are_its_shape() {
+        check_lean(
+            each(super::run),
+            "graph g(x:f32[B,3,T], z:f32[T], q:f32[T,T]) -> (y, w, v, u)
+%0:i64[1] = Shape(x) {end=1, start=0}
+%1:i64[1] = Shape(z)
+y:i64[3] = Concat(%0, [3]:i64, %1) {axis=0}
+%2:i32[1] = Cast(%1) {to=6}
+w:i32[2] = Concat([3]:i32, %2) {axis=0}
+%3:i64[1] = Shape(x) {end=3, start=2}
+%4:i32[1] = Cast(%3) {to=6}
+v:i32[2] = Concat([3]:i32, %4) {axis=0}
+%5:i64[1] = Shape(q) {end=1, start=0}
+%6:i32[1] = Cast(%5) {to=6}
+u:i32[2] = Concat(%6, %6) {axis=0}",
+            expect![[r#"
+                graph g(x:f32[B,3,T], z:f32[T], q:f32[T,T]) -> (y, w, v, u)
+                %0 = Shape(z)  # 3
+                y:i64[3] = Shape(x)  # 3 2 4
+                %1 = Cast(%0) {to=6}  # 5
+                w:i32[2] = Concat([3]:i32, %1) {axis=0}  # 6
+                %2 = Shape(x) {end=3, start=1}  # 7 8 9
+                v:i32[2] = Cast(%2) {to=6}  # 8 7 9
+                %3 = Shape(q)  # 10 11 12
+                u:i32[2] = Cast(%3) {to=6}  # 11 10 12
+            "#]],
+        );
+    }
+
+    #[test]
+    fn another_order_or_another_number_is_left() {
+        check_lean(
+            each(super::run),
+            "graph g(x:f32[B,3]) -> (y, z, w)
+%0:i64[1] = Shape(x) {end=1, start=0}
+y:i64[2] = Concat([3]:i64, %0) {axis=0}
+z:i64[2] = Concat(%0, [4]:i64) {axis=0}
+%1:i64[] = Squeeze(%0, [0]:i64)
+w:i64[] = Mul(%1, 4:i64)",
+            expect![[r#"
+                graph g(x:f32[B,3]) -> (y, z, w)
+                %0 = Shape(x) {end=1, start=0}  # 2
+                y:i64[2] = Concat([3]:i64, %0) {axis=0}  # 3
+                z:i64[2] = Concat(%0, [4]:i64) {axis=0}  # 4
+                %1 = Squeeze(%0, [0]:i64)  # 5
+                w:i64[] = Mul(%1, 4:i64)  # 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_product_of_all_sizes_is_the_size() {
+        check_lean(
+            each(super::run),
+            "graph g(x:f32[B,3,T]) -> (y, z)
+%0:i64[1] = Shape(x) {end=1, start=0}
+%1:i64[] = Squeeze(%0, [0]:i64)
+%2:i64[] = Mul(3:i64, %1)
+%3:i64[1] = Shape(x) {end=3, start=2}
+%4:i64[] = Squeeze(%3, [0]:i64)
+y:i64[] = Mul(%2, %4)
+z:i64[] = Mul(%1, %4)",
+            expect![[r#"
+                graph g(x:f32[B,3,T]) -> (y, z)
+                %0 = Shape(x) {end=1, start=0}  # 2
+                %1 = Squeeze(%0, [0]:i64)  # 3
+                %2 = Shape(x) {end=3, start=2}  # 5
+                %3 = Squeeze(%2, [0]:i64)  # 6
+                y:i64[] = Size(x)  # 7 2 3 4 5 6
+                z:i64[] = Mul(%1, %3)  # 8
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_sizes_of_an_array_without_a_kernel_are_multiplied() {
+        check_lean(
+            each(super::run),
+            "graph g(x:bf16[B,3,T]) -> (y, z)
+%0:i64[1] = Shape(x) {end=1, start=0}
+%1:i64[] = Squeeze(%0, [0]:i64)
+%2:i64[] = Mul(3:i64, %1)
+%3:i64[1] = Shape(x) {end=3, start=2}
+%4:i64[] = Squeeze(%3, [0]:i64)
+y:i64[] = Mul(%2, %4)
+z:i64[] = Mul(%1, %4)",
+            expect![[r#"
+                graph g(x:bf16[B,3,T]) -> (y, z)
+                %0 = Shape(x) {end=1, start=0}  # 2
+                %1 = Squeeze(%0, [0]:i64)  # 3
+                %2 = Mul(3:i64, %1)  # 4
+                %3 = Shape(x) {end=3, start=2}  # 5
+                %4 = Squeeze(%3, [0]:i64)  # 6
+                y:i64[] = Mul(%2, %4)  # 7
+                z:i64[] = Mul(%1, %4)  # 8
+            "#]],
+        );
+    }
+}

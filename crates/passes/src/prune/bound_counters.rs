@@ -1,0 +1,213 @@
+//! `bound-counters`: notes between which numbers a loop counts.
+//!
+//! `buffer.at[i].set(x)` needs no correction of `i` if it is a counter of the loop that starts at 0 and ends before the
+//! size of the buffer. The end is the number of rounds, or a comparison in the condition.
+
+use onnx::{Attr, DType, Fact, Graph, Model, Node, OpType, ValueId, Values};
+
+use crate::prune::drop_carries::Carries;
+
+pub(crate) fn run(model: &mut Model) {
+    let mut found = Vec::new();
+    let bodies = model.functions.iter().map(|function| &function.body);
+    for graph in std::iter::once(&model.graph).chain(bodies) {
+        find_in(graph, &model.values, &mut found);
+    }
+    for (counter, bounds) in found {
+        model.values[counter].bounds = Some(bounds);
+    }
+}
+
+fn find_in(graph: &Graph, values: &Values, found: &mut Vec<(ValueId, (i64, i64))>) {
+    for node in &graph.nodes {
+        if let Some(carries) = Carries::of(node) {
+            let bounded = |carry| Counter::of(node, values, carries, carry)?.bounded(values);
+            found.extend((0..carries.count).filter_map(bounded));
+        }
+        node.bodies().for_each(|body| find_in(body, values, found));
+    }
+}
+
+/// State that is the same number larger in each round.
+struct Counter<'m> {
+    node: &'m Node,
+    body: &'m Graph,
+    before: ValueId,
+    after: ValueId,
+    dtype: DType,
+    start: i64,
+    step: i64,
+}
+
+impl<'m> Counter<'m> {
+    fn of(node: &'m Node, values: &Values, carries: Carries, carry: usize) -> Option<Counter<'m>> {
+        let body = node.bodies().next()?;
+        let before = body.inputs[carries.operands + carry];
+        let after = original(body, body.outputs[carries.results + carry]);
+        let dtype = values[before].ty.as_ref().filter(|ty| ty.rank() == 0)?.dtype;
+        let sum =
+            maker(body, after).filter(|sum| sum.op == OpType::Add && dtype.is_signed_int())?;
+        let step = match sum.inputs[..] {
+            [Some(a), Some(b)] if original(body, a) == before => number(values, b)?,
+            [Some(a), Some(b)] if original(body, b) == before => number(values, a)?,
+            _ => return None,
+        };
+        let start = number(values, (*node.inputs.get(carries.operands + carry)?)?)?;
+        (step > 0).then_some(Counter { node, body, before, after, dtype, start, step })
+    }
+
+    /// Returns the counter and its bounds, if it does not overflow.
+    fn bounded(self, values: &Values) -> Option<(ValueId, (i64, i64))> {
+        let (least, most) = Fact::of_type(self.dtype).ints()?;
+        let (start, step) = (self.start, self.step);
+        let by_rounds = || start.checked_add(step.checked_mul(self.rounds(values)? - 1)?);
+        // If the next number is below a limit, and this one is not below the start, the sum does not overflow.
+        let by_condition = || {
+            let limit = self.limit(values, most)?;
+            let last = limit.checked_sub(1).filter(|&last| start <= last)?;
+            last.checked_add(step).filter(|&next| next <= most).map(|_| last)
+        };
+        let last = by_rounds().or_else(by_condition)?;
+        let fits = (least..=most).contains(&start) && last.checked_add(step)? <= most;
+        (fits && start <= last).then_some((self.before, (start, last)))
+    }
+
+    /// The number of rounds.
+    fn rounds(&self, values: &Values) -> Option<i64> {
+        let node = self.node;
+        let rounds = if node.op == OpType::Loop {
+            number(values, (*node.inputs.first()?)?)?
+        } else if let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs")
+            && node.attr("scan_input_axes").is_none()
+        {
+            let first = node.inputs.len().checked_sub(usize::try_from(arrays).ok()?)?;
+            values[(*node.inputs.get(first)?)?].ty.as_ref()?.shape.first()?.known()?
+        } else {
+            return None;
+        };
+        (rounds > 0).then_some(rounds)
+    }
+
+    /// Returns the limit that the next number is below if there is another round. A limit that is not known is at most
+    /// `most`.
+    fn limit(&self, values: &Values, most: i64) -> Option<i64> {
+        let condition = self.body.outputs.first().filter(|_| self.node.op == OpType::Loop)?;
+        let mut open = vec![*condition];
+        while let Some(flag) = open.pop() {
+            let Some(node) = maker(self.body, original(self.body, flag)) else {
+                continue;
+            };
+            let operand = |at: usize| node.inputs.get(at).copied().flatten();
+            let is_next =
+                |at: usize| operand(at).is_some_and(|id| original(self.body, id) == self.after);
+            let limit = |at: usize| operand(at).and_then(|id| number(values, id));
+            match node.op.onnx() {
+                Some(OpType::And) => open.extend(node.inputs.iter().flatten()),
+                Some(OpType::Less) if is_next(0) => return limit(1).or(Some(most)),
+                Some(OpType::Greater) if is_next(1) => return limit(0).or(Some(most)),
+                Some(OpType::LessOrEqual) if is_next(0) && limit(1).is_some() => {
+                    return limit(1)?.checked_add(1);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+fn maker(body: &Graph, value: ValueId) -> Option<&Node> {
+    body.nodes.iter().find(|node| node.outputs.contains(&value))
+}
+
+/// Returns what a value is a copy of.
+fn original(body: &Graph, mut value: ValueId) -> ValueId {
+    while let Some(node) = maker(body, value)
+        && node.op == OpType::Identity
+        && let Some(&Some(source)) = node.inputs.first()
+    {
+        value = source;
+    }
+    value
+}
+
+fn number(values: &Values, id: ValueId) -> Option<i64> {
+    match values[id].tensor.as_ref()?.ints()?[..] {
+        [number] => Some(number),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::testing::check_model;
+
+    fn bound_and_simplify(model: &mut onnx::Model) {
+        super::run(model);
+        model.edit(&mut crate::canonicalize::everything);
+    }
+
+    #[test]
+    fn a_counter_below_a_limit_needs_no_clamp() {
+        check_model(
+            bound_and_simplify,
+            "graph g(x:f32[9], n:i32[], p:bool[]) -> (k, y)
+k:i32[], y:f32[] = Loop(_, p, 0:i32, 1.0) {body={
+  graph b(i:i64[], c:bool[], m:i32[], s:f32[]) -> (d, o, t)
+  o:i32[] = Add(m, 1:i32)
+  %0:i32[] = Clip(m, 0:i32, 8:i32)
+  %1:f32[] = Gather(x, %0) {axis=0}
+  t:f32[] = Add(s, %1)
+  %2:bool[] = Less(o, 9:i32)
+  %3:bool[] = Less(t, 9.0)
+  d:bool[] = And(%2, %3)
+}}",
+            expect![[r#"
+                graph g(x:f32[9], n:i32[], p:bool[]) -> (k, y)
+                k:i32[], y:f32[] = Loop(_, p, 0:i32, 1.0) {body={  # 2
+                  graph b(i:i64[], c:bool[], m:i32[], s:f32[]) -> (d, o, t)
+                  o:i32[] = Add(m, 1:i32)  # 4
+                  %0 = Gather(x, m) {axis=0}  # 6 5
+                  t:f32[] = Add(s, %0)  # 7
+                  %1 = Less(o, 9:i32)  # 8
+                  %2 = Less(t, 9.0)  # 9
+                  d:bool[] = And(%1, %2)  # 10
+                }}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_limit_that_is_too_large_or_of_another_number_says_nothing() {
+        check_model(
+            bound_and_simplify,
+            "graph g(x:f32[9], n:i32[], p:bool[]) -> (k, j, y)
+k:i32[], j:i32[], y:f32[] = Loop(_, p, 0:i32, 0:i32, 1.0) {body={
+  graph b(i:i64[], c:bool[], m:i32[], l:i32[], s:f32[]) -> (d, o, q, t)
+  o:i32[] = Add(m, 1:i32)
+  q:i32[] = Add(l, 2:i32)
+  %0:i32[] = Clip(m, 0:i32, 8:i32)
+  %1:f32[] = Gather(x, %0) {axis=0}
+  %2:i32[] = Clip(l, 0:i32, 8:i32)
+  %3:f32[] = Gather(x, %2) {axis=0}
+  t:f32[] = Add(%3, %1)
+  d:bool[] = Less(o, 10:i32)
+}}",
+            expect![[r#"
+                graph g(x:f32[9], n:i32[], p:bool[]) -> (k, j, y)
+                k:i32[], j:i32[], y:f32[] = Loop(_, p, 0:i32, 0:i32, 1.0) {body={  # 2
+                  graph b(i:i64[], c:bool[], m:i32[], l:i32[], s:f32[]) -> (d, o, q, t)
+                  o:i32[] = Add(m, 1:i32)  # 4
+                  q:i32[] = Add(l, 2:i32)  # 5
+                  %0 = Clip(m, 0:i32, 8:i32)  # 6
+                  %1 = Gather(x, %0) {axis=0}  # 7
+                  %2 = Clip(l, 0:i32, 8:i32)  # 8
+                  %3 = Gather(x, %2) {axis=0}  # 9
+                  t:f32[] = Add(%3, %1)  # 10
+                  d:bool[] = Less(o, 10:i32)  # 11
+                }}
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,5 @@
+//! Computes and stores equal things once.
+
+pub(crate) mod hoist_invariants;
+pub(crate) mod lift_weights;
+pub(crate) mod share_constants;
