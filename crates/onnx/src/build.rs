@@ -110,6 +110,13 @@ impl Builder {
         Builder { opset, exact_nan, state: RefCell::new(state) }
     }
 
+    /// Continues with the values of a finished graph. No equation is being lowered: the origins of nodes mean nothing.
+    pub(crate) fn over(opset: i64, exact_nan: bool, values: Values) -> Builder {
+        let builder = Builder::new(opset, Table::default(), exact_nan);
+        builder.state.borrow_mut().values = values;
+        builder
+    }
+
     pub fn opset(&self) -> i64 {
         self.opset
     }

@@ -4,6 +4,7 @@
 
 mod body;
 mod computable;
+mod formula;
 mod patch;
 mod reads;
 mod rewrite;

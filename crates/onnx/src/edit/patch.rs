@@ -77,11 +77,11 @@ pub fn declined(why: impl Into<Declined>) -> Outcome {
 /// The replacement of one node or of several. It reads the edit, adds nodes and values to it, and gathers the
 /// replacements: the edit makes them all when the rewrite is done, and removes what was added if it is not.
 pub struct Patch<'p, 'm> {
-    edit: &'p mut Edit<'m>,
+    pub(super) edit: &'p mut Edit<'m>,
     root: usize,
     /// The node in front of which nodes are added.
-    place: usize,
-    fused: Vec<usize>,
+    pub(super) place: usize,
+    pub(super) fused: Vec<usize>,
     changes: Vec<Change>,
 }
 

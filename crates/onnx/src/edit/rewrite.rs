@@ -111,7 +111,7 @@ impl Edit<'_> {
 
     /// What an operator answers for that stands for several. It shows the line of the one that it is
     /// still, which is the last product where it is one, and else that of the node in whose place it is.
-    fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op) -> OriginId {
+    pub(super) fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op) -> OriginId {
         let is_still = |&node: &usize| {
             let node = &self.graph.nodes[node];
             let contains_product = op.op == OpType::Attention && node.op.is(PRODUCTS);
@@ -130,7 +130,7 @@ impl Edit<'_> {
 
     /// True if an operator stands for several equations, those of folded constants included, and is new. If a node
     /// among them has the operator, the new node is as much a fusion as that one, whose line it shows.
-    fn is_fusion(&self, index: usize, fused: &[usize], op: &Op) -> bool {
+    pub(super) fn is_fusion(&self, index: usize, fused: &[usize], op: &Op) -> bool {
         let nodes = || std::iter::once(index).chain(fused.iter().copied());
         let node = |index: usize| &self.graph.nodes[index];
         let has_op = |&index: &usize| is_same(&node(index).op, &op.op);
@@ -200,7 +200,7 @@ impl Edit<'_> {
     }
 
     /// Notes that the bodies of an operator with this first result are new.
-    fn note_bodies(&mut self, op: &Op, first: ValueId) {
+    pub(super) fn note_bodies(&mut self, op: &Op, first: ValueId) {
         if op.attrs.iter().any(|(_, attr)| matches!(attr, Attr::Graph(_))) {
             self.with_new_bodies.insert(first);
         }

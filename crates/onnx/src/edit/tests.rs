@@ -1,6 +1,7 @@
 use provenance::{Emitter, EmitterKind, Origin, Site};
 
 use super::*;
+use crate::dtype::DType;
 use crate::operator::OpType;
 use crate::text::parse_graph;
 
@@ -280,4 +281,44 @@ z:f32[3] = Exp(x)";
         }));
     });
     assert_eq!(after, "graph g(x:f32[3]) -> (y, z)\nz:f32[3] = Sin(x)\ny:f32[3] = Identity(z)\n");
+}
+
+#[test]
+fn a_formula_replaces_a_node_and_casts_around_missing_kernels() {
+    let text = edited("graph g(x:f16[2], y:f16[2]) -> (z)\nz:f16[2] = Add(x, y)", |edit| {
+        let operands = [0, 1].map(|operand| edit.input(0, operand).unwrap());
+        assert!(edit.patch(0, |patch| {
+            let made = patch.formula(operands, |[x, y]| x.greater(0.0).select(x, y) * 2.0);
+            patch.settle(made)
+        }));
+    });
+    expect_test::expect![[r#"
+        graph g(x:f16[2], y:f16[2]) -> (z)
+        %0 = Cast(x) {to=1}
+        %1 = Cast(0.0:f16) {to=1}
+        %2 = Greater(%0, %1)
+        %3 = Cast(x) {to=1}
+        %4 = Cast(y) {to=1}
+        %5 = Where(%2, %3, %4)
+        %6 = Cast(%5) {to=10}
+        %7 = Cast(%6) {to=1}
+        %8 = Cast(2.0:f16) {to=1}
+        %9 = Mul(%7, %8)
+        z:f16[2] = Cast(%9) {to=10}
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn a_formula_without_a_kernel_leaves_nothing() {
+    let after = edited(CHAIN, |edit| {
+        let x = edit.input(0, 0).unwrap();
+        let values = edit.values.len();
+        assert!(!edit.patch(0, |patch| {
+            let made = patch.formula([x], |[x]| x.cast(DType::F8E8M0).cast(DType::F32));
+            patch.settle(made)
+        }));
+        assert_eq!((edit.len(), edit.values.len()), (3, values));
+    });
+    assert_eq!(after, edited(CHAIN, |_| {}));
 }

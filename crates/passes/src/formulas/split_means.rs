@@ -2,7 +2,7 @@
 //!
 //! ONNX Runtime's `ReduceMean` of nothing is 0 and JAX's mean is NaN, which is what `0 / 0` is.
 
-use onnx::{Attr, Op, OpType, Outcome, Patch, ValueId};
+use onnx::{Attr, Expr, OpType, Outcome, Patch};
 
 use crate::algebra::access::Access;
 
@@ -17,31 +17,24 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if axes.iter().all(|&axis| shape[axis].is_positive()) {
         return None;
     }
-    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
-    let keeps = edit.node(index).attr("keepdims").cloned().unwrap_or(Attr::Int(1));
-    let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
-    let count = count(edit, x, &axes, shape.len())?;
-    let to = i64::from(ty.dtype.code());
-    let count = edit.insert(Op::new(OpType::Cast, &[count]).attr("to", to));
-    let axes = edit.integers(&axes)?;
-    let sum = Op::new(OpType::ReduceSum, &[x, axes]).attr("keepdims", keeps);
-    let sum = edit.insert(sum);
-    edit.done(&[], Op::new(OpType::Div, &[sum, count]))
+    let keeps = !matches!(edit.node(index).attr("keepdims"), Some(Attr::Int(0)));
+    let made =
+        edit.formula([x], |[x]| x.reduce_sum(&axes, keeps) / count(x, &axes).cast(x.dtype()));
+    edit.settle(made)
 }
 
-/// How many elements are reduced to one: a scalar, or one number in a list.
-fn count(edit: &mut Patch<'_, '_>, x: ValueId, axes: &[i64], rank: usize) -> Option<ValueId> {
-    if axes.len() == rank {
-        return Some(edit.insert(Op::new(OpType::Size, &[x])));
+/// Returns the number of elements that are reduced to one: a scalar, or a list of one number.
+fn count<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
+    if axes.len() == x.rank() {
+        return x.unary(OpType::Size);
     }
     if let &[axis] = axes {
-        let op = Op::new(OpType::Shape, &[x]).attr("start", axis).attr("end", axis + 1);
-        return Some(edit.insert(op));
+        let ends = vec![("start", (axis as i64).into()), ("end", (axis as i64 + 1).into())];
+        return x.builder.node(OpType::Shape, &[x], ends);
     }
-    let places = edit.integers(axes)?;
-    let sizes = edit.insert(Op::new(OpType::Shape, &[x]));
-    let sizes = edit.insert(Op::new(OpType::Gather, &[sizes, places]));
-    Some(edit.insert(Op::new(OpType::ReduceProd, &[sizes])))
+    let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
+    let sizes = x.unary(OpType::Shape).gather(x.builder.ints(&axes), 0);
+    sizes.reduce(OpType::ReduceProd, &[0], true)
 }
 
 #[cfg(test)]
@@ -64,12 +57,12 @@ mod tests {
             "4",
             "[0]",
             expect![[r#"
-            graph g(x:f32[B,4]) -> (y)
-            %0 = Shape(x) {end=1, start=0}  # 2
-            %1 = Cast(%0) {to=1}  # 2
-            %2 = ReduceSum(x, [0]:i64) {keepdims=0}  # 2
-            y:f32[4] = Div(%2, %1)  # 2
-        "#]],
+                graph g(x:f32[B,4]) -> (y)
+                %0 = ReduceSum(x, [0]:i64) {keepdims=0}  # 2
+                %1 = Shape(x) {end=1, start=0}  # 2
+                %2 = Cast(%1) {to=1}  # 2
+                y:f32[4] = Div(%0, %2)  # 2
+            "#]],
         );
     }
 
@@ -80,12 +73,12 @@ mod tests {
             "",
             "[0, 1]",
             expect![[r#"
-            graph g(x:f32[B,4]) -> (y)
-            %0 = Size(x)  # 2
-            %1 = Cast(%0) {to=1}  # 2
-            %2 = ReduceSum(x, [0, 1]:i64) {keepdims=0}  # 2
-            y:f32[] = Div(%2, %1)  # 2
-        "#]],
+                graph g(x:f32[B,4]) -> (y)
+                %0 = ReduceSum(x, [0, 1]:i64) {keepdims=0}  # 2
+                %1 = Size(x)  # 2
+                %2 = Cast(%1) {to=1}  # 2
+                y:f32[] = Div(%0, %2)  # 2
+            "#]],
         );
     }
 
@@ -96,14 +89,14 @@ mod tests {
             "4",
             "[0, 2]",
             expect![[r#"
-            graph g(x:f32[B,4,T]) -> (y)
-            %0 = Shape(x)  # 2
-            %1 = Gather(%0, [0, 2]:i64)  # 2
-            %2 = ReduceProd(%1)  # 2
-            %3 = Cast(%2) {to=1}  # 2
-            %4 = ReduceSum(x, [0, 2]:i64) {keepdims=0}  # 2
-            y:f32[4] = Div(%4, %3)  # 2
-        "#]],
+                graph g(x:f32[B,4,T]) -> (y)
+                %0 = ReduceSum(x, [0, 2]:i64) {keepdims=0}  # 2
+                %1 = Shape(x)  # 2
+                %2 = Gather(%1, [0, 2]:i64) {axis=0}  # 2
+                %3 = ReduceProd(%2, [0]:i64) {keepdims=1}  # 2
+                %4 = Cast(%3) {to=1}  # 2
+                y:f32[4] = Div(%0, %4)  # 2
+            "#]],
         );
     }
 

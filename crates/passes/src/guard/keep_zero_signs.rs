@@ -7,8 +7,7 @@
 
 use onnx::operator::properties::BLIND_TO_ZERO_SIGNS;
 use onnx::{
-    DType, Dim, Edit, Function, Graph, Model, Node, Op, OpType, Outcome, Patch, Tensor, Type,
-    ValueId,
+    DType, Dim, Edit, Expr, Function, Graph, Model, Node, Op, OpType, Outcome, Patch, Type, ValueId,
 };
 use rustc_hash::FxHashSet;
 
@@ -108,90 +107,82 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
 
 fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    let (kind, count) = (edit.node(index).op.onnx()?, edit.node(index).inputs.len());
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
-    let operands = (0..count).map(|operand| edit.input(index, operand));
-    let operands: Vec<ValueId> = operands.collect::<Option<_>>()?;
-    let mut has_zeros = operands.iter().map(|&operand| !has_no_zero(edit, operand));
-    if kind == OpType::Where && result.dtype.is_float() {
-        return keep_choice(edit, operands[..].try_into().ok()?, &result);
-    }
-    if kind == OpType::Selu {
-        return keep_zero_of_selu(edit, operands[0], &result);
-    }
-    if kind == OpType::CumSum && result.dtype.is_float() {
-        return keep_zero_of_sums(edit, operands[0], operands[1], &result);
-    }
-    let may_differ = match (kind, count) {
-        (OpType::Relu, 1) => true,
-        (OpType::Max | OpType::Min, 2) => has_zeros.all(|may| may),
-        (OpType::Clip, 3) => has_zeros.skip(1).any(|may| may),
-        _ => false,
-    };
-    if !may_differ || !result.dtype.is_float() {
+    let op = edit.node(index).op.onnx()?;
+    let result = edit.ty(*edit.node(index).outputs.first()?)?.clone();
+    if !result.dtype.is_float() {
         return None;
     }
-    // The runtime has no `Where` of narrower floats.
-    let dtype = if result.dtype == DType::F64 { DType::F64 } else { DType::F32 };
-    let ty = Type::new(dtype, result.shape.clone());
-    let wide = operands.iter().map(|&operand| widened(edit, operand, dtype));
-    let wide: Vec<ValueId> = wide.collect::<Option<_>>()?;
-    let op = match wide[..] {
-        [x] => {
-            let zero = number(edit, dtype, 0.0)?;
-            exact(edit, OpType::Max, [x, zero], &ty)?
+    let operands = (0..edit.node(index).inputs.len()).map(|operand| edit.input(index, operand));
+    let operands: Vec<ValueId> = operands.collect::<Option<_>>()?;
+    match (op, &operands[..]) {
+        (OpType::Where, &[condition, x, y]) => keep_choice(edit, [condition, x, y]),
+        (OpType::Selu, &[x]) => keep_zero_of_selu(edit, x),
+        (OpType::CumSum, &[x, axis]) => keep_zero_of_sums(edit, x, axis, &result),
+        (OpType::Relu, &[x]) => {
+            let made = edit.formula([x], |[x]| within(x, |x| x.binary(OpType::Max, 0.0).abs()));
+            edit.settle(made)
         }
-        [x, low, high] => {
-            let raised = exact(edit, OpType::Max, [x, low], &ty)
-                .unwrap_or_else(|| Op::new(OpType::Max, &[x, low]));
-            let raised = edit.insert(raised);
-            exact(edit, OpType::Min, [raised, high], &ty)
-                .unwrap_or_else(|| Op::new(OpType::Min, &[raised, high]))
-        }
-        [x, y] => exact(edit, kind, [x, y], &ty)?,
-        _ => return None,
-    };
-    if dtype == result.dtype {
-        edit.done(&[], op)
-    } else {
-        let chosen = edit.insert(op);
-        let to = i64::from(result.dtype.code());
-        edit.done(&[], Op::new(OpType::Cast, &[chosen]).attr("to", to))
+        (OpType::Max | OpType::Min, &[x, y]) => keep_extreme(edit, op, [x, y]),
+        (OpType::Clip, &[x, low, high]) => keep_clipped(edit, [x, low, high]),
+        _ => None,
     }
+}
+
+fn keep_extreme(edit: &mut Patch<'_, '_>, op: OpType, operands: [ValueId; 2]) -> Outcome {
+    let [of_x, of_y] = operands.map(|operand| Zeros::of(edit, operand));
+    if of_x == Zeros::None || of_y == Zeros::None {
+        return None;
+    }
+    let made = edit.formula(operands, |[x, y]| {
+        within(x, |x| extreme(op, (x, of_x), (y.cast(x.dtype()), of_y)))
+    });
+    edit.settle(made)
+}
+
+fn keep_clipped(edit: &mut Patch<'_, '_>, operands: [ValueId; 3]) -> Outcome {
+    let [of_x, of_low, of_high] = operands.map(|operand| Zeros::of(edit, operand));
+    if of_low == Zeros::None && of_high == Zeros::None {
+        return None;
+    }
+    let made = edit.formula(operands, |[x, low, high]| {
+        within(x, |x| {
+            let [low, high] = [low, high].map(|limit| limit.cast(x.dtype()));
+            let raised = extreme(OpType::Max, (x, of_x), (low, of_low));
+            extreme(OpType::Min, (raised, Zeros::Any), (high, of_high))
+        })
+    });
+    edit.settle(made)
+}
+
+/// Computes a formula in a type for which the runtime has every operator, and returns to the type of its operand.
+fn within<'g>(x: Expr<'g>, formula: impl FnOnce(Expr<'g>) -> Expr<'g>) -> Expr<'g> {
+    let wide = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
+    formula(x.cast(wide)).cast_exactly(x.dtype())
 }
 
 /// Writes a choice so that no `−0` is chosen where a condition holds.
-fn keep_choice(
-    edit: &mut Patch<'_, '_>,
-    [condition, x, y]: [ValueId; 3],
-    result: &Type,
-) -> Outcome {
+fn keep_choice(edit: &mut Patch<'_, '_>, [condition, x, y]: [ValueId; 3]) -> Outcome {
     if !edit.fact(x).may_be_negative_zero() || excludes_zero(edit, condition, x) {
         return None;
     }
-    // ONNX Runtime would drop a `Not`, and exchange the operands again.
-    let unset = Tensor::of_ints(DType::Bool, Vec::new(), &[0])?;
-    let unset = edit.constant(unset, &[]);
-    let fails = edit.insert(Op::new(OpType::Equal, &[condition, unset]));
-    if !edit.fact(y).may_be_negative_zero() {
-        return edit.done(&[], Op::new(OpType::Where, &[fails, y, x]));
-    }
-    let one = number(edit, result.dtype, 1.0)?;
-    let x_or_one = Op::new(OpType::Where, &[fails, one, x]);
-    let x_or_one = edit.insert(x_or_one);
-    let y_or_one = Op::new(OpType::Where, &[condition, one, y]);
-    let y_or_one = edit.insert(y_or_one);
-    edit.done(&[], Op::new(OpType::Mul, &[x_or_one, y_or_one]))
+    let y_may_be_negative_zero = edit.fact(y).may_be_negative_zero();
+    let made = edit.formula([condition, x, y], |[condition, x, y]| {
+        // ONNX Runtime would drop a `Not`, and exchange the operands again.
+        let fails = condition.equal(0.0);
+        if !y_may_be_negative_zero {
+            return fails.select(y, x);
+        }
+        fails.select(x.constant(1.0), x) * condition.select(y.constant(1.0), y)
+    });
+    edit.settle(made)
 }
 
 /// Chooses the operand where it is a zero. ONNX Runtime's `Selu` makes both zeros `0`.
-fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome {
+fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
     let selu = Op::of(edit.node(edit.root()), vec![Some(x)]);
     let selu = edit.insert(selu);
-    let zero = number(edit, ty.dtype, 0.0)?;
-    let size = edit.insert(Op::new(OpType::Abs, &[x]));
-    let is_other = edit.insert(Op::new(OpType::Greater, &[size, zero]));
-    edit.done(&[], Op::new(OpType::Where, &[is_other, selu, x]))
+    let made = edit.formula([x, selu], |[x, selu]| x.abs().greater(0.0).select(selu, x));
+    edit.settle(made)
 }
 
 /// Begins running sums with `0`, as JAX does for more than one element: `0 − Σ −x`. ONNX Runtime would drop `0 + x`.
@@ -204,8 +195,8 @@ fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &T
     let negative = edit.insert(Op::new(OpType::Neg, &[x]));
     let sums = Op::of(edit.node(edit.root()), vec![Some(negative), Some(axis)]);
     let sums = edit.insert(sums);
-    let zero = number(edit, ty.dtype, 0.0)?;
-    edit.done(&[], Op::new(OpType::Sub, &[zero, sums]))
+    let made = edit.formula([sums], |[sums]| 0.0 - sums);
+    edit.settle(made)
 }
 
 /// True if a condition holds for no zero: `x > 0` or `x < 0`.
@@ -222,25 +213,6 @@ fn excludes_zero(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> bool {
     is_strict && ((is_x(0) && is_zero(1)) || (is_zero(0) && is_x(1)))
 }
 
-/// Casts a value to a type that has all its numbers; of a constant, returns another constant.
-fn widened(edit: &mut Patch<'_, '_>, value: ValueId, dtype: DType) -> Option<ValueId> {
-    let ty = edit.ty(value)?.clone();
-    if ty.dtype == dtype {
-        return Some(value);
-    }
-    if let Some(tensor) = edit.tensor(value) {
-        let wide = Tensor::of_floats(dtype, tensor.shape.clone(), &tensor.floats()?)?;
-        return Some(edit.constant(wide, &[value]));
-    }
-    let cast = Op::new(OpType::Cast, &[value]).attr("to", i64::from(dtype.code()));
-    Some(edit.insert(cast))
-}
-
-fn number(edit: &mut Patch<'_, '_>, dtype: DType, value: f64) -> Option<ValueId> {
-    let number = Tensor::of_floats(dtype, Vec::new(), &[value])?;
-    Some(edit.constant(number, &[]))
-}
-
 /// True if the value is a constant without zeros, or a choice between such constants.
 fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
     let choice = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Where);
@@ -250,37 +222,6 @@ fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
         return chosen.into_iter().all(|id| id.is_some_and(|id| has_no_zero(edit, id)));
     }
     edit.tensor(value).is_some_and(|tensor| tensor.all_floats(|number| number != 0.0))
-}
-
-/// The larger or the smaller with the zero of JAX. `None` where the operator alone has that.
-fn exact(edit: &mut Patch<'_, '_>, op: OpType, operands: [ValueId; 2], ty: &Type) -> Option<Op> {
-    if operands.iter().any(|&operand| has_no_zero(edit, operand)) {
-        return None;
-    }
-    let [a, b] = operands;
-    for (x, constant) in [(a, b), (b, a)] {
-        let zero = edit.tensor(constant).and_then(uniform);
-        if zero.is_none_or(f64::is_sign_negative) {
-            continue;
-        }
-        if op == OpType::Max {
-            // No result is below 0, so `Abs` changes only `−0`.
-            let plain = edit.insert(Op::new(op, &[x, constant]));
-            return Some(Op::new(OpType::Abs, &[plain]));
-        }
-        // Of what is chosen where the flag is set, `Where` loses the sign of a zero.
-        let is_beyond = edit.insert(Op::new(OpType::Greater, &[x, constant]));
-        return Some(Op::new(OpType::Where, &[is_beyond, constant, x]));
-    }
-    let (a, b) = (is_negative(edit, a)?, is_negative(edit, b)?);
-    let joined = Op::new(if op == OpType::Max { OpType::And } else { OpType::Or }, &[a, b]);
-    let is_below = edit.insert(joined);
-    let [minus_one, one] = [-1.0, 1.0].map(|value| number(edit, ty.dtype, value));
-    let sign = Op::new(OpType::Where, &[is_below, minus_one?, one?]);
-    let sign = edit.insert(sign);
-    let plain = edit.insert(Op::new(op, &operands));
-    let size = edit.insert(Op::new(OpType::Abs, &[plain]));
-    Some(Op::new(OpType::Mul, &[size, sign]))
 }
 
 /// Writes the product or the quotient of two absolute values as the absolute value of one: `|x| · |y| = |x · y|`.
@@ -301,13 +242,47 @@ fn size_once(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&sizes, Op::new(OpType::Abs, &[whole]))
 }
 
-/// Whether a number is below zero, or the zero that is: `1 / max(x, −1) < 0`
-fn is_negative(edit: &mut Patch<'_, '_>, x: ValueId) -> Option<ValueId> {
-    let ty = edit.ty(x)?.clone();
-    let [minus_one, zero] = [-1.0, 0.0].map(|value| number(edit, ty.dtype, value));
-    let near = edit.insert(Op::new(OpType::Max, &[x, minus_one?]));
-    let inverse = edit.insert(Op::new(OpType::Reciprocal, &[near]));
-    Some(edit.insert(Op::new(OpType::Less, &[inverse, zero?])))
+/// The zeros among the numbers of a value.
+#[derive(Clone, Copy, PartialEq)]
+enum Zeros {
+    None,
+    /// Every number is `0`.
+    All,
+    Any,
+}
+
+impl Zeros {
+    fn of(edit: &Edit<'_>, value: ValueId) -> Zeros {
+        if has_no_zero(edit, value) {
+            return Zeros::None;
+        }
+        let number = edit.tensor(value).and_then(uniform);
+        if number.is_some_and(f64::is_sign_positive) { Zeros::All } else { Zeros::Any }
+    }
+}
+
+/// Returns the larger or the smaller operand, with the zero that JAX chooses.
+fn extreme<'g>(op: OpType, x: (Expr<'g>, Zeros), y: (Expr<'g>, Zeros)) -> Expr<'g> {
+    let plain = || x.0.binary(op, y.0);
+    match (x, y) {
+        ((_, Zeros::None), _) | (_, (_, Zeros::None)) => plain(),
+        // No result is below 0, so `Abs` changes only `−0`.
+        ((_, Zeros::All), _) | (_, (_, Zeros::All)) if op == OpType::Max => plain().abs(),
+        // `Where` loses the sign of a zero that it chooses because the flag is set.
+        ((x, _), (zero, Zeros::All)) | ((zero, Zeros::All), (x, _)) => {
+            x.greater(zero).select(zero, x)
+        }
+        ((x, _), (y, _)) => {
+            let joins = if op == OpType::Max { OpType::And } else { OpType::Or };
+            let is_below = has_sign(x).binary(joins, has_sign(y));
+            plain().abs() * is_below.select(x.constant(-1.0), 1.0)
+        }
+    }
+}
+
+/// Tests the sign bit: true for negative numbers and `−0`.
+fn has_sign(x: Expr<'_>) -> Expr<'_> {
+    x.binary(OpType::Max, -1.0).recip().less(0.0)
 }
 
 #[cfg(test)]
