@@ -110,10 +110,12 @@ test-jax-versions: build
 test-runtimes: build
 	$(PY) tools/test_runtimes.py
 
-# Programs of other libraries, in an environment of their own; writes docs/libraries.md.
+# Programs of other libraries, in an environment of their own; writes docs/libraries.md. Like the path that
+# maturin writes into .venv, `jax2onnx.pth` names the folder of `jax2onnx` and `testkit`.
 test-libraries: build $(LIBRARIES)/installed
-	$(LIBRARIES)/bin/python -m pytest -q python/tests/test_docs.py -k recipe
-	$(LIBRARIES)/bin/python -m pytest -q python/tests/test_training_mode.py
+	@echo "$(CURDIR)/python" >"$$($(LIBRARIES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/jax2onnx.pth"
+	$(LIBRARIES)/bin/python -m pytest -q python/tests/repository/test_docs.py -k recipe
+	$(LIBRARIES)/bin/python -m pytest -q python/tests/errors/test_training_mode.py
 	$(LIBRARIES)/bin/python tools/libraries.py
 
 # The documentation as a site that works offline, in target/site. A broken link is an error.

@@ -127,7 +127,6 @@ def provenance(folder: Path) -> tuple[str, list[str]]:
     source = f"import jax.numpy as jnp\n\n\ndef fn(x):\n{lines}    return x\n"
     (folder / "model.py").write_text(source)
     program = f"""
-import sys; sys.path[:0] = {[str(folder), *sys.path]!r}
 import jax2onnx, model
 jax2onnx.to_onnx(model.fn, [(3,)], provenance="indexed", return_mode="file",
                  output_path={str(folder / "lines.onnx")!r})

@@ -231,8 +231,7 @@ def memory(results: Results) -> None:
     """Export 1 GB of weights to a file, in a process of its own, and see what that needs."""
     with tempfile.TemporaryDirectory() as folder:
         script = f"""
-import resource, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+import resource
 import jax, jax2onnx, numpy as np
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

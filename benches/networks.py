@@ -7,10 +7,8 @@ are in `loops.py`.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,9 +17,7 @@ import numpy as np
 from flax import nnx
 from loops import LOOPS
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "python" / "tests" / "models"))
-
-from nnx_unet import NnxUNet
+from testkit.models.nnx_unet import NnxUNet
 
 RNG = np.random.default_rng(0)
 

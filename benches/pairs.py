@@ -11,21 +11,16 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from networks import NETWORKS
 
 import jax2onnx
 from jax2onnx import _pairs
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-
-from tests.held.check import shares
+from testkit.held.check import shares
 
 
 def main() -> None:

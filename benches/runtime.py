@@ -92,6 +92,16 @@ def reference_python() -> str:
     return str(python)
 
 
+def reference_environment() -> dict[str, str]:
+    """The variables of that environment, which finds `testkit` but not our `jax2onnx`."""
+    folder = ROOT / ".venvs" / "shared"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / "testkit"
+    link.unlink(missing_ok=True)
+    link.symlink_to(ROOT / "python" / "testkit")
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
 class Row:
     """What was measured of one network."""
 
@@ -140,10 +150,7 @@ def measure(name: str, folder: Path, python: str, rounds: int) -> Row:
     for who, interpreter in (("ours", sys.executable), ("theirs", python)):
         path = folder / f"{who}.onnx"
         command = [interpreter, __file__, "--export", name, str(path)]
-        # Neither may find the other's package.
-        env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        if who == "ours":
-            env = {**os.environ}
+        env = reference_environment() if who == "theirs" else None
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PATIENCE, cwd=folder, env=env
         )

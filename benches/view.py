@@ -21,10 +21,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import jax2onnx
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-
-from tests.browser import Browser, Page, find_chromium
+from testkit.browser import Browser, Page, find_chromium
 
 SIZES = (1_000, 10_000, 50_000)
 RUNS = 5

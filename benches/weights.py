@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen, nnx
 from networks import NETWORKS
-from runtime import reference_python
+from runtime import reference_environment, reference_python
 
 #: The most that each figure of ours may be.
 LIMITS = {"export/trace": 1.3, "file/copy": 1.5, "memory MB": 64.0, "bytes": 1.001}
@@ -127,13 +127,11 @@ def main() -> int:
     failed = written_transposed(options.rounds)
     theirs = reference_python()
     levels = []
-    # Neither may find the other's package.
-    alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     print(f"{'':12} {'':7}" + "".join(f"{column:>14}" for column in COLUMNS))
     for name in options.models or MODELS:
         for who, python in (("ours", sys.executable), ("theirs", theirs)):
             command = [python, __file__, "--measure", name, "--rounds", str(options.rounds)]
-            env = alone if who == "theirs" else None
+            env = reference_environment() if who == "theirs" else None
             done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
             if done.returncode != 0:
                 failed += who == "ours"

@@ -5,19 +5,16 @@
 Kills the process before, after and in the middle of every system call that changes a file, lets
 each of them fail, fills the disk, writes one path from four processes, and sends signals at random
 times.
-`python/tests/faults/harness.py` says what must hold afterward. The exit code is 1 if it does not.
+`python/testkit/faults/harness.py` says what must hold afterward. The exit code is 1 if it does not.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "python"))
-
-from tests.faults.harness import SCENARIOS, ready  # noqa: E402
+from testkit import ROOT
+from testkit.faults.harness import SCENARIOS, ready
 
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN = "<!-- tools/faults.py generates this table. -->\n\n"

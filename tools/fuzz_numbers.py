@@ -21,7 +21,6 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "python"))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 #: A worker is replaced after this many programs, because compiled programs stay in memory.
@@ -90,7 +89,7 @@ def work() -> None:
     import jax
 
     import jax2onnx
-    from tests.programs import JaxError, difference, draw_program, fails_like, shrink
+    from testkit.programs import JaxError, difference, draw_program, fails_like, shrink
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -125,7 +124,7 @@ def work() -> None:
 
 def shrunk_after_death(seed: int, theme: str | None) -> str:
     """The text of a small program that ends the process, as that of the seed does."""
-    from tests.programs import draw_program, shrink
+    from testkit.programs import draw_program, shrink
 
     worker = Worker()
 
@@ -187,7 +186,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=None, help="where to start [default: the time]")
     parser.add_argument("--folder", type=Path, help="where to write each failing program")
-    parser.add_argument("--theme", help="a theme of python/tests/programs/table.py alone")
+    parser.add_argument("--theme", help="a theme of python/testkit/programs/table.py alone")
     parser.add_argument("--seeds-only", action="store_true", help="do not minimize what fails")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -24,7 +24,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / ".cache" / "grid.jsonl"
-sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from gridding import page  # noqa: E402

@@ -26,7 +26,6 @@ PAGE = ROOT / "docs" / "layers.md"
 CACHE = ROOT / ".cache" / "layers.json"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("KERAS_BACKEND", "jax")
-sys.path.insert(0, str(ROOT / "python"))
 
 from layering import equinox, haiku, linen, nnx, page  # noqa: E402
 from layering.trial import VARIANTS, Outcome, attempt  # noqa: E402

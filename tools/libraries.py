@@ -30,7 +30,6 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("KERAS_BACKEND", "jax")
 # XLA takes minutes to fold the weights of an image model, which are constants of `jax.jit`.
 os.environ.setdefault("XLA_FLAGS", "--xla_disable_hlo_passes=constant_folding")
-sys.path.insert(0, str(ROOT / "python"))
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -39,7 +38,7 @@ from layering.trial import operators  # noqa: E402
 from library_programs.program import Program  # noqa: E402
 
 import jax2onnx  # noqa: E402
-from tests import bench  # noqa: E402
+from testkit import bench  # noqa: E402
 
 #: The libraries by the name of their module, with the name of their package.
 LIBRARIES = {

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 import collections
 import sys
-from pathlib import Path
 
 import jax2onnx
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "python"))
-
-from tests.accuracy import emitted  # noqa: E402
-from tests.bench import complex_primitives  # noqa: E402
-from tests.cases import all_cases  # noqa: E402
+from testkit import ROOT
+from testkit.accuracy import emitted
+from testkit.bench import complex_primitives
+from testkit.cases import all_cases
 
 HEAD = """\
 # Primitives

@@ -36,17 +36,30 @@ PACKAGES = [
     "pytest==9.2.0",
     "pytest-xdist==3.8.0",
 ]
+
+
+def of(folder: str, names: str) -> list[str]:
+    """The files of tests in a folder."""
+    return [f"python/tests/{folder}/test_{name}.py" for name in names.split()]
+
+
 #: Tests that compare models with JAX in ONNX Runtime, and tests of what reads JAX's own classes.
 TESTS = [
-    *("allclose", "arguments", "cases", "config", "edges", "empty", "exact_values", "functions"),
-    *("idioms_attention", "idioms_convolution", "idioms_layers", "idioms_products"),
-    *("idioms_rotary", "idioms_small", "idioms_sums", "linalg", "loops", "nan", "networks"),
-    *("opsets", "positive", "programs", "pytrees", "reader", "silent_mistakes", "sort_random"),
-    *("symbolic", "symbolic_index", "symbolic_window", "versions", "weights"),
+    *of("comparing", "allclose"),
+    *of("errors", "silent_mistakes"),
+    *of("export", "arguments config functions pytrees reader versions weights"),
+    *of("numbers", "cases edges empty exact_values linalg networks opsets positive programs"),
+    *of("numbers", "sort_random symbolic symbolic_index symbolic_window"),
+    *of("passes", "idioms_attention idioms_convolution idioms_layers idioms_products"),
+    *of("passes", "idioms_rotary idioms_small idioms_sums loops nan"),
 ]
 
 #: Tests of what a newer Python does differently: it reports calls with `sys.monitoring`.
-NEWEST_TESTS = ["module_calls", "process", "scope_paths", "scopes", "training_mode"]
+NEWEST_TESTS = [
+    *of("errors", "training_mode"),
+    *of("process", "process"),
+    *of("provenance", "module_calls scope_paths scopes"),
+]
 
 
 def main() -> None:
@@ -80,9 +93,8 @@ def run(name: str, python: str, packages: list[str], tests: list[str]) -> None:
     env = {**os.environ, "VIRTUAL_ENV": str(folder), "PYTHONPATH": str(ROOT / "python")}
     show = "import jax, sys; print(f'JAX {jax.__version__} on Python {sys.version.split()[0]}')"
     subprocess.run([own, "-c", show], check=True)
-    files = [f"python/tests/test_{test}.py" for test in tests]
     options = ["-q", "-n", "2", "--dist", "worksteal"]
-    subprocess.run([own, "-m", "pytest", *options, *files], check=True, cwd=ROOT, env=env)
+    subprocess.run([own, "-m", "pytest", *options, *tests], check=True, cwd=ROOT, env=env)
 
 
 if __name__ == "__main__":

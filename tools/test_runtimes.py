@@ -18,7 +18,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 #: The first that loads the default opset.
 OLDEST = "1.23.0"
-TESTS = [f"python/tests/test_{name}.py" for name in ("cases", "networks", "runtime_faults")]
+TESTS = [
+    "python/tests/numbers/test_cases.py",
+    "python/tests/numbers/test_networks.py",
+    "python/tests/passes/test_runtime_faults.py",
+]
 
 
 def main(versions: list[str]) -> int:

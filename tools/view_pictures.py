@@ -17,11 +17,8 @@ import jax
 from flax import nnx
 
 import jax2onnx
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
-
-from tests.browser import Browser, Page, find_chromium
-from tests.models import viewed
+from testkit.browser import Browser, Page, find_chromium
+from testkit.models import viewed
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"

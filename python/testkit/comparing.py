@@ -53,14 +53,6 @@ def with_weight(
     return changed
 
 
-def line_of(fn: Callable[..., object], text: str) -> int:
-    """Return the number of the first line of a function that contains a text."""
-    import inspect
-
-    lines, start = inspect.getsourcelines(fn)
-    return start + next(number for number, line in enumerate(lines) if text in line)
-
-
 def without_double_casts(model: onnx.ModelProto) -> onnx.ModelProto:
     """Drop casts to float16 and back, and casts that a converter wrote twice."""
     changed = copied(model)

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from . import sampling
-
-ROOT = Path(__file__).parents[2]
+from testkit import ROOT, sampling
 
 
 def _cpu() -> str:

@@ -16,7 +16,7 @@ from jax import lax
 from sweeping.discover import functions as public
 from sweeping.listed import LISTED
 
-from tests import bench
+from testkit import bench
 
 from .types import TYPES, Kind
 

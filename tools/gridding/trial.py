@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import jax2onnx
-from tests import bench
+from testkit import bench
 
 from .avoided import without_avoided
 from .deviations import DEVIATIONS, Deviation, Element

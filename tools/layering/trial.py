@@ -16,7 +16,7 @@ import onnx
 from jax import export
 
 import jax2onnx
-from tests import bench
+from testkit import bench
 
 from .layer import Layer
 

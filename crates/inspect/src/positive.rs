@@ -42,7 +42,7 @@ enum Axes {
     Broadcast,
 }
 
-/// Each operator with the axes that must not be empty. `python/tests/test_positive.py` runs each row at size 0.
+/// Each operator with the axes that must not be empty. `python/tests/numbers/test_positive.py` runs each row at size 0.
 ///
 /// The facts are in the kernels of ONNX Runtime:
 /// [`Conv`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/nn/conv_attributes.h),

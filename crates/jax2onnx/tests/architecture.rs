@@ -99,7 +99,7 @@ const WRITERS: [&str; 11] = [
     "tempfile",
 ];
 
-/// `python/tests/test_outputs.py` asks the same of the Python package.
+/// `python/tests/process/test_outputs.py` asks the same of the Python package.
 #[test]
 fn only_the_gate_writes_files() {
     let gate = ["crates/onnx/src/staged", "crates/onnx/src/outputs.rs", "external_data/copy.rs"];

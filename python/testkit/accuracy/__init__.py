@@ -154,6 +154,14 @@ def nodes_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     return [node for graph in (model.graph, *model.functions) for node in all_nodes(graph)]
 
 
+def strip(model: onnx.ModelProto) -> None:
+    """Take away what provenance adds."""
+    del model.metadata_props[:]
+    graph = model.graph
+    for entry in (*graph.initializer, *graph.input, *graph.output, *nodes_of(model)):
+        del entry.metadata_props[:]
+
+
 def computed(model: onnx.ModelProto) -> list[Any]:
     """Every node, and every output and weight that says where it came from."""
     values = (*model.graph.output, *model.graph.initializer)

@@ -23,7 +23,7 @@ from jax import export
 
 import jax2onnx
 from jax2onnx._tracing.compat import double_precision_kept
-from tests import bench
+from testkit import bench
 
 from .program import SIZES, Program, Step, size_at
 from .traced import finds_elements, fits, results_at, rounds_to_float32, traced

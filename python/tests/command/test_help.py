@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import jax2onnx
+from testkit import ROOT
 
 PACKAGE = str(Path(jax2onnx.__file__).parent.parent)
-PROFILES = Path(__file__).parents[2] / "crates/inspect/tests/profiles"
+PROFILES = ROOT / "crates/inspect/tests/profiles"
 
 FILES = {
     "model.py": """

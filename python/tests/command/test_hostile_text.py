@@ -15,8 +15,8 @@ import onnx
 import pytest
 
 from jax2onnx import __main__, _core
+from testkit import ROOT
 
-ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "crates" / "cli" / "tests" / "fixtures"
 PROFILES = ROOT / "crates" / "inspect" / "tests" / "profiles"
 

@@ -18,15 +18,15 @@ from onnx import helper
 
 import jax2onnx
 from jax2onnx import ConfigError, InputSpecError, _core, compare, to_onnx
-from tests.comparing import (
+from testkit.comparing import (
     copied,
     first_node,
-    line_of,
     made_model,
     with_operator,
     with_weight,
     without_double_casts,
 )
+from testkit.lines import line_of
 
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.standard_normal((4, 4)).astype(np.float32) * 0.4

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from jax2onnx import __main__, to_onnx
-from tests.comparing import with_operator
+from testkit.comparing import with_operator
 
 SOURCE = """
 import jax.numpy as jnp

@@ -13,7 +13,7 @@ import pytest
 from onnx import helper
 
 from jax2onnx import compare
-from tests.comparing import made_model
+from testkit.comparing import made_model
 
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.standard_normal((4, 4)).astype(np.float32)

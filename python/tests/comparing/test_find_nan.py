@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from jax2onnx import find_nan, to_onnx
-from tests.comparing import line_of
+from testkit.lines import line_of
 
 
 def decay(x: Any) -> Any:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 
+import numeric_faults
 import pytest
-
-TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
+from numeric.programs import PROGRAMS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer", "branches", "functions", "loops in loops"])
-def test_faults_in_numbers_are_found_at_their_lines(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [str(TOOLS), *sys.path])
-    import numeric_faults
-    from numeric.programs import PROGRAMS
-
+def test_faults_in_numbers_are_found_at_their_lines(name: str) -> None:
     program = next(each for each in PROGRAMS if each.name == name)
     counts: Counter[str] = Counter()
     assert numeric_faults.run(program, 5, 1, counts) == []

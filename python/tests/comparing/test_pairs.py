@@ -11,10 +11,9 @@ import pytest
 
 import jax2onnx
 from jax2onnx import _pairs
-
-from . import held
-from .cases import Case, all_cases
-from .models.networks import NETWORKS
+from testkit import held
+from testkit.cases import Case, all_cases
+from testkit.models.networks import NETWORKS
 
 random = np.random.default_rng(5)
 

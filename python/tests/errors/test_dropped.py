@@ -14,8 +14,7 @@ import pytest
 from jax import lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 X = np.linspace(-1.0, 1.0, 6, dtype=np.float32)
 

@@ -18,8 +18,7 @@ import pytest
 import jax2onnx
 from jax2onnx import to_onnx
 from jax2onnx._tracing import trace
-
-from . import mystery
+from testkit import mystery
 
 HINT = (
     "hint: write a plugin with `jax2onnx.plugin`, "

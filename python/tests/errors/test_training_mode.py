@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from . import bench
+from testkit import bench
+
 from .test_silent_mistakes import said
 
 KEY = jax.random.key(2)

@@ -17,8 +17,7 @@ from onnx import TensorProto, helper
 import jax2onnx
 from jax2onnx import _export, testing
 from jax2onnx._tracing import specs
-
-from .mystery import mystery
+from testkit.mystery import mystery
 
 
 def shown(*inputs: Any, double_precision: bool = False) -> list[str]:

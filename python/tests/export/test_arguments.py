@@ -223,7 +223,7 @@ def test_every_equation_is_recorded_with_its_line(tmp_path: Path) -> None:
     line = fn.__code__.co_firstlineno
     where = "test_every_equation_is_recorded_with_its_line.<locals>"
     text = path.read_text()
-    assert f'@ "python/tests/test_arguments.py":{line} in "{where}.fn" {{\n' in text
+    assert f'@ "python/tests/export/test_arguments.py":{line} in "{where}.fn" {{\n' in text
     assert f'":{line - 2} in "{where}.body"\n' in text
     assert re.search(rf'f32\[B,20\] = mul.* @ ".*":{line + 2} in "{where}.fn"\n', text)
     assert re.search(r"\w:f32\[B,20\] = scan\{.*length=3", text)

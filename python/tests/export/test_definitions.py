@@ -16,8 +16,7 @@ from jax.interpreters import ad, batching, mlir
 
 import jax2onnx
 from jax2onnx._plugins import registry
-
-from . import bench
+from testkit import bench
 
 X = np.array([[0.5, -2.0, 3.0], [1.0, 0.0, -1.0]], np.float32)
 

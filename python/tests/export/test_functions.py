@@ -20,9 +20,9 @@ from jax import lax
 
 import jax2onnx
 from jax2onnx import onnx_function
-
-from . import bench, mystery
-from .accuracy import metadata, nodes_of
+from testkit import bench, mystery
+from testkit.accuracy import metadata, nodes_of
+from testkit.lines import line_of
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
 
@@ -105,13 +105,6 @@ def assert_computes(fn: Any, model: onnx.ModelProto, *inputs: Any) -> None:
     want = bench.expected(fn, inputs)
     for found, one in zip(bench.run(model, inputs), want, strict=True):
         bench.assert_same(found, one, rtol=1e-5, atol=1e-6)
-
-
-def line_of(fn: Callable[..., Any], text: str) -> int:
-    """The line of a function's source that has the text."""
-    lines, first = inspect.getsourcelines(fn)
-    (found,) = (first + i for i, line in enumerate(lines) if text in line)
-    return found
 
 
 def callsites(nodes: Any) -> list[tuple[str, str]]:
@@ -445,7 +438,8 @@ def test_an_error_in_a_function_shows_the_line_and_the_way_to_it() -> None:
         jax2onnx.to_onnx(jax.jit(fn), [X])
     text = str(raised.value)
     assert f"test_functions.py:{line_of(strange, '# here')}" in text
-    assert text.count(f"called from python/tests/test_functions.py:{line_of(fn, '# there')}") == 2
+    place = f"python/tests/export/test_functions.py:{line_of(fn, '# there')}"
+    assert text.count(f"called from {place}") == 2
     assert "through jit(fn) / mystery" in text
 
 

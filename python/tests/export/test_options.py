@@ -18,8 +18,7 @@ from jax2onnx import _config, _core, _tiers
 from jax2onnx._options import ExportOptions
 from jax2onnx._settings import DEFAULTS, SETTINGS, Setting
 from jax2onnx._tracing import trace
-
-ROOT = Path(__file__).resolve().parents[2]
+from testkit import ROOT
 
 NAMES = [field.name for field in dataclasses.fields(ExportOptions)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 import textwrap
@@ -19,10 +18,9 @@ from jax.extend.core import Primitive
 
 import jax2onnx
 from jax2onnx._plugins import registry
-
-from . import bench
-from .accuracy import all_nodes, metadata
-from .test_cases import strip
+from testkit import bench
+from testkit.accuracy import all_nodes, metadata, strip
+from testkit.lines import line_of
 
 X = np.linspace(-2, 3, 6, dtype=np.float32).reshape(2, 3)
 
@@ -47,12 +45,6 @@ def run(fn: Any, *inputs: Any, **options: Any) -> tuple[onnx.ModelProto, list[np
     model = jax2onnx.to_onnx(fn, list(inputs), provenance="full", **options)
     onnx.checker.check_model(model)
     return model, bench.run(model, inputs)
-
-
-def line_of(method: Any, text: str) -> int:
-    lines, first = inspect.getsourcelines(method)
-    (index,) = (index for index, line in enumerate(lines) if text in line)
-    return first + index
 
 
 def register_twice() -> Any:
@@ -84,7 +76,7 @@ def test_the_metadata_shows_the_line_of_the_plugin_and_of_the_model() -> None:
     assert said["plugin"] == f"TwicePlugin.lower:{line}"
     assert said["callsite"] == f"{fn.__qualname__}:{line_of(fn, 'twice.bind')}"
     last = said["stacktrace"].splitlines()[-1]
-    assert last == f"python/tests/test_plugins.py:{line} in TwicePlugin.lower"
+    assert last == f"python/tests/export/test_plugins.py:{line} in TwicePlugin.lower"
 
 
 def test_functions_that_a_plugin_calls_are_in_the_stack() -> None:
@@ -102,8 +94,8 @@ def test_functions_that_a_plugin_calls_are_in_the_stack() -> None:
     outer, inner = line_of(Scale.lower, "return scaled"), line_of(scaled, "ctx.op.Mul")
     assert said["plugin"] == f"Scale.lower:{outer}"
     assert said["stacktrace"].splitlines()[-2:] == [
-        f"python/tests/test_plugins.py:{outer} in Scale.lower",
-        f"python/tests/test_plugins.py:{inner} in scaled",
+        f"python/tests/export/test_plugins.py:{outer} in Scale.lower",
+        f"python/tests/export/test_plugins.py:{inner} in scaled",
     ]
 
 

@@ -15,8 +15,7 @@ import pytest
 from flax import linen, nnx, struct
 
 from jax2onnx import to_onnx
-
-from .bench import convert, expected, run
+from testkit.bench import convert, expected, run
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 W = np.arange(12, dtype=np.float32).reshape(4, 3)

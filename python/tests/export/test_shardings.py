@@ -17,8 +17,7 @@ from jax.interpreters import mlir
 from jax.sharding import PartitionSpec as P
 
 import jax2onnx
-
-from . import bench
+from testkit import ROOT, bench
 
 pytestmark = pytest.mark.skipif(
     not hasattr(jax, "set_mesh"), reason=f"JAX {jax.__version__} has no `jax.set_mesh`"
@@ -107,5 +106,6 @@ def on_four_devices() -> None:
 def test_annotations_for_several_devices_change_nothing() -> None:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
     code = f"from {__name__} import on_four_devices; on_four_devices()"
-    environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(sys.path)}
+    paths = [str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(paths)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)

@@ -23,8 +23,7 @@ from flax.core import freeze
 
 import jax2onnx
 from jax2onnx import ConfigError, to_onnx
-
-from .bench import convert, expected, run
+from testkit.bench import convert, expected, run
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 

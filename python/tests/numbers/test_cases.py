@@ -9,10 +9,9 @@ import pytest
 
 import jax2onnx
 from jax2onnx import _core
-
-from . import bench, runtimes
-from .accuracy import LEVELS, emitted, nodes_of
-from .cases import HAS_JAX_OF_TABLE, Case, Limit, all_cases, all_limits, is_lacking
+from testkit import bench, runtimes
+from testkit.accuracy import LEVELS, emitted, nodes_of, strip
+from testkit.cases import HAS_JAX_OF_TABLE, Case, Limit, all_cases, all_limits, is_lacking
 
 CASES = all_cases()
 needs_jax_of_table = pytest.mark.skipif(
@@ -100,14 +99,6 @@ def export(case: Case, level: str) -> onnx.ModelProto:
         opset=case.opset,
         provenance=level,
     )
-
-
-def strip(model: onnx.ModelProto) -> None:
-    """Take away what provenance adds."""
-    del model.metadata_props[:]
-    graph = model.graph
-    for entry in (*graph.initializer, *graph.input, *graph.output, *nodes_of(model)):
-        del entry.metadata_props[:]
 
 
 @pytest.mark.parametrize("limit", all_limits(), ids=repr)

@@ -15,8 +15,7 @@ import pytest
 from jax import lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 SIGNED = (np.int8, np.int16, np.int32, np.int64)
 UNSIGNED = (np.uint8, np.uint16, np.uint32, np.uint64)

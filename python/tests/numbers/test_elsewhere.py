@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from . import bench, elsewhere, references, sampling
+from testkit import bench, elsewhere, references, sampling
 
 
 def test_a_number_that_another_cpu_rounds_otherwise_is_found(

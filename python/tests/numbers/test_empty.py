@@ -16,8 +16,7 @@ from flax import linen, nnx
 from jax import lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 Fn = Callable[..., Any]
 Shapes = tuple[tuple[Any, ...], ...]

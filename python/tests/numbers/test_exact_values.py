@@ -13,8 +13,7 @@ import pytest
 from jax import lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 RNG = np.random.default_rng(0)
 EDGES = np.array([-np.inf, -3, -1, -0.0, 0.0, 1, 3, np.inf, np.nan], np.float32)

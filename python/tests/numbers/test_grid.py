@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gridding import functions, sample, trial, types
 
-from . import bench
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
-functions = importlib.import_module("gridding.functions")
-sample = importlib.import_module("gridding.sample")
-trial = importlib.import_module("gridding.trial")
-types = importlib.import_module("gridding.types")
-sys.path.remove(str(TOOLS))
+from testkit import bench
 
 #: About half of these are pairs that JAX accepts; `make grid` tries them all.
 COUNT = 100

@@ -12,9 +12,8 @@ from jax import lax
 from jax.lax import linalg
 
 import jax2onnx
-
-from . import bench
-from .cases.linalg import parts, without_signs
+from testkit import bench
+from testkit.cases.linalg import parts, without_signs
 
 SIZES = (3, 1, 0)
 RNG = np.random.default_rng(5)

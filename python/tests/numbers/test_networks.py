@@ -11,11 +11,13 @@ import numpy as np
 import onnx
 import pytest
 
-from . import bench
-from .accuracy import frames_of, metadata, nodes_of, places_of
-from .models import networks, nnx_unet, unets
-from .models.networks import NETWORKS
+from testkit import bench
+from testkit.accuracy import frames_of, metadata, nodes_of, places_of
+from testkit.models import networks, nnx_unet, unets
+from testkit.models.networks import NETWORKS
 
+#: The folders of the tests and of what they share.
+FOLDERS = tuple(os.path.dirname(file) for file in (os.path.dirname(__file__), bench.__file__))
 #: The files in which networks are written.
 FILES = frozenset([networks.__file__, unets.__file__, nnx_unet.__file__])
 
@@ -60,7 +62,7 @@ def test_every_line_of_a_network_is_one_that_was_written_for_it(name: str) -> No
     for node in nodes_of(model):
         callsite, frames = metadata(node)["callsite"], frames_of(node)
         file = next(f for f, line, function in frames if f"{function}:{line}" == callsite)
-        ours = [frame for frame in frames if frame[0].startswith(TESTS)]
+        ours = [frame for frame in frames if frame[0].startswith(FOLDERS)]
         assert all(frame[0] in FILES for frame in ours), node.name
         assert (file in FILES) == bool(ours), node.name
         for other in [callsite, *metadata(node).get("fused_from", "").splitlines()]:
@@ -82,7 +84,6 @@ def test_no_parameter_is_stored_twice(name: str) -> None:
     assert stored <= 1.001 * parameters + SMALL_CONSTANTS
 
 
-TESTS = os.path.dirname(__file__)
 IS_LIBRARY = re.compile(r"[/\\]site-packages[/\\](flax|equinox|haiku)[/\\]")
 
 

@@ -20,9 +20,8 @@ from jax2onnx import _export, _tiers
 from jax2onnx._options import ExportOptions
 from jax2onnx._settings import DEFAULTS
 from jax2onnx._tracing import definitions, trace
-
-from . import bench
-from .cases import Case, families, is_lacking
+from testkit import bench
+from testkit.cases import Case, families, is_lacking
 
 OPSETS = range(17, 27)
 

@@ -13,8 +13,9 @@ import pytest
 from onnx import helper
 
 from jax2onnx import _core
+from testkit import bench
 
-from . import bench, test_empty
+from . import test_empty
 
 Shape = list[Any]
 

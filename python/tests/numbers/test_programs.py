@@ -16,12 +16,11 @@ from jax.extend.core import jaxpr_as_fun
 
 import jax2onnx
 from jax2onnx._tracing.compat import double_precision_kept
-
-from .programs import JaxError, difference, draw_program, fails_like, shrink
-from .programs.draw import value_of
-from .programs.program import Leaf, Program, Step
-from .programs.table import OPERATIONS
-from .programs.traced import finds_elements, fits, jaxpr_at, rounds_to_float32
+from testkit.programs import JaxError, difference, draw_program, fails_like, shrink
+from testkit.programs.draw import value_of
+from testkit.programs.program import Leaf, Program, Step
+from testkit.programs.table import OPERATIONS
+from testkit.programs.traced import finds_elements, fits, jaxpr_at, rounds_to_float32
 
 COUNT = int(os.environ.get("JAX2ONNX_RANDOM_PROGRAMS", "100"))
 FIRST = int(os.environ.get("JAX2ONNX_RANDOM_SEED", "0"))
@@ -160,7 +159,7 @@ def test_a_program_that_jax_refuses_is_told_apart() -> None:
 @pytest.mark.slow
 def test_a_wrong_number_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A runtime that adds 1 to every float is found out by a program of one step."""
-    from . import bench
+    from testkit import bench
 
     run = bench.run_session
 

@@ -13,8 +13,7 @@ import pytest
 from jax import lax, random
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 KEY = random.key(11)
 KEY_SPEC = jax.ShapeDtypeStruct((), KEY.dtype)

@@ -12,8 +12,7 @@ from jax import lax
 from jax.experimental import sparse
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 RNG = np.random.default_rng(3)
 

@@ -15,8 +15,7 @@ import pytest
 from jax import lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 FINITE = [0, 1, -1, 0.5, -3, 100, -100, 1e20, -1e20, 1e30, -1e30, 1e-20, -1e-20]
 INFINITE = [np.inf, -np.inf]

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 import zlib
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
-discover = importlib.import_module("sweeping.discover")
-listed = importlib.import_module("sweeping.listed")
-plan = importlib.import_module("sweeping.plan")
-trial = importlib.import_module("sweeping.trial")
-sys.path.remove(str(TOOLS))
+from sweeping import discover, listed, plan, trial
 
 FUNCTIONS: dict[str, Any] = discover.functions()
 #: One function in so many is tried here; `make sweep` tries them all.

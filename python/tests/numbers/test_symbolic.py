@@ -13,8 +13,7 @@ import pytest
 from jax import export, lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 Shape = tuple[Any, ...]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from . import bench
+from testkit import bench
 
 F, I = np.float32, np.int32  # noqa: E741
 SIZES = ({"B": 1, "S": 1}, {"B": 3, "S": 5}, {"B": 8, "S": 2})

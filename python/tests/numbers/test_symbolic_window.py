@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from jax import export, lax
 
-from . import bench
-from .cases.conv import array, conv
-from .cases.window import affine, largest, smallest, total, window
+from testkit import bench
+from testkit.cases.conv import array, conv
+from testkit.cases.window import affine, largest, smallest, total, window
 
 NHWC = ("NHWC", "HWIO", "NHWC")
 W = array((3, 3, 3, 4), 1)

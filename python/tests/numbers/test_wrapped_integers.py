@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from . import bench
-from .cases.data import SIGNED, UNSIGNED
+from testkit import bench
+from testkit.cases.data import SIGNED, UNSIGNED
 
 
 def edges(dtype: Any) -> np.ndarray:

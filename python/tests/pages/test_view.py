@@ -14,11 +14,10 @@ import pytest
 from flax import nnx
 
 import jax2onnx
+from testkit import ROOT
+from testkit.browser import Browser, Page, find_chromium
+from testkit.models import viewed
 
-from .browser import Browser, Page, find_chromium
-from .models import viewed
-
-ROOT = Path(__file__).parents[2]
 FOREIGN = ROOT / "crates" / "cli" / "tests" / "fixtures" / "foreign"
 CHROMIUM = find_chromium()
 

@@ -15,8 +15,7 @@ import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 import jax2onnx
-
-from .browser import Browser, Page, find_chromium
+from testkit.browser import Browser, Page, find_chromium
 
 CHROMIUM = find_chromium()
 

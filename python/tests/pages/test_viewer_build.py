@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-VIEWER = Path(__file__).parents[2] / "viewer"
+from testkit import ROOT
+
+VIEWER = ROOT / "viewer"
 
 
 @pytest.mark.skipif(

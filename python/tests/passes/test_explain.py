@@ -11,9 +11,8 @@ from flax import nnx
 
 import jax2onnx
 from jax2onnx import to_onnx
-
-from .accuracy import metadata
-from .test_plugins import line_of
+from testkit.accuracy import metadata
+from testkit.lines import line_of
 
 
 def net(x: jax.Array) -> jax.Array:
@@ -29,7 +28,7 @@ def lines(**options: object) -> list[list[str]]:
 
 
 def place(text: str) -> str:
-    return f"python/tests/test_explain.py:{line_of(net, text)} in net"
+    return f"python/tests/passes/test_explain.py:{line_of(net, text)} in net"
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 
-from . import bench
+from testkit import bench
+
 from .test_idioms_products import FUSED, Fn, array, check
 
 BATCH, ROWS, HEADS, SIZE = 2, 6, 4, 8

@@ -15,8 +15,7 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 RNG = np.random.default_rng(0)
 IMAGE = RNG.standard_normal((2, 8, 8, 4)).astype(np.float32)

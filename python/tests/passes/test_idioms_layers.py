@@ -15,8 +15,8 @@ import pytest
 from flax import linen
 
 import jax2onnx
+from testkit import bench
 
-from . import bench
 from .test_idioms_convolution import conv
 from .test_idioms_small import of_linen, ops
 

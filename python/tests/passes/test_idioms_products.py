@@ -14,7 +14,7 @@ import onnx
 import pytest
 from flax import linen, nnx
 
-from . import bench
+from testkit import bench
 
 Fn = Callable[..., Any]
 

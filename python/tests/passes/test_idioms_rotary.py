@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from . import bench
+from testkit import bench
+
 from .test_idioms_products import Fn, array, check
 
 X = array(2, 5, 4, 8)

@@ -15,8 +15,7 @@ import pytest
 from flax import linen, nnx
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.standard_normal((3, 5, 16)).astype(np.float32)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from . import bench
+from testkit import bench
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 6, 16)).astype(np.float32)

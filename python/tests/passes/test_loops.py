@@ -16,8 +16,7 @@ import pytest
 from jax import lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
 W = np.linspace(-0.5, 0.5, 12, dtype=np.float32).reshape(3, 4)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 
-from . import bench
+from testkit import bench
 
 BATCH, ROWS, WIDTH, HEADS = 3, 8, 160, 4
 RNG = np.random.default_rng(0)

@@ -14,8 +14,7 @@ import pytest
 from jax import lax
 
 import jax2onnx
-
-from . import bench
+from testkit import bench
 
 KEY = "pkg.jax2onnx.nan"
 X = np.array([[3.0, -np.inf, 0.0, 2.5], [-0.0, 1.0, np.inf, -1e30]], np.float32)

@@ -16,8 +16,7 @@ import pytest
 from jax import lax
 
 import jax2onnx
-
-from . import bench, runtimes
+from testkit import bench, runtimes
 
 rng = np.random.default_rng(0)
 

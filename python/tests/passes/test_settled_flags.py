@@ -12,7 +12,7 @@ import onnx
 import pytest
 from jax import lax
 
-from . import bench
+from testkit import bench
 
 COUNT = 40
 NUMBERS = jnp.arange(COUNT)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .faults.harness import SCENARIOS, Harness, Scenario, can_build, ready
+from testkit.faults.harness import SCENARIOS, Harness, Scenario, can_build, ready
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,7 +18,7 @@ import pytest
 
 import jax2onnx
 from jax2onnx import ConfigError, __main__, to_onnx
-from tests.comparing import with_operator
+from testkit.comparing import with_operator
 
 SOURCE = """
 import jax.numpy as jnp

@@ -26,8 +26,7 @@ from flax import nnx
 
 import jax2onnx
 from jax2onnx import to_onnx
-
-from . import process_state
+from testkit import process_state
 
 KEY = jax.random.key(0)
 X = jnp.ones((4, 3))

@@ -20,10 +20,9 @@ import pytest
 from flax import nnx
 
 import jax2onnx
-
-from . import accuracy
-from .accuracy import Source, check, export, frames_of, metadata
-from .accuracy.every import MODULES, SAMPLES
+from testkit import accuracy
+from testkit.accuracy import Source, check, export, frames_of, metadata
+from testkit.accuracy.every import MODULES, SAMPLES
 
 NET = """\
 import jax

@@ -19,9 +19,9 @@ import pytest
 from flax import nnx
 
 import jax2onnx
+from testkit import accuracy
+from testkit.accuracy import bodies, jax_forms, libraries, plain
 
-from . import accuracy
-from .accuracy import bodies, jax_forms, libraries, plain
 from .test_resolve import OPTIMIZATIONS, optimized
 
 #: The modules that have the samples.

@@ -19,9 +19,8 @@ from flax import nnx
 
 from jax2onnx import to_onnx
 from jax2onnx._tracing import trace
-
-from .bench import convert, expected, run
-from .models.networks import NETWORKS
+from testkit.bench import convert, expected, run
+from testkit.models.networks import NETWORKS
 
 X = np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)
 

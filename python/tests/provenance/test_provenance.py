@@ -20,11 +20,9 @@ from flax import linen
 
 import jax2onnx
 from jax2onnx import _api, provenance_reader
+from testkit import ROOT, bench
+from testkit.accuracy import metadata
 
-from . import bench
-from .accuracy import metadata
-
-REPOSITORY = Path(__file__).parents[2]
 PREFIX = "pkg.jax2onnx."
 
 #: The sample of the documentation, as a user types it.
@@ -111,7 +109,7 @@ def test_full_adds_both_stacks(tmp_path: Path) -> None:
 def line_of(root: str, frame: str) -> str:
     """The text of the line that `path:line in function` is about."""
     path, line = frame.partition(" in ")[0].rsplit(":", 1)
-    return (REPOSITORY / root / path).read_text().splitlines()[int(line) - 1]
+    return (ROOT / root / path).read_text().splitlines()[int(line) - 1]
 
 
 def source_lines(function: Any) -> list[str]:
@@ -167,7 +165,7 @@ def test_no_absolute_path_is_written_unless_asked_for(level: str) -> None:
     folders = {
         str(Path.home()),
         str(Path.cwd()),
-        str(REPOSITORY),
+        str(ROOT),
         sys.prefix,
         sys.base_prefix,
         sysconfig.get_path("purelib"),
@@ -190,7 +188,7 @@ def files(model: onnx.ModelProto) -> set[str]:
 
 def test_the_policy_decides_how_a_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     relative = files(export("full"))
-    assert {"python/tests/test_provenance.py", "jax2onnx/_api.py"} <= relative
+    assert {"python/tests/provenance/test_provenance.py", "jax2onnx/_api.py"} <= relative
     assert "jax/_src/core.py" in relative
 
     absolute = files(export("full", provenance_paths="absolute"))
@@ -212,7 +210,7 @@ def test_the_policy_holds_for_the_index_too() -> None:
         (entry,) = export("indexed", provenance_paths=policy).metadata_props
         return set(json.loads(entry.value)["files"])
 
-    assert "python/tests/test_provenance.py" in named("relative")
+    assert "python/tests/provenance/test_provenance.py" in named("relative")
     assert __file__ in named("absolute")
     assert "test_provenance.py" in named("basename")
 

@@ -12,10 +12,11 @@ import pytest
 
 import jax2onnx
 from jax2onnx import _core, provenance_reader
+from testkit import ROOT
 
 from .test_source_map import INPUTS, net
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 SCHEMA = json.loads((DOCS / "provenance.schema.json").read_text())
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "null": type(None)}
 

@@ -20,10 +20,9 @@ from flax import nnx
 
 import jax2onnx
 from jax2onnx import Resolution, SourceMap
-
-from . import accuracy
-from .accuracy import Source, metadata
-from .accuracy.every import SAMPLES
+from testkit import accuracy
+from testkit.accuracy import Source, metadata
+from testkit.accuracy.every import SAMPLES
 
 OPTIMIZATIONS = {
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,

@@ -16,8 +16,8 @@ from flax import nnx
 
 import jax2onnx
 from jax2onnx import SourceMap, onnx_function
+from testkit.accuracy import nodes_of
 
-from .accuracy import nodes_of
 from .test_resolve import (
     OPTIMIZATIONS,
     check_answers,

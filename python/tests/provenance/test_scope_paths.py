@@ -16,9 +16,8 @@ import pytest
 from flax import linen, nnx
 
 import jax2onnx
-
-from . import bench
-from .accuracy import metadata, nodes_of, table_of
+from testkit import bench
+from testkit.accuracy import metadata, nodes_of, table_of
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
 

@@ -17,9 +17,8 @@ import pytest
 from flax import nnx
 
 from jax2onnx import to_onnx
-
-from .accuracy import metadata
-from .bench import convert, expected, run
+from testkit.accuracy import metadata
+from testkit.bench import convert, expected, run
 
 X = np.linspace(-1, 1, 2 * 5 * 8, dtype=np.float32).reshape(2, 5, 8)
 

@@ -20,11 +20,11 @@ import pytest
 
 import jax2onnx
 from jax2onnx import SourceMap, SourceMapError, _core, provenance_reader
+from testkit import ROOT
+from testkit.accuracy import metadata
 
-from .accuracy import metadata
 from .test_resolve import all_nodes, line, squash
 
-REPOSITORY = Path(__file__).parents[2]
 LEVELS = ("off", "minimal", "full", "indexed")
 
 
@@ -190,7 +190,7 @@ def test_a_changed_source_file_is_reported(tmp_path: Path) -> None:
 def test_hashes_are_there_without_the_text(tmp_path: Path) -> None:
     _, path = export(tmp_path)
     sources = provenance_reader.read_map(path).sources
-    sha256, text = sources["python/tests/test_source_map.py"]
+    sha256, text = sources["python/tests/provenance/test_source_map.py"]
     assert sha256 == hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     assert text is None
     assert SourceMap.load(path).sources() == {}
@@ -209,7 +209,7 @@ def test_two_files_of_one_name_have_no_hash(tmp_path: Path) -> None:
 
 def test_no_absolute_path_is_in_the_map_unless_asked_for(tmp_path: Path) -> None:
     _, path = export(tmp_path)
-    for folder in (str(REPOSITORY), sys.prefix, str(Path.home()), "site-packages"):
+    for folder in (str(ROOT), sys.prefix, str(Path.home()), "site-packages"):
         assert folder == "/" or folder not in path.read_text()
     _, path = export(tmp_path, provenance_paths="absolute")
     assert __file__ in path.read_text()
@@ -315,7 +315,7 @@ def test_the_reader_needs_nothing_of_this_package(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     expected = net.__code__.co_firstlineno + 2
-    assert done.stdout.strip() == f"python/tests/test_source_map.py:{expected} (net)"
+    assert done.stdout.strip() == f"python/tests/provenance/test_source_map.py:{expected} (net)"
 
 
 @pytest.mark.parametrize("document", [[], {}, {"version": 2}, {"version": 1, "frames": [3]}])

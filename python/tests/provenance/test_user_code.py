@@ -20,8 +20,7 @@ import pytest
 
 import jax2onnx
 from jax2onnx import __main__
-
-from .accuracy import metadata, nodes_of
+from testkit.accuracy import metadata, nodes_of
 
 LAYERS = """\
 import jax.numpy as jnp

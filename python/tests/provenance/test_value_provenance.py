@@ -15,10 +15,8 @@ from flax import nnx
 
 import jax2onnx
 from jax2onnx import provenance_reader
-
-from . import bench
-from .accuracy import LEVELS, metadata, names_of, table_of
-from .test_cases import strip
+from testkit import bench
+from testkit.accuracy import LEVELS, metadata, names_of, strip, table_of
 
 #: Lines are counted from 1 here.
 TEXT = textwrap.dedent("""\

@@ -15,7 +15,8 @@ import pytest
 import yaml
 from onnx import TensorProto, helper
 
-ROOT = Path(__file__).parents[2]
+from testkit import ROOT
+
 FIXTURES = ROOT / "crates" / "cli" / "tests" / "fixtures"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 #: What the action needs of a runner is simulated, except these.

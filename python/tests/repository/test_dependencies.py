@@ -4,10 +4,9 @@ import json
 import re
 import subprocess
 import tomllib
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from testkit import ROOT
 
 
 def listed(heading: str) -> set[str]:

@@ -16,8 +16,8 @@ import pytest
 import jax2onnx
 from jax2onnx import __main__
 from jax2onnx._plugins import registry
+from testkit import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 

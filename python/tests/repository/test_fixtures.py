@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import onnx
 
 from jax2onnx.testing import expect_graph
+from testkit import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "examples" / "stacktrace_sample.onnx"
 
 
