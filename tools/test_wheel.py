@@ -154,13 +154,15 @@ def check_explain(python: Path, away: Path) -> None:
 
 
 def check_contents(wheel: Path) -> None:
-    """Check that the wheel contains every module and the types."""
+    """Check that the wheel contains every module and the types, and no tests."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     package = ROOT / "python"
     modules = {path.relative_to(package).as_posix() for path in package.glob("jax2onnx/**/*.py")}
     expected = modules | {"jax2onnx/py.typed", "jax2onnx/_core.pyi"}
     assert expected <= names, expected - names
+    folders = {name.partition("/")[0] for name in names}
+    assert not folders & {"testkit", "tests"}, folders
 
 
 def check_sample(python: Path, away: Path, detail: str) -> None:

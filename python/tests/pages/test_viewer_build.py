@@ -14,10 +14,10 @@ VIEWER = ROOT / "viewer"
 
 
 @pytest.mark.skipif(
-    shutil.which("node") is None or not (VIEWER / "node_modules").exists(),
+    shutil.which("npm") is None or not (VIEWER / "node_modules").exists(),
     reason="node or its packages are missing: run `make viewer`",
 )
-@pytest.mark.parametrize("command", [["node", "build.mjs", "--check"], ["node", "--test"]])
+@pytest.mark.parametrize("command", [["node", "build.mjs", "--check"], ["npm", "test"]])
 def test_the_built_viewer_is_fresh_and_its_tests_pass(command: list[str]) -> None:
     checked = subprocess.run(command, cwd=VIEWER, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
