@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use inspect::blame::blame;
 use inspect::check::check;
 use inspect::diff::diff;
-use inspect::find::{Found, Target, find};
+use inspect::find::{Matches, Target, find};
 use inspect::show::{Style, traceback};
 use inspect::summary::summary;
 use inspect::where_::where_;
@@ -44,7 +44,7 @@ pub fn model(data: &[u8]) {
             let _ = json::provenance(provenance, &sources);
         }
         let _ = document.resolve_name(&answer.name);
-        if let Found::One(target) = find(&document.scan, &answer.name) {
+        if let Matches::One(target) = find(&document.scan, &answer.name) {
             let _ = where_(&document, &target);
         }
     }

@@ -15,7 +15,7 @@ pub enum Target<'a> {
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum Matches<'a> {
     One(Target<'a>),
     /// The names, each with what it stands for, in order.
     Many(Vec<(&'a str, Target<'a>)>),
@@ -29,11 +29,11 @@ const MAX_OFFERED: usize = 5;
 /// Looks for a node or a value: by its whole name, by the last parts of its path, by a part of the name;
 /// then for the nodes with that operator.
 /// `#12` is the node with that number.
-pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Found<'a> {
+pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Matches<'a> {
     if let Some(number) = wanted.strip_prefix('#').and_then(|number| number.parse::<usize>().ok())
         && number < scan.nodes.len()
     {
-        return Found::One(Target::Node(number));
+        return Matches::One(Target::Node(number));
     }
     let lower = wanted.to_lowercase();
     let ways: [&dyn Fn(&str) -> bool; 4] = [
@@ -46,15 +46,15 @@ pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Found<'a> {
         let found = matching(scan, is_match);
         match found.as_slice() {
             [] => {}
-            [(_, target)] => return Found::One(target.clone()),
-            _ => return Found::Many(found),
+            [(_, target)] => return Matches::One(target.clone()),
+            _ => return Matches::Many(found),
         }
     }
     let found = with_operator(scan, &lower);
     match found.as_slice() {
-        [] => Found::Nothing(nearest(scan, wanted)),
-        [(_, target)] => Found::One(target.clone()),
-        _ => Found::Many(found),
+        [] => Matches::Nothing(nearest(scan, wanted)),
+        [(_, target)] => Matches::One(target.clone()),
+        _ => Matches::Many(found),
     }
 }
 

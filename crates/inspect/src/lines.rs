@@ -2,7 +2,7 @@
 
 use onnx::scan::{self, Graph};
 use provenance::keys;
-use provenance::outline::Place;
+use provenance::outline::GraphPlace;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
@@ -30,9 +30,9 @@ fn graph_lines<'d>(
     frames: &mut Frames<'d, '_, '_, '_>,
 ) -> Value {
     let (node, attribute, function) = match &graph.place {
-        Place::Main => (None, None, None),
-        Place::Function(name) => (None, None, Some(name.to_string())),
-        Place::Body { node, attribute } => (Some(*node), Some(attribute.to_string()), None),
+        GraphPlace::Main => (None, None, None),
+        GraphPlace::Function(name) => (None, None, Some(name.to_string())),
+        GraphPlace::Body { node, attribute } => (Some(*node), Some(attribute.to_string()), None),
     };
     let nodes: Vec<Value> = graph
         .nodes

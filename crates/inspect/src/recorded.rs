@@ -51,7 +51,7 @@ pub(crate) enum Origins {
 }
 
 /// The result of a search.
-pub(crate) struct Found {
+pub(crate) struct RecordedOrigins {
     pub(crate) level: Recorded,
     pub(crate) origins: Origins,
     /// Lines of source that the model itself has.
@@ -70,14 +70,14 @@ pub(crate) fn find(
     path: Option<&Path>,
     name: &str,
     map: Option<&Path>,
-) -> Result<Found, OpenError> {
+) -> Result<RecordedOrigins, OpenError> {
     let id = scan.meta(keys::DEBUG_ID);
     if let Some(map_path) = map {
         let map = load(map_path)?;
         if let Some(id) = id {
             map.check(id).map_err(|why| OpenError::Pair { path: map_path.to_owned(), why })?;
         }
-        return Ok(Found {
+        return Ok(RecordedOrigins {
             level: Recorded::Map,
             origins: Origins::Export(map),
             lines: Lines::default(),
@@ -93,12 +93,12 @@ pub(crate) fn find(
         let map_path = Some(beside);
         let level = Recorded::Map;
         let origins = Origins::Export(found);
-        return Ok(Found { level, origins, lines, map_path, notes });
+        return Ok(RecordedOrigins { level, origins, lines, map_path, notes });
     }
     let model_error = |why| OpenError::Model { name: name.to_owned(), why };
     let (level, provenance, numbers, lines) = of_model(scan, &mut notes).map_err(model_error)?;
     let origins = Origins::Own { provenance: Arc::new(provenance), numbers };
-    Ok(Found { level, origins, lines, map_path: None, notes })
+    Ok(RecordedOrigins { level, origins, lines, map_path: None, notes })
 }
 
 /// `model.onnx.map`

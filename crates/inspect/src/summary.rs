@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use onnx::scan::{Scan, ValueInfo};
-use provenance::outline::Place;
+use provenance::outline::GraphPlace;
 use provenance::resolve::Sure;
 use provenance::{LocationId, ScopeId, Tier, keys};
 
@@ -85,7 +85,7 @@ pub fn summary<'d>(document: &'d Document<'_>) -> Summary<'d> {
     let given: BTreeSet<&str> = main.initializers.iter().map(|tensor| tensor.name).collect();
     // Before IR version 4 an initializer was an input as well.
     let is_input = |value: &&ValueInfo<'_>| !given.contains(value.name);
-    let bodies = scan.graphs.iter().filter(|graph| matches!(graph.place, Place::Body { .. }));
+    let bodies = scan.graphs.iter().filter(|graph| matches!(graph.place, GraphPlace::Body { .. }));
     Summary {
         inputs: main.inputs.iter().filter(is_input).map(end).collect(),
         outputs: main.outputs.iter().map(end).collect(),
@@ -134,7 +134,7 @@ fn functions<'d>(scan: &'d Scan<'_>) -> Vec<Function<'d>> {
         }
     }
     let function = |graph: &'d onnx::scan::Graph<'_>| match &graph.place {
-        Place::Function(name) => {
+        GraphPlace::Function(name) => {
             let key = name.rsplit_once("::").unwrap_or(("", name));
             let calls = calls.get(&key).copied().unwrap_or(0);
             Some(Function { name, nodes: graph.nodes.len(), calls })

@@ -2,7 +2,7 @@
 
 use onnx::scan::{self, Pair, Tensor};
 use provenance::keys;
-use provenance::outline::Place;
+use provenance::outline::GraphPlace;
 use provenance::resolve::Sure;
 
 use crate::find::Target;
@@ -115,12 +115,12 @@ fn around(document: &Document<'_>, graph: usize) -> (Vec<String>, Vec<usize>) {
     let mut at = document.graph(graph);
     while let Some(graph) = at {
         match &graph.place {
-            Place::Main => {}
-            Place::Function(name) => {
+            GraphPlace::Main => {}
+            GraphPlace::Function(name) => {
                 inside.push(format!("function {name}"));
                 callers = document.callers(name);
             }
-            Place::Body { node, attribute } => {
+            GraphPlace::Body { node, attribute } => {
                 inside.push(format!("{attribute} of {}", document.node_name(*node as usize)));
             }
         }

@@ -33,7 +33,7 @@ pub struct Jaxpr {
     pub eqns: Vec<Eqn>,
     pub outputs: Vec<Atom>,
     /// The place where the function is defined.
-    pub place: Place,
+    pub place: SourceInfo,
     /// How deeply other jaxprs are nested in its equations, as the reader counts.
     pub depth: usize,
     /// The number of its equations with those of the jaxprs inside, as the reader counts. A jaxpr that is called
@@ -70,14 +70,14 @@ pub struct Eqn {
     pub inputs: Vec<Atom>,
     pub outputs: Vec<VarId>,
     pub params: Params,
-    pub place: Place,
+    pub place: SourceInfo,
     /// The nodes that a plugin written in Python recorded. They take precedence over the table.
     pub recipe: Option<Arc<Recipe>>,
 }
 
 /// The place of an equation, relative to the jaxpr that contains it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceInfo {
     pub stack: Option<StackId>,
     pub scope: Option<ScopeId>,
 }
@@ -136,7 +136,7 @@ mod tests {
             inputs: Vec::new(),
             outputs: Vec::new(),
             params: Params::new([("branches".into(), param)]),
-            place: Place::default(),
+            place: SourceInfo::default(),
             recipe: None,
         };
         let mut outer = Jaxpr::default();

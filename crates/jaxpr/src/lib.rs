@@ -15,7 +15,7 @@ mod word;
 pub use aval::{Aval, DType};
 pub use check::{Broken, CheckError, check};
 pub use constant::Constant;
-pub use jaxpr::{Atom, Eqn, Jaxpr, Place, Program, Var, VarId};
+pub use jaxpr::{Atom, Eqn, Jaxpr, Program, SourceInfo, Var, VarId};
 pub use param::{FromParam, NO_DEFINITION, Param, ParamError, Params, Reading};
 pub use parse::{ParseError, parse};
 pub use recipe::{Action, Recipe, RecipeAttr, RecipeFrame, Slot, Step};

@@ -21,7 +21,7 @@ use crate::Dim;
 use crate::aval::{Aval, DType};
 use crate::constant::Constant;
 use crate::element;
-use crate::jaxpr::{Atom, Eqn, Jaxpr, Place, Program, VarId};
+use crate::jaxpr::{Atom, Eqn, Jaxpr, Program, SourceInfo, VarId};
 use crate::param::Param;
 use crate::word::{is_word, name, quoted};
 
@@ -163,7 +163,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn place(&self, place: Place) -> String {
+    fn place(&self, place: SourceInfo) -> String {
         let stack = place.stack.map(|stack| match self.for_people {
             Some(path) => self.callsite(stack, path),
             None => self.stack(stack),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jaxpr::{Atom, Jaxpr, Param, VarId};
 use onnx::Expr;
-use onnx::build::{Place, Results};
+use onnx::build::{Results, SourceContext};
 use onnx::pairs::Definition;
 use provenance::{Site, SiteId};
 use rustc_hash::FxHashMap;
@@ -33,7 +33,7 @@ pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Ex
 pub(crate) struct Equations<'a> {
     jaxpr: &'a Jaxpr,
     /// The place of the equation that encloses the jaxpr.
-    enclosing: Place,
+    enclosing: SourceContext,
     /// From the marker at the head of a function to that at its end.
     ends: FxHashMap<usize, usize>,
     /// The last equation that reads each variable; none is listed if there are no functions.
@@ -41,7 +41,7 @@ pub(crate) struct Equations<'a> {
 }
 
 impl<'a> Equations<'a> {
-    pub fn new(jaxpr: &'a Jaxpr, enclosing: Place) -> Equations<'a> {
+    pub fn new(jaxpr: &'a Jaxpr, enclosing: SourceContext) -> Equations<'a> {
         let ends = ends(jaxpr);
         let last_use = if ends.is_empty() { Vec::new() } else { last_use(jaxpr) };
         Equations { jaxpr, enclosing, ends, last_use }
@@ -60,7 +60,7 @@ impl<'g> Ctx<'g> {
         &self,
         all: &Equations<'_>,
         some: Range<usize>,
-        call: Option<Place>,
+        call: Option<SourceContext>,
         values: &mut [Option<Expr<'g>>],
     ) -> Result<()> {
         let mut next = some.start;
@@ -85,7 +85,7 @@ impl<'g> Ctx<'g> {
         &self,
         all: &Equations<'_>,
         body: Range<usize>,
-        outer: Option<Place>,
+        outer: Option<SourceContext>,
         values: &mut [Option<Expr<'g>>],
     ) -> Result<()> {
         let (enter, leave) = (&all.jaxpr.eqns[body.start], &all.jaxpr.eqns[body.end]);
@@ -138,23 +138,23 @@ impl<'g> Ctx<'g> {
     }
 
     /// Returns the line that calls a function, and the name scope that all of its body is in.
-    fn call(&self, all: &Equations<'_>, body: &Range<usize>) -> Place {
+    fn call(&self, all: &Equations<'_>, body: &Range<usize>) -> SourceContext {
         let enter = &all.jaxpr.eqns[body.start];
         let inside = &all.jaxpr.eqns[body.start + 1..body.end];
         let scope = self.builder.table(|table| {
             let scopes = inside.iter().map(|eqn| eqn.place.scope);
             scopes.reduce(|a, b| table.common_scope(a, b)).unwrap_or(enter.place.scope)
         });
-        let Place { stack, scope } =
-            self.place(jaxpr::Place { stack: enter.place.stack, scope }, all.enclosing);
+        let SourceContext { stack, scope } =
+            self.place(jaxpr::SourceInfo { stack: enter.place.stack, scope }, all.enclosing);
         let caller = |stack| self.builder.table(|table| table.without_internal(stack));
-        Place { stack: stack.and_then(caller).or(stack), scope }
+        SourceContext { stack: stack.and_then(caller).or(stack), scope }
     }
 
     /// Returns the part of a place that is inside a call.
-    fn within(&self, place: Place, call: Option<Place>) -> Place {
+    fn within(&self, place: SourceContext, call: Option<SourceContext>) -> SourceContext {
         let Some(call) = call else { return place };
-        self.builder.table(|table| Place {
+        self.builder.table(|table| SourceContext {
             stack: match (place.stack, call.stack) {
                 (Some(stack), Some(call)) => Some(table.stack_within(stack, call)),
                 (stack, _) => stack,
@@ -164,7 +164,7 @@ impl<'g> Ctx<'g> {
     }
 
     /// Adds the call of a function to the site of a refusal inside it.
-    fn called_from(&self, site: SiteId, call: Place) -> SiteId {
+    fn called_from(&self, site: SiteId, call: SourceContext) -> SiteId {
         self.builder.table(|table| {
             let inner = table.get_site(site);
             let stack = table.stack_called_from(inner.stack, call.stack);

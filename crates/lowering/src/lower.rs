@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::{Aval, Program};
-use onnx::build::{Built, Place};
+use onnx::build::{Built, SourceContext};
 use onnx::pairs::Pairs;
 use onnx::{Builder, Expr, Function, Model, Note};
 use options::{NanMode, Options};
@@ -95,7 +95,7 @@ fn lower_main<'g>(
     call: &Call,
 ) -> Result<Ends<'g>, Vec<LoweringError>> {
     let main = &program.main;
-    let place = Place { stack: main.place.stack, scope: None };
+    let place = SourceContext { stack: main.place.stack, scope: None };
     let at_definition = |stop: Stop| match stop {
         Stop::Here(why) => {
             let site = Site { stack: place.stack, scope: None, emitter: None };
@@ -112,7 +112,7 @@ fn lower_main<'g>(
     };
     check_depth(builder, main, call.max_depth).map_err(|error| vec![error])?;
     let inputs = inputs(&ctx, program, call).map_err(|why| all(why.into()))?;
-    let results = ctx.jaxpr(main, &inputs, Place::default()).map_err(all)?;
+    let results = ctx.jaxpr(main, &inputs, SourceContext::default()).map_err(all)?;
     let errors = ctx.refusals();
     if !errors.is_empty() {
         return Err(errors);

@@ -53,11 +53,11 @@ struct State {
     regions: Vec<Region>,
     functions: Vec<Function>,
     function_names: FunctionNames,
-    place: Place,
+    place: SourceContext,
     emitting: Emitting,
     /// The names of plugins and helpers, so that a function of the lowering is a number.
     names: IndexSet<Arc<str>, FxBuildHasher>,
-    origins: FxHashMap<(Place, Emitting, usize), OriginId>,
+    origins: FxHashMap<(SourceContext, Emitting, usize), OriginId>,
     constants: FxHashMap<Tensor, ValueId>,
     /// Arrays of the program, by where their contents are.
     weights: FxHashMap<(usize, Type), ValueId>,
@@ -71,7 +71,7 @@ struct State {
 
 /// Whose line is being lowered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct SourceContext {
     pub stack: Option<StackId>,
     pub scope: Option<ScopeId>,
 }
@@ -254,7 +254,7 @@ impl Builder {
 
     /// Starts an equation at `place`, which the plugin for `primitive` lowers. Returns the state before,
     /// for [`Builder::leave`].
-    pub fn enter_plugin(&self, place: Place, primitive: &Arc<str>) -> Entered {
+    pub fn enter_plugin(&self, place: SourceContext, primitive: &Arc<str>) -> Entered {
         let mut state = self.state.borrow_mut();
         let emitting = Emitting {
             function: Some((EmitterKind::Plugin, state.name(primitive))),
@@ -310,7 +310,7 @@ impl Builder {
     }
 
     /// Returns the place of the equation that is being lowered.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> SourceContext {
         self.state.borrow().place
     }
 
@@ -320,7 +320,7 @@ impl Builder {
         let caller = Location::caller();
         let mut state = self.state.borrow_mut();
         let emitter = state.emitter_at(caller);
-        let Place { stack, scope } = state.place;
+        let SourceContext { stack, scope } = state.place;
         state.table.site(Site { stack, scope, emitter })
     }
 
@@ -448,7 +448,7 @@ pub struct Built {
 /// The equation that was lowered before, for [`Builder::leave`].
 #[must_use]
 pub struct Entered {
-    place: Place,
+    place: SourceContext,
     emitting: Emitting,
 }
 
@@ -482,7 +482,7 @@ impl State {
             return known;
         }
         let emitter = self.emitter_at(line);
-        let Place { stack, scope } = self.place;
+        let SourceContext { stack, scope } = self.place;
         let site = self.table.site(Site { stack, scope, emitter });
         let origin = self.table.origin(Origin::of(site));
         self.origins.insert(key, origin);

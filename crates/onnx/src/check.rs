@@ -76,7 +76,7 @@ pub fn check(model: &Model) -> Result<(), CheckError> {
             return Err(CheckError::FunctionTwice { domain, name });
         }
     }
-    checker.graph(&model.graph, Kind::Main)?;
+    checker.graph(&model.graph, GraphKind::Main)?;
     let interface = model.graph.inputs.iter().chain(&model.graph.outputs);
     for &id in interface {
         let value = &model.values[id];
@@ -87,7 +87,7 @@ pub fn check(model: &Model) -> Result<(), CheckError> {
         }
     }
     for function in &model.functions {
-        checker.graph(&function.body, Kind::Function)?;
+        checker.graph(&function.body, GraphKind::Function)?;
     }
     Ok(())
 }
@@ -167,7 +167,7 @@ fn visit_reads(graph: &Graph, read: &mut dyn FnMut(ValueId)) {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum GraphKind {
     Main,
     Body,
     Function,
@@ -187,7 +187,7 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn graph(&mut self, graph: &'a Graph, kind: Kind) -> Result<(), CheckError> {
+    fn graph(&mut self, graph: &'a Graph, kind: GraphKind) -> Result<(), CheckError> {
         let mut own = Ids::default();
         for &input in &graph.inputs {
             self.define(input, &mut own)?;
@@ -200,9 +200,9 @@ impl<'a> Checker<'a> {
         }
         let mut listed = FxHashSet::default();
         for &output in &graph.outputs {
-            let is_constant = kind != Kind::Body && self.is_constant(output)?;
-            let is_own =
-                self.visible.contains(&output) && (kind != Kind::Body || own.contains(&output));
+            let is_constant = kind != GraphKind::Body && self.is_constant(output)?;
+            let is_own = self.visible.contains(&output)
+                && (kind != GraphKind::Body || own.contains(&output));
             let (graph, value) = (graph.name.clone(), self.value(output));
             if !is_own && !is_constant {
                 return Err(CheckError::OutputNotDefined { graph, value });
@@ -240,7 +240,7 @@ impl<'a> Checker<'a> {
                     let place = || Shown(format!("attribute `{name}` of {}", shown_node(node)));
                     check_contents(tensor, place)?;
                 }
-                Attr::Graph(body) => self.graph(body, Kind::Body)?,
+                Attr::Graph(body) => self.graph(body, GraphKind::Body)?,
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Lists the names in a finished model and the readers of each value.
 
 use provenance::OriginId;
-use provenance::outline::{Outline, OutlineBuilder, Place};
+use provenance::outline::{GraphPlace, Outline, OutlineBuilder};
 
 use crate::attr::Attr;
 use crate::model::{Graph, Model};
@@ -23,9 +23,10 @@ pub fn outline(model: &Model) -> Outlined {
     let mut origins = Vec::new();
     let functions = model.functions.iter().map(|function| {
         let name = format!("{}::{}", function.domain, function.name);
-        (Place::Function(name.into()), None, &function.body)
+        (GraphPlace::Function(name.into()), None, &function.body)
     });
-    let mut graphs: Vec<(Place, Option<usize>, &Graph)> = vec![(Place::Main, None, &model.graph)];
+    let mut graphs: Vec<(GraphPlace, Option<usize>, &Graph)> =
+        vec![(GraphPlace::Main, None, &model.graph)];
     graphs.extend(functions);
     let mut next = 0;
     while let Some((place, around, graph)) = graphs.get(next).cloned() {
@@ -41,7 +42,7 @@ pub fn outline(model: &Model) -> Outlined {
             origins.push(model.origin_of(node));
             for (attribute, attr) in &node.attrs {
                 if let Attr::Graph(body) = attr {
-                    let place = Place::Body { node: number, attribute: attribute.clone() };
+                    let place = GraphPlace::Body { node: number, attribute: attribute.clone() };
                     graphs.push((place, Some(here), body));
                 }
             }

@@ -9,6 +9,6 @@ mod table;
 mod value;
 
 pub use provenance::{Level, PathPolicy};
-pub use row::{Kind, Row};
+pub use row::{OptionKind, Row};
 pub use table::{ExportMode, NanMode, NormalizationMode, Options, SourcesMode, WeightsMode, table};
 pub use value::Value;

@@ -9,7 +9,7 @@ pub struct Row {
     pub name: &'static str,
     /// The documentation of the argument.
     pub doc: &'static str,
-    pub kind: Kind,
+    pub kind: OptionKind,
     pub default: Value,
     /// The heading in `--help`.
     pub heading: &'static str,
@@ -31,7 +31,7 @@ pub struct Row {
 
 /// The values that an option takes. The type of the option follows from it, and how each place writes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OptionKind {
     Flag,
     /// A name.
     Text,
@@ -62,29 +62,29 @@ pub enum Kind {
     Prefixes,
 }
 
-impl Kind {
+impl OptionKind {
     /// Returns the name of the kind for Python.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Flag => "flag",
-            Kind::Text => "text",
-            Kind::Number { .. } => "number",
-            Kind::Word { .. } => "word",
-            Kind::Names => "names",
-            Kind::Positions => "positions",
-            Kind::Path => "path",
-            Kind::FlagOrPath => "flag or path",
-            Kind::Code => "code",
-            Kind::Prefixes => "prefixes",
+            OptionKind::Flag => "flag",
+            OptionKind::Text => "text",
+            OptionKind::Number { .. } => "number",
+            OptionKind::Word { .. } => "word",
+            OptionKind::Names => "names",
+            OptionKind::Positions => "positions",
+            OptionKind::Path => "path",
+            OptionKind::FlagOrPath => "flag or path",
+            OptionKind::Code => "code",
+            OptionKind::Prefixes => "prefixes",
         }
     }
 
     /// Returns the default of an option that has no other.
     fn default(self) -> Value {
         match self {
-            Kind::Flag | Kind::FlagOrPath => Value::Flag(false),
-            Kind::Code => Value::Texts(Vec::new()),
-            Kind::Prefixes => Value::Pairs(Vec::new()),
+            OptionKind::Flag | OptionKind::FlagOrPath => Value::Flag(false),
+            OptionKind::Code => Value::Texts(Vec::new()),
+            OptionKind::Prefixes => Value::Pairs(Vec::new()),
             _ => Value::Nothing,
         }
     }
@@ -95,7 +95,7 @@ impl Row {
     pub(crate) fn new(
         name: &'static str,
         doc: &'static str,
-        kind: Kind,
+        kind: OptionKind,
         heading: &'static str,
         flag: &'static str,
         help: &'static str,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use provenance::{Level, PathPolicy, words};
 
 use crate::value::represented_by_words;
-use crate::{Kind, Row, Value};
+use crate::{OptionKind, Row, Value};
 
 /// Defines [`table`] and [`Options`].
 ///
@@ -68,7 +68,7 @@ pub fn table() -> &'static [Row] {
 /// The kind of an option with a few words.
 macro_rules! word {
     ($type:ident) => {
-        Kind::Word { alias: stringify!($type), what: $type::WHAT, words: $type::NAMES }
+        OptionKind::Word { alias: stringify!($type), what: $type::WHAT, words: $type::NAMES }
     };
 }
 
@@ -80,7 +80,7 @@ const PROVENANCE: &str = "Provenance";
 
 options! {
     /// The ONNX opset, from 16 to 26, by default 23.
-    opset: i64 = 23 => Kind::Number {
+    opset: i64 = 23 => OptionKind::Number {
         least: 16,
         most: 26,
         refusal: "opset {!r} is not supported",
@@ -88,28 +88,28 @@ options! {
     }, MODEL, "--opset OPSET", "The ONNX opset of the model";
 
     /// The name of the graph, by default `jax_model`.
-    model_name: String = "jax_model".into() => Kind::Text, MODEL, "--model-name NAME",
+    model_name: String = "jax_model".into() => OptionKind::Text, MODEL, "--model-name NAME",
     "The name of the graph in the model";
 
     /// Names of the positional inputs. By default, an input is named by its path in the arguments: `x`, or
     /// `params.Dense_0.kernel`.
-    input_names => Kind::Names, SIGNATURE, "--input-names NAME,…",
+    input_names => OptionKind::Names, SIGNATURE, "--input-names NAME,…",
     "Names of the inputs, instead of the parameter names";
 
     /// Names of the outputs. By default, an output is named by its path in the result: `out_0`, or `logits` in a
     /// dictionary.
-    output_names => Kind::Names, SIGNATURE, "--output-names NAME,…", "Names of the outputs";
+    output_names => OptionKind::Names, SIGNATURE, "--output-names NAME,…", "Names of the outputs";
 
     /// The positions of inputs that are NHWC images in `fn` and NCHW in the model.
-    inputs_as_nchw => Kind::Positions, SIGNATURE, "--inputs-as-nchw N,…",
+    inputs_as_nchw => OptionKind::Positions, SIGNATURE, "--inputs-as-nchw N,…",
     "Positions of inputs that are NHWC in the function and NCHW in the model, counted from 0";
 
     /// The positions of outputs that are NHWC images in `fn` and NCHW in the model.
-    outputs_as_nchw => Kind::Positions, SIGNATURE, "--outputs-as-nchw N,…",
+    outputs_as_nchw => OptionKind::Positions, SIGNATURE, "--outputs-as-nchw N,…",
     "Positions of outputs that are NHWC in the function and NCHW in the model, counted from 0";
 
     /// Whether to keep 64-bit types. If true, a shape means `float64`.
-    enable_double_precision => Kind::Flag, SIGNATURE, "--double",
+    enable_double_precision => OptionKind::Flag, SIGNATURE, "--double",
     "Keep 64-bit types, as with `jax_enable_x64`";
 
     /// `"web"` writes a model for onnxruntime-web: one file that contains all weights, with inputs and outputs of types
@@ -130,7 +130,7 @@ options! {
 
     /// Whether passes simplify the graph. With `False`, the graph is larger and computes the same. Use it to find out
     /// whether a pass causes a wrong result.
-    optimize: bool = true => Kind::Flag, GRAPH, "--no-optimize", "Write the graph without optimizations";
+    optimize: bool = true => OptionKind::Flag, GRAPH, "--no-optimize", "Write the graph without optimizations";
 
     /// `"exact"`, the default, returns what JAX returns for NaN. `"ignore"` leaves out the nodes that only do this, and
     /// records the choice in the metadata of the model.
@@ -138,7 +138,7 @@ options! {
     "Return what JAX returns for NaN, or leave out the nodes that only do this [default: exact]";
 
     /// The maximum number of nodes of an unrolled loop, by default 32. 0 keeps all loops.
-    unroll: usize = 32 => Kind::Number {
+    unroll: usize = 32 => OptionKind::Number {
         least: 0,
         most: i64::MAX,
         refusal: "`{}` is not a number of nodes",
@@ -148,7 +148,7 @@ options! {
 
     /// Where to report the rewrites and the code that was nearly rewritten, with the source lines: `True` for standard
     /// error, or the path of a file.
-    explain_passes => Kind::FlagOrPath, GRAPH, "--explain-passes",
+    explain_passes => OptionKind::FlagOrPath, GRAPH, "--explain-passes",
     "Show each rewrite with its line, and why similar code was not rewritten";
 
     /// How much the model says about the origin of each node: `"off"`, `"minimal"`, `"full"` or `"indexed"`. Takes
@@ -163,22 +163,22 @@ options! {
     variable: "JAX2ONNX_STACKTRACE_PATHS".into();
 
     /// Folders, and the names to write instead of them: `["/home/me/proj=proj"]`, or a dictionary.
-    provenance_prefixes: Vec<(String, String)> = Vec::new() => Kind::Prefixes, PROVENANCE,
+    provenance_prefixes: Vec<(String, String)> = Vec::new() => OptionKind::Prefixes, PROVENANCE,
     "--provenance-prefix FOLDER=NAME",
     "Replace the start of paths, as in /home/me/proj=proj; may be repeated",
     variable: "JAX2ONNX_STACKTRACE_PREFIXES".into(), alias: Some("path-prefixes");
 
     /// Packages, files and folders whose lines count as yours: `["my_lib"]`.
-    user_code => Kind::Code, PROVENANCE, "--user-code CODE",
+    user_code => OptionKind::Code, PROVENANCE, "--user-code CODE",
     "A package, file or folder that counts as your code; may be repeated";
 
     /// Packages, files and folders whose lines count as a library's.
-    library_code => Kind::Code, PROVENANCE, "--library-code CODE",
+    library_code => OptionKind::Code, PROVENANCE, "--library-code CODE",
     "A package, file or folder that counts as a library's code; may be repeated";
 
     /// The path of the source map to write. `True` means `<output_path>.map`. The map contains the origins of all nodes.
     /// Read it with `jax2onnx.SourceMap`.
-    source_map => Kind::FlagOrPath, PROVENANCE, "--source-map PATH",
+    source_map => OptionKind::FlagOrPath, PROVENANCE, "--source-map PATH",
     "Write a source map too, by default to OUTPUT.map", needs_file: true;
 
     /// What the source map stores for each source file: `"hash"` only a hash, `"embed"` also the text.
@@ -187,12 +187,12 @@ options! {
 
     /// The path of a text file to write. It contains every equation of the jaxpr with its types, parameters and source
     /// line.
-    record_primitive_calls_file => Kind::Path, PROVENANCE, "--record-primitive-calls PATH",
+    record_primitive_calls_file => OptionKind::Path, PROVENANCE, "--record-primitive-calls PATH",
     "Write every equation of the jaxpr with its line to a text file";
 
     /// Whether nodes are named by the path of their NNX or Equinox module. By default, they are, except on Python 3.11,
     /// where this takes longer than the trace.
-    module_scopes: bool = true => Kind::Flag, PROVENANCE, "--no-module-scopes",
+    module_scopes: bool = true => OptionKind::Flag, PROVENANCE, "--no-module-scopes",
     "Name nodes without the path of their NNX or Equinox module";
 }
 

@@ -40,7 +40,7 @@ pub struct FromText {
 pub const UNKNOWN_FILE: &str = "<unknown>";
 
 /// A frame as it is written: file, line, function.
-type Place<'a> = (&'a str, u32, &'a str);
+type FrameText<'a> = (&'a str, u32, &'a str);
 
 /// Reads the texts of all nodes; nothing if no node has any.
 pub fn read(nodes: &[NodeTexts<'_>]) -> Option<FromText> {
@@ -51,7 +51,7 @@ pub fn read(nodes: &[NodeTexts<'_>]) -> Option<FromText> {
     if nodes.iter().all(|node| node.jax_traceback.is_none()) {
         lost.extend(["call paths", "the names of files"]);
     }
-    let paths: Vec<Vec<Place<'_>>> = nodes.iter().map(call_path).collect();
+    let paths: Vec<Vec<FrameText<'_>>> = nodes.iter().map(call_path).collect();
     let mut reader =
         Reader { table: Table::default(), users: users(nodes, &paths), places: places(&paths) };
     let origins: Vec<Option<OriginId>> =
@@ -75,7 +75,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn origin(&mut self, node: &NodeTexts<'a>, path: &[Place<'a>]) -> Option<OriginId> {
+    fn origin(&mut self, node: &NodeTexts<'a>, path: &[FrameText<'a>]) -> Option<OriginId> {
         node.callsite.or(node.plugin)?;
         let emitter = self.emitter(node);
         let stack = match (path, node.callsite.and_then(function_and_line)) {
@@ -100,14 +100,14 @@ impl<'a> Reader<'a> {
         self.push(None, (file.unwrap_or(UNKNOWN_FILE), line, function), Tier::User)
     }
 
-    fn stack(&mut self, path: &[Place<'a>]) -> Option<StackId> {
+    fn stack(&mut self, path: &[FrameText<'a>]) -> Option<StackId> {
         path.iter().rev().fold(None, |caller, &place| {
             let is_user = self.users.contains(place.0);
             Some(self.push(caller, place, if is_user { Tier::User } else { Tier::Internal }))
         })
     }
 
-    fn push(&mut self, caller: Option<StackId>, place: Place<'a>, tier: Tier) -> StackId {
+    fn push(&mut self, caller: Option<StackId>, place: FrameText<'a>, tier: Tier) -> StackId {
         let (file, line, function) = place;
         let file = self.table.file(file, tier);
         let function = self.table.function(function);
@@ -118,9 +118,9 @@ impl<'a> Reader<'a> {
     /// Returns the plugin, and what it called: the last lines of the stack of the export.
     fn emitter(&mut self, node: &NodeTexts<'a>) -> Option<EmitterId> {
         let (plugin, line) = function_and_line(node.plugin?)?;
-        let frames: Vec<Place<'_>> =
+        let frames: Vec<FrameText<'_>> =
             node.stacktrace.unwrap_or_default().lines().filter_map(lowering_frame).collect();
-        let is_plugin = |&(_, at, name): &Place<'_>| (name, at) == (plugin, line);
+        let is_plugin = |&(_, at, name): &FrameText<'_>| (name, at) == (plugin, line);
         let Some(first) = frames.iter().position(is_plugin) else {
             let place = (UNKNOWN_FILE, line, plugin);
             return Some(self.push_emitter(None, place, EmitterKind::PythonPlugin));
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     fn push_emitter(
         &mut self,
         parent: Option<EmitterId>,
-        (file, line, shown): Place<'_>,
+        (file, line, shown): FrameText<'_>,
         kind: EmitterKind,
     ) -> EmitterId {
         let primitive = primitive(shown).filter(|_| kind == EmitterKind::PythonPlugin);
@@ -171,12 +171,12 @@ fn is_rust(file: &str) -> bool {
 }
 
 /// Returns the files that contain call sites and no frame inside a call site.
-fn users<'a>(nodes: &[NodeTexts<'a>], paths: &[Vec<Place<'a>>]) -> FxHashSet<&'a str> {
+fn users<'a>(nodes: &[NodeTexts<'a>], paths: &[Vec<FrameText<'a>>]) -> FxHashSet<&'a str> {
     let mut users = FxHashSet::default();
     let mut others = FxHashSet::default();
     for (node, path) in nodes.iter().zip(paths) {
         let Some((function, line)) = node.callsite.and_then(function_and_line) else { continue };
-        let is_callsite = |place: &Place<'_>| (place.2, place.1) == (function, line);
+        let is_callsite = |place: &FrameText<'_>| (place.2, place.1) == (function, line);
         if let Some(found) = path.iter().position(is_callsite) {
             users.insert(path[found].0);
             others.extend(path[..found].iter().map(|place| place.0));
@@ -186,7 +186,7 @@ fn users<'a>(nodes: &[NodeTexts<'a>], paths: &[Vec<Place<'a>>]) -> FxHashSet<&'a
     users
 }
 
-fn places<'a>(paths: &[Vec<Place<'a>>]) -> FxHashMap<(u32, &'a str), Option<&'a str>> {
+fn places<'a>(paths: &[Vec<FrameText<'a>>]) -> FxHashMap<(u32, &'a str), Option<&'a str>> {
     let mut places = FxHashMap::default();
     for &(file, line, function) in paths.iter().flatten() {
         places
@@ -198,7 +198,7 @@ fn places<'a>(paths: &[Vec<Place<'a>>]) -> FxHashMap<(u32, &'a str), Option<&'a 
 }
 
 /// `path:line (function)`, innermost first.
-fn call_path<'a>(node: &NodeTexts<'a>) -> Vec<Place<'a>> {
+fn call_path<'a>(node: &NodeTexts<'a>) -> Vec<FrameText<'a>> {
     let frame = |text: &'a str| {
         let (place, function) = text.strip_suffix(')')?.split_once(" (")?;
         let (file, line) = place.rsplit_once(':')?;
@@ -208,7 +208,7 @@ fn call_path<'a>(node: &NodeTexts<'a>) -> Vec<Place<'a>> {
 }
 
 /// `path:line in function`
-fn lowering_frame(text: &str) -> Option<Place<'_>> {
+fn lowering_frame(text: &str) -> Option<FrameText<'_>> {
     let (place, function) = text.split_once(" in ")?;
     let (file, line) = place.rsplit_once(':')?;
     Some((file, line.parse().ok()?, function))

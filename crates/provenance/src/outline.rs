@@ -16,14 +16,14 @@ pub struct Outline {
 /// Nodes that stand side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    pub place: Place,
+    pub place: GraphPlace,
     /// The first of its nodes; they end where those of the next graph begin.
     pub first: u32,
 }
 
 /// The place of a graph in the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum GraphPlace {
     Main,
     /// `domain::name`
     Function(Arc<str>),
@@ -73,7 +73,7 @@ struct Scope {
 
 impl OutlineBuilder {
     /// Adds a graph, which the nodes that follow belong to. `around` is the graph that encloses it.
-    pub fn graph(&mut self, place: Place, around: Option<usize>) -> usize {
+    pub fn graph(&mut self, place: GraphPlace, around: Option<usize>) -> usize {
         let first = self.outline.nodes.len() as u32;
         self.outline.graphs.push(Graph { place, first });
         self.scopes.push(Scope { around, values: FxHashMap::default() });
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn a_body_reads_what_is_around_it_and_a_function_does_not() {
         let mut builder = OutlineBuilder::default();
-        let main = builder.graph(Place::Main, None);
+        let main = builder.graph(GraphPlace::Main, None);
         let add = builder.node("add", "", "Add", ["x", "x"], ["a"]);
         let twice = builder.node("if", "", "If", ["a", "a"], ["b", ""]);
-        let place = Place::Body { node: twice, attribute: "then_branch".into() };
+        let place = GraphPlace::Body { node: twice, attribute: "then_branch".into() };
         builder.graph(place, Some(main));
         builder.node("neg", "my", "Neg", ["a"], ["c"]);
-        builder.graph(Place::Function("my::f".into()), None);
+        builder.graph(GraphPlace::Function("my::f".into()), None);
         builder.node("exp", "", "Exp", ["a"], ["d"]);
         let outline = builder.finish();
         let inputs: Vec<&[u32]> = outline.nodes.iter().map(|node| &*node.inputs).collect();

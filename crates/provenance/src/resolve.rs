@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::outline::{Outline, Place};
+use crate::outline::{GraphPlace, Outline};
 use crate::source_map::{MapValue, SourceMap};
 
 /// The way that an answer was found, the surest first.
@@ -212,12 +212,12 @@ fn functions(outline: &Outline) -> (Vec<Arc<str>>, Vec<bool>) {
     let mut is_of_function: Vec<bool> = Vec::with_capacity(outline.nodes.len());
     for (number, graph) in outline.graphs.iter().enumerate() {
         let is_function = match &graph.place {
-            Place::Main => false,
-            Place::Function(name) => {
+            GraphPlace::Main => false,
+            GraphPlace::Function(name) => {
                 names.push(name.rsplit("::").next().unwrap_or(name).into());
                 true
             }
-            Place::Body { node, .. } => is_of_function.get(*node as usize) == Some(&true),
+            GraphPlace::Body { node, .. } => is_of_function.get(*node as usize) == Some(&true),
         };
         is_of_function.extend(outline.nodes_of(number).iter().map(|_| is_function));
     }

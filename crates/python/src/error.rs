@@ -21,7 +21,7 @@ pyo3::create_exception!(_core, AssumptionError, PyException);
 
 /// The classes of `_errors.py` that the core asks for.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ErrorClass {
     Config,
     Internal,
     Plugin,
@@ -30,19 +30,19 @@ enum Kind {
     Write,
 }
 
-impl Kind {
+impl ErrorClass {
     fn error(self, message: String) -> PyErr {
         CoreError::new_err((self.class(), message))
     }
 
     fn class(self) -> &'static str {
         match self {
-            Kind::Config => "ConfigError",
-            Kind::Internal => "InternalError",
-            Kind::Plugin => "PluginError",
-            Kind::SourceMap => "SourceMapError",
-            Kind::Unsupported => "UnsupportedError",
-            Kind::Write => "WriteError",
+            ErrorClass::Config => "ConfigError",
+            ErrorClass::Internal => "InternalError",
+            ErrorClass::Plugin => "PluginError",
+            ErrorClass::SourceMap => "SourceMapError",
+            ErrorClass::Unsupported => "UnsupportedError",
+            ErrorClass::Write => "WriteError",
         }
     }
 }
@@ -55,14 +55,14 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
     match error {
         jax2onnx::Error::Lowering { errors, report, refusals } => {
             match errors.last().map(|last| &last.why) {
-                Some(Refused::Recipe { .. }) => Kind::Plugin.error(report),
-                Some(why) if !why.is_limit() => Kind::Internal.error(report),
+                Some(Refused::Recipe { .. }) => ErrorClass::Plugin.error(report),
+                Some(why) if !why.is_limit() => ErrorClass::Internal.error(report),
                 _ => unsupported(report, refusals),
             }
         }
         jax2onnx::Error::Write(
             error @ (jax2onnx::WriteError::Unnamed(_) | jax2onnx::WriteError::Contents { .. }),
-        ) => Kind::Internal.error(format!("{error}\n\n{REPORT}")),
+        ) => ErrorClass::Internal.error(format!("{error}\n\n{REPORT}")),
         jax2onnx::Error::Write(jax2onnx::WriteError::TooLarge { bytes }) => too_large(
             bytes,
             "use `return_mode='file'`, which writes the weights to a file beside the model",
@@ -73,8 +73,8 @@ pub(crate) fn raise(error: jax2onnx::Error) -> PyErr {
         jax2onnx::Error::Write(
             error @ (jax2onnx::WriteError::Taken { .. } | jax2onnx::WriteError::Used { .. }),
         ) => config(&error.to_string()),
-        jax2onnx::Error::Write(error) => Kind::Write.error(error.to_string()),
-        other => Kind::Internal.error(format!("{other}\n\n{REPORT}")),
+        jax2onnx::Error::Write(error) => ErrorClass::Write.error(error.to_string()),
+        other => ErrorClass::Internal.error(format!("{other}\n\n{REPORT}")),
     }
 }
 
@@ -84,7 +84,7 @@ fn unsupported(report: String, refusals: Vec<Refusal>) -> PyErr {
         .into_iter()
         .map(|it| (it.message, it.count, it.hint, it.file, it.line, it.function))
         .collect();
-    CoreError::new_err((Kind::Unsupported.class(), report, operations))
+    CoreError::new_err((ErrorClass::Unsupported.class(), report, operations))
 }
 
 /// Returns the exception for an error of the façade, caused by what a plugin raised if it was
@@ -116,7 +116,7 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
     match (number, system_error(&error)) {
         (Some(number), Some(reason)) => {
             let path = path.as_os_str().to_os_string();
-            CoreError::new_err((Kind::Write.class(), number, description(reason), path))
+            CoreError::new_err((ErrorClass::Write.class(), number, description(reason), path))
         }
         _ => raise(error),
     }
@@ -124,7 +124,7 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
 
 /// Returns the exception for a model that protobuf cannot hold in one piece.
 fn too_large(bytes: usize, advice: &str) -> PyErr {
-    Kind::Config.error(format!(
+    ErrorClass::Config.error(format!(
         "the model with its weights has {bytes} bytes, but one file can hold only 2 GiB: {advice}"
     ))
 }
@@ -136,17 +136,17 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
 
 /// Returns the exception for a source map that cannot be used.
 pub(crate) fn source_map(error: &dyn Error) -> PyErr {
-    Kind::SourceMap.error(clean(&error.to_string()))
+    ErrorClass::SourceMap.error(clean(&error.to_string()))
 }
 
 /// Returns the exception for an option that has no meaning.
 pub(crate) fn config(message: &str) -> PyErr {
-    Kind::Config.error(clean(message))
+    ErrorClass::Config.error(clean(message))
 }
 
 /// Returns the exception for a word that is not one of the allowed ones.
 pub(crate) fn unknown_word(error: &provenance::level::UnknownWord) -> PyErr {
-    Kind::Config.error(error.to_string())
+    ErrorClass::Config.error(error.to_string())
 }
 
 /// Returns the exception for a thread that cannot be started.
@@ -160,14 +160,14 @@ pub(crate) fn thread(error: &io::Error) -> PyErr {
 pub(crate) fn endless() -> PyErr {
     let why = "plugins and definitions of primitives are nested too deeply";
     let hint = "does the jaxpr that a plugin lowers contain the primitive of the plugin?";
-    Kind::Plugin.error(format!("{why}\n\nhint: {hint}"))
+    ErrorClass::Plugin.error(format!("{why}\n\nhint: {hint}"))
 }
 
 /// Runs `body`, and turns a panic into an `InternalError`.
 pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let what = panic_message(&*payload);
-        Err(Kind::Internal
+        Err(ErrorClass::Internal
             .error(format!("the export failed with an internal error: {what}\n\n{REPORT}")))
     })
 }
@@ -180,7 +180,7 @@ pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
         return error;
     }
     let raised =
-        Kind::Internal.error(format!("jax2onnx cannot read the jaxpr: {error}\n\n{REPORT}"));
+        ErrorClass::Internal.error(format!("jax2onnx cannot read the jaxpr: {error}\n\n{REPORT}"));
     raised.set_cause(py, Some(error));
     raised
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ::options::{Kind, Options, Row, SourcesMode, Value, table};
+use ::options::{OptionKind, Options, Row, SourcesMode, Value, table};
 use jax2onnx::{Call, Rendering};
 use provenance::Tiers;
 use provenance::render::ExportFrame;
@@ -196,13 +196,13 @@ fn described<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyDict>> {
     fields.set_item("alias", row.alias)?;
     fields.set_item("needs_file", row.needs_file)?;
     match row.kind {
-        Kind::Word { alias, what, words } => {
+        OptionKind::Word { alias, what, words } => {
             fields.set_item("type_alias", alias)?;
             fields.set_item("refusal", format!("`{{}}` is not {what}"))?;
             fields.set_item("advice", words.join(", "))?;
             fields.set_item("words", words)?;
         }
-        Kind::Number { least, most, refusal, advice } => {
+        OptionKind::Number { least, most, refusal, advice } => {
             fields.set_item("refusal", refusal)?;
             fields.set_item("advice", advice)?;
             fields.set_item("limits", (least, most))?;

@@ -14,7 +14,7 @@ mod recipe;
 
 use std::sync::Arc;
 
-use jaxpr::{Aval, Constant, DType, Jaxpr, Place, Program, Var, VarId};
+use jaxpr::{Aval, Constant, DType, Jaxpr, Program, SourceInfo, Var, VarId};
 use provenance::{Location, StackId, Table, Tier, Tiers};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ use crate::compat::{self, Jax};
 use definition::Definitions;
 use frames::{Frames, Scoped};
 use held::{Held, HeldByModule, address};
-use params::Kind;
+use params::ParamKind;
 pub(crate) use recipe::Plugins;
 
 /// The text that `_tracing/scopes.py` writes for the caller of a module that no module calls.
@@ -43,7 +43,7 @@ pub(crate) struct Reader<'py> {
     arrays: Held<'py, Constant>,
     texts: Held<'py, Arc<str>>,
     primitives: Held<'py, Arc<str>>,
-    kinds: Held<'py, Kind<'py>>,
+    kinds: Held<'py, ParamKind<'py>>,
     scopes: HeldByModule<'py, Scoped>,
     bodies: HeldByModule<'py, Arc<Jaxpr>>,
     /// The module whose method runs around what is read; see `_tracing/scopes.py`.
@@ -116,7 +116,7 @@ impl<'py> Reader<'py> {
         self.bodies = HeldByModule::default();
         if let Some((file, line, function)) = definition {
             let stack = Some(self.definition(&file, line, &function));
-            Arc::make_mut(&mut main).place = Place { stack, scope: None };
+            Arc::make_mut(&mut main).place = SourceInfo { stack, scope: None };
         }
         Ok((Program { table: self.table, main }, self.failures))
     }
@@ -132,14 +132,14 @@ impl<'py> Reader<'py> {
 
     /// Returns the name of the function that a jaxpr was traced from, and the place of its
     /// definition.
-    fn function(&mut self, debug_info: &Bound<'py, PyAny>) -> PyResult<(Arc<str>, Place)> {
+    fn function(&mut self, debug_info: &Bound<'py, PyAny>) -> PyResult<(Arc<str>, SourceInfo)> {
         let source = debug_info.getattr_opt(intern!(debug_info.py(), "func_src_info"))?;
         let Some(Ok(source)) = source.map(Bound::cast_into::<PyString>) else {
-            return Ok(("".into(), Place::default()));
+            return Ok(("".into(), SourceInfo::default()));
         };
         let (name, definition) = compat::function_source(&source)?;
         let stack = definition.map(|(file, line)| self.definition(&file, line, &name));
-        Ok((name.into(), Place { stack, scope: None }))
+        Ok((name.into(), SourceInfo { stack, scope: None }))
     }
 
     /// True if the call path of an equation in a function of `jnp` does not pass through that function.
@@ -147,7 +147,7 @@ impl<'py> Reader<'py> {
     /// While JAX transforms an equation, everything that it traces has the traceback of that
     /// equation. From 0.12 on, this includes functions such as `_where`, whose jaxpr JAX then uses in
     /// other programs too. Other functions of JAX run code of the user, whose tracebacks may end there.
-    fn is_of_another_trace(&self, function: &Place, eqn: &Place) -> bool {
+    fn is_of_another_trace(&self, function: &SourceInfo, eqn: &SourceInfo) -> bool {
         let (Some(definition), Some(stack)) = (function.stack, eqn.stack) else {
             return false;
         };

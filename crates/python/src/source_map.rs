@@ -15,10 +15,10 @@ use crate::error;
 pub(crate) struct Resolver(Answers);
 
 /// The certainty of an answer, and the numbers of the origins.
-type Found = (&'static str, Vec<u32>);
+type Resolution = (&'static str, Vec<u32>);
 
 /// A node: its name, its operator, its outputs, and the answer.
-type FoundNode = (String, String, Vec<String>, &'static str, Vec<u32>);
+type NodeResolution = (String, String, Vec<String>, &'static str, Vec<u32>);
 
 #[pymethods]
 impl Resolver {
@@ -67,11 +67,11 @@ impl Resolver {
         nodes.map(|(node, origin)| (&*node.name, &*node.op, *origin)).collect()
     }
 
-    fn resolve(&self, name: &str) -> PyResult<Found> {
+    fn resolve(&self, name: &str) -> PyResult<Resolution> {
         error::without_panic(|| Ok(found(self.0.resolve(name))))
     }
 
-    fn resolve_model(&self, model: &[u8]) -> PyResult<Vec<FoundNode>> {
+    fn resolve_model(&self, model: &[u8]) -> PyResult<Vec<NodeResolution>> {
         error::without_panic(|| {
             let later = skim(model);
             let later = later.map_err(|error| error::source_map(&error))?;
@@ -90,6 +90,6 @@ impl Resolver {
     }
 }
 
-fn found(answer: Answer) -> Found {
+fn found(answer: Answer) -> Resolution {
     (answer.sure.word(), answer.origins)
 }

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     model: PathBuf,
     /// A source file, or some of its lines; the end of the path is enough
     #[arg(value_name = "FILE[:LINE[-LINE]]")]
-    place: Option<Place>,
+    place: Option<LineRange>,
     /// Hide lines without nodes
     #[arg(long)]
     only_nodes: bool,
@@ -44,17 +44,17 @@ pub(crate) struct Args {
 
 /// A file, and the lines to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct LineRange {
     file: String,
     first: u32,
     last: u32,
 }
 
-impl FromStr for Place {
+impl FromStr for LineRange {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Place, String> {
-        let whole = |file: &str| Place { file: file.to_owned(), first: 1, last: u32::MAX };
+    fn from_str(text: &str) -> Result<LineRange, String> {
+        let whole = |file: &str| LineRange { file: file.to_owned(), first: 1, last: u32::MAX };
         let Some((file, lines)) = text.rsplit_once(':') else { return Ok(whole(text)) };
         // A drive, or a file with a colon in its name.
         if !lines.starts_with(|c: char| c.is_ascii_digit()) {
@@ -71,11 +71,11 @@ impl FromStr for Place {
                 "`{lines}` is not a range of lines: use FIRST-LAST, counted from 1"
             ));
         }
-        Ok(Place { file: file.to_owned(), first, last })
+        Ok(LineRange { file: file.to_owned(), first, last })
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LineRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.first, self.last) {
             (1, u32::MAX) => f.write_str(&self.file),
@@ -94,14 +94,14 @@ enum Blamed<'a> {
         document: &'static Document<'static>,
         sources: Sources<'static, 'static>,
         file: &'static str,
-        place: &'a Place,
+        place: &'a LineRange,
         rows: Vec<Row>,
     },
     /// The matching files, unless exactly one file matches.
     Candidates {
         document: &'static Document<'static>,
         blame: Blame<'static>,
-        place: &'a Place,
+        place: &'a LineRange,
         found: Vec<&'static str>,
     },
 }
@@ -200,7 +200,7 @@ impl Row {
 fn rows(
     blame: &Blame<'_>,
     file: &str,
-    place: &Place,
+    place: &LineRange,
     sources: &Sources<'_, '_>,
     only_nodes: bool,
 ) -> Vec<Row> {
@@ -409,14 +409,14 @@ mod tests {
             ("model.py:12-20", "model.py", 12, 20),
             ("C:\\model.py", "C:\\model.py", 1, u32::MAX),
         ] {
-            let expected = Place { file: file.to_owned(), first, last };
+            let expected = LineRange { file: file.to_owned(), first, last };
             assert_eq!(text.parse(), Ok(expected.clone()));
             assert_eq!(expected.to_string(), text);
         }
         assert_eq!(
-            "m.py:3-2".parse::<Place>().unwrap_err(),
+            "m.py:3-2".parse::<LineRange>().unwrap_err(),
             "`3-2` is not a range of lines: use FIRST-LAST, counted from 1"
         );
-        assert_eq!("m.py:3-x".parse::<Place>().unwrap_err(), "`x` is not a line number");
+        assert_eq!("m.py:3-x".parse::<LineRange>().unwrap_err(), "`x` is not a line number");
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use inspect::find::{Found, Target, find};
+use inspect::find::{Matches, Target, find};
 use inspect::show::{NO_FILES, clean, excerpt, excerpts, traceback};
 use inspect::where_::{self, Where, how, where_};
 use inspect::{Document, Frame, Provenance, Recorded, Sources, Style, json as values};
@@ -45,7 +45,7 @@ struct Located<'a> {
     document: &'static Document<'static>,
     sources: Sources<'static, 'static>,
     wanted: &'a str,
-    found: Found<'static>,
+    found: Matches<'static>,
     answer: Option<Where<'static>>,
     all_frames: bool,
 }
@@ -61,7 +61,7 @@ impl Command for Args {
         let Args { name: wanted, all_frames, .. } = self;
         let found = find(&document.scan, wanted);
         let answer = match &found {
-            Found::One(target) => Some(where_(document, target)),
+            Matches::One(target) => Some(where_(document, target)),
             // A name that a runtime made of one in the model says more than one that only looks alike.
             _ => runtime_name(document, wanted),
         };
@@ -99,8 +99,8 @@ fn runtime_name<'d>(document: &'d Document<'_>, name: &str) -> Option<Where<'d>>
 }
 
 /// Returns the line that all candidates came from, if it is one.
-fn common_line<'d>(document: &'d Document<'_>, found: &Found<'_>) -> Option<Frame<'d>> {
-    let Found::Many(candidates) = found else { return None };
+fn common_line<'d>(document: &'d Document<'_>, found: &Matches<'_>) -> Option<Frame<'d>> {
+    let Matches::Many(candidates) = found else { return None };
     let mut lines = candidates.iter().map(|(_, target)| match target {
         Target::Node(number) => document.callsites(*number).first().map(|&id| document.frame(id)),
         Target::Value { .. } => None,
@@ -115,11 +115,11 @@ fn common_line<'d>(document: &'d Document<'_>, found: &Found<'_>) -> Option<Fram
 fn print_candidates(
     document: &Document<'_>,
     wanted: &str,
-    found: &Found<'_>,
+    found: &Matches<'_>,
     err: &mut dyn Write,
 ) -> io::Result<()> {
     match found {
-        Found::Many(candidates) => {
+        Matches::Many(candidates) => {
             writeln!(err, "`{}` matches {} names:", clean(wanted), candidates.len())?;
             for (name, target) in candidates.iter().take(MAX_LISTED) {
                 writeln!(err, "  {}", candidate(document, name, target))?;
@@ -128,7 +128,7 @@ fn print_candidates(
                 writeln!(err, "  … and {} more", candidates.len() - MAX_LISTED)?;
             }
         }
-        Found::Nothing(nearest) => {
+        Matches::Nothing(nearest) => {
             writeln!(err, "no node or value has the name `{}`", clean(wanted))?;
             if !nearest.is_empty() {
                 let names: Vec<String> =
@@ -136,7 +136,7 @@ fn print_candidates(
                 writeln!(err, "\nhint: similar names are {}", names.join(", "))?;
             }
         }
-        Found::One(_) => {}
+        Matches::One(_) => {}
     }
     Ok(())
 }
@@ -281,11 +281,11 @@ fn describe(
     document: &Document<'_>,
     wanted: &str,
     answer: Option<&Where<'_>>,
-    found: &Found<'_>,
+    found: &Matches<'_>,
     sources: &Sources<'_, '_>,
 ) -> Value {
     let candidates: Vec<Value> = match found {
-        Found::Many(list) if answer.is_none() => list
+        Matches::Many(list) if answer.is_none() => list
             .iter()
             .map(|(name, target)| match target {
                 Target::Node(number) => json!({
@@ -299,7 +299,7 @@ fn describe(
         _ => Vec::new(),
     };
     let nearest: &[&str] = match found {
-        Found::Nothing(nearest) if answer.is_none() => nearest,
+        Matches::Nothing(nearest) if answer.is_none() => nearest,
         _ => &[],
     };
     json!({

@@ -2,7 +2,7 @@
 
 use onnx::scan::{Graph, Scan};
 use onnx::{OpType, kernels};
-use provenance::outline::Place;
+use provenance::outline::GraphPlace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Findings;
@@ -188,7 +188,7 @@ fn calls(scan: &Scan<'_>, findings: &mut Findings) {
     for graph in &scan.graphs {
         let around = graph.around.and_then(|around| owner.get(around).copied().flatten());
         owner.push(match &graph.place {
-            Place::Function(name) => {
+            GraphPlace::Function(name) => {
                 functions.push(name);
                 Some(functions.len() - 1)
             }
@@ -258,8 +258,8 @@ fn ends(scan: &Scan<'_>, findings: &mut Findings) {
 
 fn place(document: &Document<'_>, graph: usize) -> String {
     match document.graph(graph).map(|graph| &graph.place) {
-        Some(Place::Function(name)) => format!("the function `{name}`"),
-        Some(Place::Body { node, attribute }) => {
+        Some(GraphPlace::Function(name)) => format!("the function `{name}`"),
+        Some(GraphPlace::Body { node, attribute }) => {
             format!("`{attribute}` of `{}`", document.node_name(*node as usize))
         }
         _ => "the graph".to_owned(),

@@ -3,7 +3,7 @@
 use provenance::resolve::Sure;
 use provenance::{LocationId, OriginId, SiteId};
 
-use super::resolve::Found;
+use super::resolve::Culprits;
 use crate::log::{Class, Message};
 use crate::{Document, Frame, Provenance};
 
@@ -17,8 +17,8 @@ pub(super) struct Lines<'d> {
     pub(super) is_chosen: bool,
 }
 
-/// A place that asked for what a node does, and the primitive that it asked for.
-struct Place<'d> {
+/// A line that a message may be about, and the primitive that the line asked for.
+struct LineCandidate<'d> {
     location: LocationId,
     site: SiteId,
     origin: OriginId,
@@ -29,32 +29,38 @@ struct Place<'d> {
 const MOVES: &[&str] =
     &["broadcast_in_dim", "convert_element_type", "copy", "reshape", "squeeze", "transpose"];
 
-pub(super) fn lines<'d>(document: &'d Document<'_>, found: &Found, message: &Message) -> Lines<'d> {
-    let mut places = places(document, found);
+pub(super) fn lines<'d>(
+    document: &'d Document<'_>,
+    found: &Culprits,
+    message: &Message,
+) -> Lines<'d> {
+    let mut candidates = candidates(document, found);
     // The line of a `def` and a line with `x.shape[0]` ask for sizes; where something else was asked for, that it is.
-    let is_computed = |place: &Place<'_>| !matches!(place.primitive, "" | "dim_as_value");
-    if places.iter().any(is_computed) {
-        places.retain(is_computed);
+    let is_computed =
+        |candidate: &LineCandidate<'_>| !matches!(candidate.primitive, "" | "dim_as_value");
+    if candidates.iter().any(is_computed) {
+        candidates.retain(is_computed);
     }
     let op = found.nodes.first().and_then(|&node| document.scan.nodes.get(node));
     let wanted = op.and_then(|node| wanted(node.op, message));
-    let is_wanted = |place: &Place<'_>| wanted.is_some_and(|wanted| place.primitive == wanted);
+    let is_wanted =
+        |candidate: &LineCandidate<'_>| wanted.is_some_and(|wanted| candidate.primitive == wanted);
     let is_shape = message.class == Some(Class::Shape);
-    let is_move = |place: &Place<'_>| is_shape && MOVES.contains(&place.primitive);
-    places.sort_by_key(|place| (!is_wanted(place), is_move(place)));
-    let mut is_chosen = found.nodes.len() == 1 && places.iter().any(is_wanted);
-    let Some(first) = places.first() else {
+    let is_move = |candidate: &LineCandidate<'_>| is_shape && MOVES.contains(&candidate.primitive);
+    candidates.sort_by_key(|candidate| (!is_wanted(candidate), is_move(candidate)));
+    let mut is_chosen = found.nodes.len() == 1 && candidates.iter().any(is_wanted);
+    let Some(first) = candidates.first() else {
         return Lines::default();
     };
     let sure = if found.is_certain { Sure::Exact } else { Sure::Fused };
     let origin = origin(document, sure, first);
     let mut frames: Vec<Frame<'d>> = Vec::new();
-    for place in &places {
-        let frame = document.frame(place.location);
+    for candidate in &candidates {
+        let frame = document.frame(candidate.location);
         let same = |known: &Frame<'_>| (known.file, known.line) == (frame.file, frame.line);
         if !frames.iter().any(same) {
             // A second line that was wanted as much leaves the choice open.
-            is_chosen &= frames.is_empty() || !is_wanted(place);
+            is_chosen &= frames.is_empty() || !is_wanted(candidate);
             frames.push(frame);
         }
     }
@@ -72,8 +78,8 @@ fn wanted(op: &str, message: &Message) -> Option<&'static str> {
     message.words.contains("W:").then_some("dot_general")
 }
 
-/// Returns every place of the nodes that were found.
-fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
+/// Returns every line of the nodes that were found.
+fn candidates<'d>(document: &'d Document<'_>, found: &Culprits) -> Vec<LineCandidate<'d>> {
     let table = document.table();
     let of_nodes = || found.nodes.iter().flat_map(|&node| document.answer(node).1);
     let origins: Vec<OriginId> = match found.origins.is_empty() {
@@ -81,7 +87,7 @@ fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
         false => found.origins.clone(),
     };
     let known = document.known_callsites();
-    let mut places = Vec::new();
+    let mut candidates = Vec::new();
     for origin in origins {
         for site in table.get_origin(origin).sites() {
             let provenance::Site { stack, emitter, .. } = table.get_site(site);
@@ -90,18 +96,22 @@ fn places<'d>(document: &'d Document<'_>, found: &Found) -> Vec<Place<'d>> {
             };
             let plugin = emitter.and_then(|emitter| table.plugin_of(emitter));
             let primitive = plugin.map_or("", |plugin| &*table.get_emitter(plugin).name);
-            places.push(Place { location, site, origin, primitive });
+            candidates.push(LineCandidate { location, site, origin, primitive });
         }
     }
-    places
+    candidates
 }
 
-/// Returns the call path of the place that is shown first.
-fn origin<'d>(document: &'d Document<'_>, sure: Sure, place: &Place<'d>) -> Option<Provenance<'d>> {
+/// Returns the call path of the line that is shown first.
+fn origin<'d>(
+    document: &'d Document<'_>,
+    sure: Sure,
+    candidate: &LineCandidate<'d>,
+) -> Option<Provenance<'d>> {
     let (table, known) = (document.table(), document.known_callsites());
-    let is_primary = table.get_origin(place.origin).primary == place.site;
+    let is_primary = table.get_origin(candidate.origin).primary == candidate.site;
     match is_primary {
-        true => Provenance::of(table, known, sure, &[place.origin]),
-        false => Some(Provenance::of_site(table, known, sure, table.get_site(place.site))),
+        true => Provenance::of(table, known, sure, &[candidate.origin]),
+        false => Some(Provenance::of_site(table, known, sure, table.get_site(candidate.site))),
     }
 }

@@ -2,7 +2,7 @@
 
 use onnx::scan::Node;
 use provenance::OriginId;
-use provenance::outline::Place;
+use provenance::outline::GraphPlace;
 use provenance::resolve::Sure;
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ use crate::log::{Clue, Message, Role};
 
 /// The nodes or values that a message is about.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Culprits {
     /// The nodes that it may be, each once.
     pub(super) nodes: Vec<usize>,
     /// Origins, if there are no nodes: a name that a runtime made leads to them.
@@ -54,8 +54,8 @@ fn squeeze(name: &str) -> String {
 }
 
 /// Resolves the innermost node or value that a message names, or the next one around it.
-pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Found {
-    let mut unknown = Found::default();
+pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Culprits {
+    let mut unknown = Culprits::default();
     for (depth, clue) in message.clues.iter().enumerate().rev() {
         let mut found = of_clue(document, clue);
         let is_innermost = depth + 1 == message.clues.len();
@@ -83,10 +83,10 @@ pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Found {
 }
 
 /// Returns everything in the bodies of a node, for a message about an unknown part of them.
-fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
+fn inside(document: &Document<'_>, outer: &Culprits, why: &str) -> Culprits {
     /// A longer list does not help.
     const MAX: usize = 24;
-    let mut found = Found::default();
+    let mut found = Culprits::default();
     let [node] = outer.nodes.as_slice() else {
         why.clone_into(&mut found.how);
         return found;
@@ -109,7 +109,7 @@ fn inside(document: &Document<'_>, outer: &Found, why: &str) -> Found {
 fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
     let mut at = document.scan.nodes.get(node);
     for _ in 0..document.scan.graphs.len() {
-        let Some(Place::Body { node, .. }) =
+        let Some(GraphPlace::Body { node, .. }) =
             at.and_then(|node| document.graph(node.graph as usize)).map(|graph| &graph.place)
         else {
             return false;
@@ -123,7 +123,7 @@ fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
 }
 
 /// Returns the nodes that are on a cycle.
-fn circle(document: &Document<'_>) -> Found {
+fn circle(document: &Document<'_>) -> Culprits {
     let count = document.scan.nodes.len();
     let mut producers: Vec<Vec<usize>> = Vec::with_capacity(count);
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -160,7 +160,7 @@ fn circle(document: &Document<'_>) -> Found {
         0 => "the message names no node, and the model has no cycle".to_owned(),
         count => format!("{count} nodes of the model form a cycle"),
     };
-    Found { nodes, is_certain: true, how, ..Found::default() }
+    Culprits { nodes, is_certain: true, how, ..Culprits::default() }
 }
 
 /// Returns the nodes around the one that a message is about.
@@ -172,7 +172,7 @@ fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
     clues.iter().filter_map(node).collect()
 }
 
-fn of_clue(document: &Document<'_>, clue: &Clue) -> Found {
+fn of_clue(document: &Document<'_>, clue: &Clue) -> Culprits {
     match clue {
         Clue::Node { name, op } => of_node(document, name, op.as_deref()),
         Clue::Value { name, role } => of_value(document, name, *role),
@@ -181,7 +181,7 @@ fn of_clue(document: &Document<'_>, clue: &Clue) -> Found {
     }
 }
 
-fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
+fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Culprits {
     let nodes = nodes_named(document, name);
     if !nodes.is_empty() {
         return named(document, &nodes, name, op);
@@ -194,24 +194,30 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Found {
             _ => format!("the runtime derived the name `{name}` from a node of the model"),
         };
         let nodes = longest_within(document, name, &origins);
-        return Found { nodes, origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
+        return Culprits {
+            nodes,
+            origins,
+            is_certain: sure == Sure::Exact,
+            how,
+            ..Culprits::default()
+        };
     }
     let made = makers(document, name);
     if !made.is_empty() {
         let how = format!("`{name}` is a value of the model");
-        return Found { nodes: made, how, ..Found::default() };
+        return Culprits { nodes: made, how, ..Culprits::default() };
     }
     match op.or_else(|| bare_fusion(name)) {
         Some(op) if is_bare(name, op) => of_joined(document, op),
-        _ => Found {
+        _ => Culprits {
             how: format!("the model has no node `{name}`: is this the model that ran?"),
-            ..Found::default()
+            ..Culprits::default()
         },
     }
 }
 
 /// Returns the nodes of a name, those with the operator if one has it.
-fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>) -> Found {
+fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>) -> Culprits {
     let op_of = |node: usize| document.scan.nodes.get(node).map_or("", |node| node.op);
     let same: Vec<usize> =
         nodes.iter().copied().filter(|&node| op.is_none_or(|op| op == op_of(node))).collect();
@@ -220,7 +226,7 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
         let op = op.unwrap_or_default();
         let how =
             format!("`{name}` is a {first} in the model, which the runtime replaced with a {op}");
-        return Found { nodes: nodes.to_vec(), how, ..Found::default() };
+        return Culprits { nodes: nodes.to_vec(), how, ..Culprits::default() };
     }
     let how = match same.len() {
         1 => format!("`{name}` is a node of the model"),
@@ -234,7 +240,7 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
         _ => how,
     };
     let is_certain = same.len() == 1 && matches!(sure, Sure::Exact | Sure::Name);
-    Found { is_certain, nodes: same, how, ..Found::default() }
+    Culprits { is_certain, nodes: same, how, ..Culprits::default() }
 }
 
 /// Returns the node of these origins with the longest name that is part of another name.
@@ -251,7 +257,7 @@ fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> 
 fn is_of_function(document: &Document<'_>, node: usize) -> bool {
     let mut at = document.scan.nodes.get(node).and_then(|node| document.graph(node.graph as usize));
     while let Some(graph) = at {
-        if matches!(graph.place, Place::Function(_)) {
+        if matches!(graph.place, GraphPlace::Function(_)) {
             return true;
         }
         at = graph.around.and_then(|around| document.graph(around));
@@ -259,7 +265,7 @@ fn is_of_function(document: &Document<'_>, node: usize) -> bool {
     false
 }
 
-fn of_value(document: &Document<'_>, name: &str, role: Role) -> Found {
+fn of_value(document: &Document<'_>, name: &str, role: Role) -> Culprits {
     let (mut nodes, what) = match role {
         Role::Made => (makers(document, name), "makes"),
         Role::Read | Role::Weight | Role::Input => (readers(document, name), "reads"),
@@ -281,17 +287,17 @@ fn of_value(document: &Document<'_>, name: &str, role: Role) -> Found {
             true => format!("no node of the model {what} `{name}`"),
             false => format!("`{name}` is a value of the model"),
         };
-        return Found { origins, is_certain: sure == Sure::Exact, how, ..Found::default() };
+        return Culprits { origins, is_certain: sure == Sure::Exact, how, ..Culprits::default() };
     }
     let how = match nodes.len() {
         1 => format!("one node {what} `{name}`"),
         count => format!("{count} nodes {} `{name}`", what.trim_end_matches('s')),
     };
-    Found { nodes, is_certain: true, how, ..Found::default() }
+    Culprits { nodes, is_certain: true, how, ..Culprits::default() }
 }
 
 /// Returns the nodes of an operator; too many of them are not an answer.
-fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bool) -> Found {
+fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bool) -> Culprits {
     let is_it = |node: &Node<'_>| {
         node.op == op
             && domain.is_none_or(|domain| domain == node.domain)
@@ -305,7 +311,7 @@ fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bo
 }
 
 /// Finds the nodes that the runtime fused under the name of its operator.
-fn of_joined(document: &Document<'_>, op: &str) -> Found {
+fn of_joined(document: &Document<'_>, op: &str) -> Culprits {
     match inner(document, op) {
         Some((inner, nodes)) => {
             let mut found = few(nodes, inner);
@@ -315,15 +321,15 @@ fn of_joined(document: &Document<'_>, op: &str) -> Found {
             }
             found
         }
-        None => Found {
+        None => Culprits {
             how: format!("the runtime created the `{op}` node and gave it a new name"),
-            ..Found::default()
+            ..Culprits::default()
         },
     }
 }
 
 /// Returns the nodes if there are few of them.
-fn few(nodes: Vec<usize>, what: &str) -> Found {
+fn few(nodes: Vec<usize>, what: &str) -> Culprits {
     const MAX: usize = 4;
     let how = match nodes.len() {
         0 => format!("the message names no node, and the model has no {what} node"),
@@ -332,7 +338,7 @@ fn few(nodes: Vec<usize>, what: &str) -> Found {
         count => format!("the message names no node, and the model has {count} {what} nodes"),
     };
     let nodes = if nodes.len() > MAX { Vec::new() } else { nodes };
-    Found { nodes, how, ..Found::default() }
+    Culprits { nodes, how, ..Culprits::default() }
 }
 
 /// Puts the producers of the operands first, because a fused node usually fails because of them.

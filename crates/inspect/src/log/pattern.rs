@@ -19,7 +19,7 @@ pub(super) struct Holes {
 
 /// The place of a sentence, and the texts in its holes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct SentenceMatch {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) holes: Holes,
@@ -37,7 +37,7 @@ impl Sentence {
 }
 
 /// Returns every place of a sentence in `text`, in order.
-pub(super) fn find(sentence: &Sentence, text: &Squeezed<'_>) -> Vec<Found> {
+pub(super) fn find(sentence: &Sentence, text: &Squeezed<'_>) -> Vec<SentenceMatch> {
     let Some((Piece::Literal(first), rest)) = sentence.0.split_first() else {
         return Vec::new();
     };
@@ -51,7 +51,7 @@ pub(super) fn find(sentence: &Sentence, text: &Squeezed<'_>) -> Vec<Found> {
         let after = start + first.len();
         match holes(rest, text, after) {
             Some((end, holes)) => {
-                found.push(Found { start, end, holes });
+                found.push(SentenceMatch { start, end, holes });
                 from = end.max(after);
             }
             None => from = after,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::clean::Squeezed;
-use super::pattern::{Found, Sentence, find};
+use super::pattern::{Sentence, SentenceMatch, find};
 
 /// A node, value or operator that a message names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     Clues { found, is_loose }
 }
 
-fn clue(about: About, found: Found) -> Option<Clue> {
+fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
     let mut holes = found.holes;
     // `ai.onnx.Erf` is `Erf`.
     holes.op = holes.op.map(|op| op.rsplit('.').next().unwrap_or_default().to_owned());

@@ -46,14 +46,14 @@ pub enum ProfileError {
 /// A time that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
-    pub(super) kind: Kind,
+    pub(super) kind: EventKind,
     pub(super) thread: u64,
     pub(super) start: u64,
     pub(super) length: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     /// One run of the whole model.
     Run,
     Kernel {
@@ -95,7 +95,7 @@ pub(super) fn events(file: impl Read) -> Result<Vec<Event>, ProfileError> {
             _ => ProfileError::Corrupt { events: count, why: error.to_string() },
         });
     }
-    if !events.kept.iter().any(|event| matches!(event.kind, Kind::Kernel { .. })) {
+    if !events.kept.iter().any(|event| matches!(event.kind, EventKind::Kernel { .. })) {
         return Err(ProfileError::Empty);
     }
     Ok(events.kept)
@@ -127,13 +127,13 @@ impl Events {
             return;
         };
         let kind = match raw.cat.as_deref() {
-            Some("Session") if raw.name.as_deref() == Some("model_run") => Kind::Run,
+            Some("Session") if raw.name.as_deref() == Some("model_run") => EventKind::Run,
             Some("Node") => {
                 let name = raw.name.as_deref().unwrap_or_default();
                 let Some(node) = name.strip_suffix("_kernel_time") else {
                     return;
                 };
-                Kind::Kernel {
+                EventKind::Kernel {
                     node: self.name(node),
                     op: self.name(raw.op.as_deref().unwrap_or_default()),
                     provider: self.name(raw.provider.as_deref().unwrap_or_default()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::read::{Event, Kind, ProfileError};
+use super::read::{Event, EventKind, ProfileError};
 use super::{Kernel, Profile};
 
 /// The number of times of kernels in runs that are kept, and the further ones for each event. A kernel has
@@ -72,7 +72,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Result<Profile, ProfileError> {
     let mut numbers: FxHashMap<(Arc<str>, Arc<str>), usize> = FxHashMap::default();
     let mut last: Option<usize> = None;
     for (event, own) in events.iter().zip(own) {
-        let Kind::Kernel { node, op, provider, shapes } = &event.kind else {
+        let EventKind::Kernel { node, op, provider, shapes } = &event.kind else {
             continue;
         };
         let number = *numbers.entry((node.clone(), op.clone())).or_insert_with(|| {
@@ -111,7 +111,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Result<Profile, ProfileError> {
 /// Returns the runs of the model, in order; those within others are not runs of their own.
 fn runs(events: &[Event]) -> Vec<&Event> {
     let mut runs: Vec<&Event> = Vec::new();
-    for event in events.iter().filter(|event| event.kind == Kind::Run) {
+    for event in events.iter().filter(|event| event.kind == EventKind::Run) {
         let is_within = |run: &&Event| event.start + event.length <= run.start + run.length;
         if !runs.last().is_some_and(is_within) {
             runs.push(event);
@@ -132,7 +132,7 @@ fn own_times(events: &[Event]) -> Vec<u64> {
     // For each thread the kernels that are open.
     let mut open: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
     for (number, event) in events.iter().enumerate() {
-        if event.kind == Kind::Run {
+        if event.kind == EventKind::Run {
             continue;
         }
         let stack = open.entry(event.thread).or_default();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use onnx::scan::{self, AttributeValue, Pair, Tensor};
-use provenance::outline::Place;
+use provenance::outline::GraphPlace;
 use provenance::resolve::Sure;
 use provenance::source_map::MapValue;
 use provenance::{OriginId, keys};
@@ -21,7 +21,7 @@ const MAX_TEXT: usize = 400;
 /// A graph with the numbers of its values.
 #[derive(Debug)]
 pub(super) struct Graph<'d> {
-    place: &'d Place,
+    place: &'d GraphPlace,
     name: Cow<'d, str>,
     /// The node and the attribute that contain a body, if the view contains the node.
     owner: Option<(u32, Cow<'d, str>)>,
@@ -92,11 +92,11 @@ pub(super) fn read<'d>(
         let (inputs, outputs) = (declare(&graph.inputs), declare(&graph.outputs));
         let nodes = graph.nodes.start.min(kept_nodes)..graph.nodes.end.min(kept_nodes);
         let name = match &graph.place {
-            Place::Function(name) => &**name,
-            Place::Main | Place::Body { .. } => graph.name,
+            GraphPlace::Function(name) => &**name,
+            GraphPlace::Main | GraphPlace::Body { .. } => graph.name,
         };
         let owner = match &graph.place {
-            Place::Body { node, attribute } if (*node as usize) < kept_nodes => {
+            GraphPlace::Body { node, attribute } if (*node as usize) < kept_nodes => {
                 Some((*node, values.limits.cut(&**attribute)))
             }
             _ => None,
@@ -209,9 +209,9 @@ impl Serialize for Graph<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let kind = match self.place {
-            Place::Main => "main",
-            Place::Function(_) => "function",
-            Place::Body { .. } => "body",
+            GraphPlace::Main => "main",
+            GraphPlace::Function(_) => "function",
+            GraphPlace::Body { .. } => "body",
         };
         map.serialize_entry("kind", kind)?;
         map.serialize_entry("name", &self.name)?;

@@ -4,13 +4,13 @@ use cursor::Result;
 use provenance::{Location, ScopeId, ScopeKind, Span, StackId, Tier};
 
 use super::Parser;
-use crate::jaxpr::Place;
+use crate::jaxpr::SourceInfo;
 use crate::text::is_plain_in_scope;
 
 impl Parser<'_> {
     /// `@ "model.py":12:4-12:20 in f < "main.py":30 in main #~jit(f)/attn`, each part optional.
-    pub(super) fn place(&mut self) -> Result<Place> {
-        let mut place = Place::default();
+    pub(super) fn place(&mut self) -> Result<SourceInfo> {
+        let mut place = SourceInfo::default();
         self.cursor.skip_blanks();
         if self.cursor.peek() == Some('@') {
             self.cursor.advance(1);

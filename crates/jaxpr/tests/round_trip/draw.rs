@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jaxpr::{
-    Atom, Aval, Constant, DType, Dim, Eqn, Jaxpr, Param, Params, Place, Program, Var, VarId,
+    Atom, Aval, Constant, DType, Dim, Eqn, Jaxpr, Param, Params, Program, SourceInfo, Var, VarId,
 };
 use provenance::{Location, ScopeId, ScopeKind, Span, StackId, Table, Tier};
 
@@ -226,8 +226,8 @@ impl<'a> Draw<'a> {
         }
     }
 
-    fn place(&mut self) -> Place {
-        Place { stack: self.stack(), scope: self.scope() }
+    fn place(&mut self) -> SourceInfo {
+        SourceInfo { stack: self.stack(), scope: self.scope() }
     }
 
     fn stack(&mut self) -> Option<StackId> {

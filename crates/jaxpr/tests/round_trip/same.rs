@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use jaxpr::{Atom, Jaxpr, Param, Place, Program, VarId};
+use jaxpr::{Atom, Jaxpr, Param, Program, SourceInfo, VarId};
 use provenance::Table;
 
 pub fn programs(left: &Program, right: &Program) -> bool {
@@ -28,7 +28,7 @@ fn jaxprs((left, left_table): In<'_, Jaxpr>, (right, right_table): In<'_, Jaxpr>
             _ => false,
         })
     };
-    let place = |a: Place, b: Place| places(a, left_table) == places(b, right_table);
+    let place = |a: SourceInfo, b: SourceInfo| places(a, left_table) == places(b, right_table);
     let eqns = all(&left.eqns, &right.eqns, |a, b| {
         a.primitive == b.primitive
             && atoms(&a.inputs, &b.inputs)
@@ -68,7 +68,7 @@ fn params((left, left_table): In<'_, Param>, (right, right_table): In<'_, Param>
 }
 
 /// A place with everything that its ids stand for.
-fn places(place: Place, table: &Table) -> impl PartialEq {
+fn places(place: SourceInfo, table: &Table) -> impl PartialEq {
     let frames = place.stack.map(|stack| {
         let locations = table.frames(stack).map(|id| table.get_location(id));
         let full = locations.map(|location| {

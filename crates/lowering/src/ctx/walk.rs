@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use jaxpr::{Atom, Aval, Jaxpr, Param};
-use onnx::build::Place;
+use onnx::build::SourceContext;
 use onnx::pairs::Definition;
 use onnx::{Dim, Expr, Problem};
 use provenance::ScopeKind;
@@ -34,10 +34,10 @@ impl<'g> Ctx<'g> {
     }
 
     /// Returns the place of a body of the current equation.
-    fn enclosing(&self, label: &str) -> Place {
-        let Place { stack, scope } = self.builder.place();
+    fn enclosing(&self, label: &str) -> SourceContext {
+        let SourceContext { stack, scope } = self.builder.place();
         let scope = self.builder.table(|table| table.scope(scope, ScopeKind::Transform, label));
-        Place { stack, scope: Some(scope) }
+        SourceContext { stack, scope: Some(scope) }
     }
 
     /// Lowers a body of scalars on each element of arrays of one shape. The body must be
@@ -96,7 +96,7 @@ impl<'g> Ctx<'g> {
         &self,
         jaxpr: &Jaxpr,
         arguments: &[Expr<'g>],
-        enclosing: Place,
+        enclosing: SourceContext,
     ) -> Result<Vec<Expr<'g>>> {
         if arguments.len() != jaxpr.inputs.len() {
             let what = format!("{} arguments for {} inputs", arguments.len(), jaxpr.inputs.len());
@@ -123,7 +123,7 @@ impl<'g> Ctx<'g> {
         &self,
         jaxpr: &Jaxpr,
         index: usize,
-        place: Place,
+        place: SourceContext,
         values: &mut [Option<Expr<'g>>],
     ) -> Result<()> {
         let eqn = &jaxpr.eqns[index];
@@ -176,14 +176,18 @@ impl<'g> Ctx<'g> {
     ///
     /// Equations that a transformation adds around the exported function, such as the last transpose
     /// of a `vmap`, have only frames of JAX. Their place is the definition of the function.
-    pub(crate) fn place(&self, inner: jaxpr::Place, enclosing: Place) -> Place {
+    pub(crate) fn place(
+        &self,
+        inner: jaxpr::SourceInfo,
+        enclosing: SourceContext,
+    ) -> SourceContext {
         self.builder.table(|table| {
             let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
             let is_users = |stack| table.user_frame(stack).is_some();
             if enclosing.stack.is_none() && !stack.is_some_and(is_users) {
                 stack = table.stack_called_from(stack, self.definition);
             }
-            Place { stack, scope: table.scope_inside(inner.scope, enclosing.scope) }
+            SourceContext { stack, scope: table.scope_inside(inner.scope, enclosing.scope) }
         })
     }
 

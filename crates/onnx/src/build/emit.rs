@@ -7,7 +7,7 @@ use std::sync::Arc;
 use provenance::{EmitterId, Origin, OriginId, Site};
 use smallvec::{SmallVec, smallvec};
 
-use super::{Builder, Place, Problem};
+use super::{Builder, Problem, SourceContext};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
@@ -348,7 +348,7 @@ impl Builder {
                 let known = state.domains.entry(domain.clone()).or_insert(version);
                 *known = version.max(*known);
             }
-            let Place { stack, scope } = state.place;
+            let SourceContext { stack, scope } = state.place;
             let site = state.table.site(Site { stack, scope, emitter });
             state.table.origin(Origin::of(site))
         };

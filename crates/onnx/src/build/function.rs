@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::{Attrs, Builder, Emitting, Place};
+use super::{Attrs, Builder, Emitting, SourceContext};
 use crate::edit::{for_each_read, rename};
 use crate::expr::Expr;
 use crate::model::{Function, Graph, Node};
@@ -23,7 +23,7 @@ pub(super) struct Region {
     /// The symbolic sizes that were computed in it.
     pub(super) sizes: FxHashMap<Dim, ValueId>,
     /// The place of the call.
-    place: Place,
+    place: SourceContext,
     emitting: Emitting,
 }
 

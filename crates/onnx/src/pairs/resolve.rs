@@ -62,13 +62,13 @@ impl Model {
         let Some(pairs) = self.pairs.as_deref() else {
             return Vec::new();
         };
-        let places = Places::of(self, pairs);
+        let paths = GraphPaths::of(self, pairs);
         let ambiguous = pairs.ambiguous(self);
         let mut holders: Vec<Vec<Holder>> = vec![Vec::new(); pairs.variables.len()];
         for (value, states) in pairs.states(&self.values) {
             for state in states {
                 let is_ambiguous = [value, state.value].iter().any(|id| ambiguous.contains(id));
-                let found = places.holder(self, value, &state, is_ambiguous);
+                let found = paths.holder(self, value, &state, is_ambiguous);
                 holders[state.variable].extend(found);
             }
         }
@@ -203,7 +203,7 @@ fn drop_longer_views(found: &mut Vec<Holder>) {
 }
 
 /// A graph of the model.
-struct Place {
+struct GraphPath {
     /// The function that it is in.
     function: Option<Operator>,
     /// From the main graph or from that of the function.
@@ -213,9 +213,9 @@ struct Place {
 }
 
 /// Where each value is defined.
-struct Places {
-    all: Vec<Place>,
-    /// The index of the place. `None` for a value of several graphs.
+struct GraphPaths {
+    all: Vec<GraphPath>,
+    /// The index of the graph. `None` for a value of several graphs.
     of: FxHashMap<ValueId, Option<usize>>,
     /// The calls of functions, by their first results.
     calls: FxHashMap<ValueId, (Operator, Arc<str>)>,
@@ -223,33 +223,33 @@ struct Places {
     replaced: FxHashMap<ValueId, ValueId>,
 }
 
-impl Places {
-    fn of(model: &Model, pairs: &Pairs) -> Places {
+impl GraphPaths {
+    fn of(model: &Model, pairs: &Pairs) -> GraphPaths {
         let replaced = pairs.changes.iter().filter_map(|change| match *change {
             Change::Same { from, to } => Some((from, to)),
             Change::Unrolled { .. } | Change::View { .. } => None,
         });
-        let mut places = Places {
+        let mut paths = GraphPaths {
             all: Vec::new(),
             of: FxHashMap::default(),
             calls: FxHashMap::default(),
             replaced: replaced.collect(),
         };
-        places.add(model, &model.graph, Place { function: None, hops: Vec::new(), loops: 0 });
+        paths.add(model, &model.graph, GraphPath { function: None, hops: Vec::new(), loops: 0 });
         for function in &model.functions {
-            let function_place =
-                Place { function: Some(function.operator()), hops: Vec::new(), loops: 0 };
-            places.add(model, &function.body, function_place);
+            let of_function =
+                GraphPath { function: Some(function.operator()), hops: Vec::new(), loops: 0 };
+            paths.add(model, &function.body, of_function);
         }
-        places
+        paths
     }
 
-    fn add(&mut self, model: &Model, graph: &Graph, place: Place) {
+    fn add(&mut self, model: &Model, graph: &Graph, path: GraphPath) {
         let here = self.all.len();
         graph.inputs.iter().for_each(|&id| self.define(id, here));
-        let (hops, loops) = (place.hops.clone(), place.loops);
-        let function = place.function.clone();
-        self.all.push(place);
+        let (hops, loops) = (path.hops.clone(), path.loops);
+        let function = path.function.clone();
+        self.all.push(path);
         for node in &graph.nodes {
             node.outputs.iter().for_each(|&id| self.define(id, here));
             let name = node.name.clone().unwrap_or_default();
@@ -265,7 +265,7 @@ impl Places {
             for (attribute, attr) in &node.attrs {
                 let Attr::Graph(body) = attr else { continue };
                 let hop = Hop { node: name.clone(), body: Some(attribute.clone()) };
-                let inner = Place {
+                let inner = GraphPath {
                     function: function.clone(),
                     hops: hops.iter().cloned().chain([hop]).collect(),
                     loops: loops + usize::from(is_loop(node)),
@@ -275,9 +275,9 @@ impl Places {
         }
     }
 
-    fn define(&mut self, id: ValueId, place: usize) {
-        let defined = self.of.entry(id).or_insert(Some(place));
-        if *defined != Some(place) {
+    fn define(&mut self, id: ValueId, graph: usize) {
+        let defined = self.of.entry(id).or_insert(Some(graph));
+        if *defined != Some(graph) {
             *defined = None;
         }
     }
@@ -309,7 +309,7 @@ impl Places {
 
     /// Returns the way to the graph of a value that is inside of these calls, and how many loops are on it.
     fn path(&self, value: ValueId, calls: &[Call]) -> Option<(Vec<Hop>, usize)> {
-        let Place { function, hops, loops } = &self.all[(*self.of.get(&value)?)?];
+        let GraphPath { function, hops, loops } = &self.all[(*self.of.get(&value)?)?];
         let Some(function) = function else {
             return Some((hops.clone(), *loops));
         };

@@ -10,12 +10,12 @@ mod types;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use provenance::outline::{Outline, OutlineBuilder, Place};
+use provenance::outline::{GraphPlace, Outline, OutlineBuilder};
 
 pub use attribute::{Attribute, AttributeValue};
 pub use types::{Dim, Tensor, ValueInfo, ValueType};
 
-use super::schema::{Field, Kind, Message};
+use super::schema::{Field, FieldKind, Message};
 pub use super::wire::FormatError;
 use super::wire::{FieldBytes, MessageBytes};
 
@@ -48,7 +48,7 @@ pub struct Scan<'a> {
 /// A graph, a function, or the body of a node.
 #[derive(Clone, Debug)]
 pub struct Graph<'a> {
-    pub place: Place,
+    pub place: GraphPlace,
     /// The enclosing graph, whose values this one can read.
     pub around: Option<usize>,
     pub name: &'a str,
@@ -164,12 +164,12 @@ impl<'a> Scan<'a> {
 
     /// Returns the functions of the model.
     pub fn functions(&self) -> impl Iterator<Item = &Graph<'a>> {
-        self.graphs.iter().filter(|graph| matches!(graph.place, Place::Function(_)))
+        self.graphs.iter().filter(|graph| matches!(graph.place, GraphPlace::Function(_)))
     }
 
     /// Returns all tensors of the file, wherever they are; sparse ones as their values and their indices.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'a>> + use<'a> {
-        let is_tensor = |field: Field| field.kind() == Some(Kind::Message(Message::Tensor));
+        let is_tensor = |field: Field| field.kind() == Some(FieldKind::Message(Message::Tensor));
         let is_entered = move |field: Field| field.has_tensors() && !is_tensor(field);
         let fields = MessageBytes::new(Message::Model, self.bytes).walk(is_entered);
         let tensors = fields.map_while(Result::ok).filter(move |field| is_tensor(field.id()));
@@ -194,7 +194,7 @@ impl<'a> Scan<'a> {
 #[derive(Clone)]
 struct Pending<'a> {
     /// For a function, without its name.
-    place: Place,
+    place: GraphPlace,
     around: Option<usize>,
     message: MessageBytes<'a>,
 }
@@ -215,11 +215,14 @@ fn read_model<'a>(
             Field::ModelDomain => scan.domain = field.text()?,
             Field::ModelModelVersion => scan.model_version = field.int(),
             Field::ModelDocString => scan.doc = field.text()?,
-            Field::ModelGraph => graphs.push(pending(Place::Main, None, &field)?),
+            Field::ModelGraph => graphs.push(pending(GraphPlace::Main, None, &field)?),
             Field::ModelOpsetImport => memory.push(&mut scan.opsets, opset(&field)?)?,
             Field::ModelMetadataProps => memory.push(&mut scan.metadata, field.pair()?)?,
             Field::ModelFunctions => {
-                memory.push(&mut functions, pending(Place::Function("".into()), None, &field)?)?;
+                memory.push(
+                    &mut functions,
+                    pending(GraphPlace::Function("".into()), None, &field)?,
+                )?;
             }
             _ => field.check()?,
         }
@@ -232,7 +235,7 @@ fn read_model<'a>(
 }
 
 fn pending<'a>(
-    place: Place,
+    place: GraphPlace,
     around: Option<usize>,
     field: &FieldBytes<'a>,
 ) -> Result<Pending<'a>, FormatError> {
@@ -314,7 +317,7 @@ fn read_graph<'a>(
             _ => field.check()?,
         }
     }
-    if let Place::Function(name) = &mut graph.place {
+    if let GraphPlace::Function(name) = &mut graph.place {
         *name = format!("{domain}::{}", graph.name).into();
     }
     graph.nodes = first..scan.nodes.len();
@@ -342,7 +345,7 @@ fn read_node<'a>(
                 let (attribute, bodies) = attribute::read(memory, &field)?;
                 for message in bodies {
                     let attribute = attribute.name.into();
-                    let place = Place::Body { node: number as u32, attribute };
+                    let place = GraphPlace::Body { node: number as u32, attribute };
                     memory.push(pending, Pending { place, around: Some(graph), message })?;
                 }
                 memory.push(&mut node.attributes, attribute)?;

@@ -7,7 +7,7 @@ use generated::{NAMES, ROWS};
 
 /// The contents of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     /// An integer of any width, or a member of an enum.
     Int,
     Float,
@@ -24,7 +24,7 @@ pub(super) struct Row {
     message: Message,
     number: u32,
     name: &'static str,
-    kind: Kind,
+    kind: FieldKind,
     is_repeated: bool,
 }
 
@@ -33,7 +33,7 @@ const fn row(
     message: Message,
     number: u32,
     name: &'static str,
-    kind: Kind,
+    kind: FieldKind,
     is_repeated: bool,
 ) -> Row {
     Row { field, message, number, name, kind, is_repeated }
@@ -73,7 +73,7 @@ static HAS_TENSORS: [bool; NAMES.len()] = {
     let mut i = 0;
     while i < ROWS.len() * NAMES.len() {
         let row = &ROWS[i % ROWS.len()];
-        if let Kind::Message(inner) = row.kind {
+        if let FieldKind::Message(inner) = row.kind {
             has_tensors[row.message as usize] |= has_tensors[inner as usize];
         }
         i += 1;
@@ -112,7 +112,7 @@ impl Field {
     }
 
     /// Returns the kind of the contents, unless the field is unknown.
-    pub(super) fn kind(self) -> Option<Kind> {
+    pub(super) fn kind(self) -> Option<FieldKind> {
         self.row().map(|row| row.kind)
     }
 
@@ -122,7 +122,7 @@ impl Field {
 
     /// True if the field is a tensor or may contain one.
     pub(super) fn has_tensors(self) -> bool {
-        matches!(self.kind(), Some(Kind::Message(message)) if HAS_TENSORS[message as usize])
+        matches!(self.kind(), Some(FieldKind::Message(message)) if HAS_TENSORS[message as usize])
     }
 
     /// True if the field is for metadata.

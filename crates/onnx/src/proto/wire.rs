@@ -6,7 +6,7 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-use super::schema::{Field, Kind, Message};
+use super::schema::{Field, FieldKind, Message};
 
 /// Messages nested more deeply are refused. Protobuf's own readers stop at 100.
 const MAX_DEPTH: u32 = 300;
@@ -70,7 +70,7 @@ pub(super) trait Source {
     fn peek(&mut self, at: u64, size: u64) -> Result<&[u8], Self::Error>;
 
     /// Returns the contents of a text that is the name of a file.
-    fn file_name(&mut self, found: &Found) -> Result<&str, Self::Error> {
+    fn file_name(&mut self, found: &FieldSpan) -> Result<&str, Self::Error> {
         let (message, at) = (found.message.name(), found.content.start);
         if found.size() > MAX_FILE_NAME {
             return Err(FormatError::FileName { at }.into());
@@ -140,7 +140,7 @@ pub(super) struct Fields {
 
 /// A field of a message.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct FieldSpan {
     pub(super) id: Field,
     pub(super) number: u64,
     /// The position of its first byte.
@@ -182,7 +182,10 @@ impl Fields {
     }
 
     /// Reads the next field. After an error there are no more.
-    pub(super) fn next<S: Source>(&mut self, source: &mut S) -> Result<Option<Found>, S::Error> {
+    pub(super) fn next<S: Source>(
+        &mut self,
+        source: &mut S,
+    ) -> Result<Option<FieldSpan>, S::Error> {
         let start = std::mem::replace(&mut self.at, self.end);
         if start >= self.end {
             return Ok(None);
@@ -194,7 +197,7 @@ impl Fields {
         if !found.has_right_kind() {
             return Err(FormatError::Kind { message, at, field: found.id.name() }.into());
         }
-        if matches!(found.id.kind(), Some(Kind::Message(_))) && !found.id.is_repeated() {
+        if matches!(found.id.kind(), Some(FieldKind::Message(_))) && !found.id.is_repeated() {
             let bit = 1 << found.id.number();
             if self.seen & bit != 0 {
                 return Err(FormatError::Twice { message, at, field: found.id.name() }.into());
@@ -206,7 +209,7 @@ impl Fields {
     }
 
     /// Reads the field at `position`, which begins with these bytes.
-    fn parse(&self, position: u64, header: &[u8]) -> Result<Found, EncodingError> {
+    fn parse(&self, position: u64, header: &[u8]) -> Result<FieldSpan, EncodingError> {
         let (tag, tag_size) = varint(header)?;
         let number = tag >> 3;
         if number == 0 || tag > u64::from(u32::MAX) {
@@ -226,7 +229,7 @@ impl Fields {
         };
         let content = start + length;
         let end = content.checked_add(size).filter(|&end| end <= self.end);
-        Ok(Found {
+        Ok(FieldSpan {
             id: self.message.field(number),
             number,
             start: position,
@@ -239,7 +242,7 @@ impl Fields {
     }
 }
 
-impl Found {
+impl FieldSpan {
     /// Returns the number of bytes of the contents.
     pub(super) fn size(&self) -> u64 {
         self.content.end - self.content.start
@@ -247,7 +250,7 @@ impl Found {
 
     /// Returns the fields of the message in this field, if there is one.
     pub(super) fn fields(&self) -> Result<Option<Fields>, FormatError> {
-        let Some(Kind::Message(message)) = self.id.kind() else { return Ok(None) };
+        let Some(FieldKind::Message(message)) = self.id.kind() else { return Ok(None) };
         if self.depth == MAX_DEPTH {
             return Err(FormatError::Nested);
         }
@@ -258,10 +261,10 @@ impl Found {
     fn has_right_kind(&self) -> bool {
         let Some(kind) = self.id.kind() else { return true };
         let single = match kind {
-            Kind::Int => Encoding::Varint,
-            Kind::Float => Encoding::Fixed32,
-            Kind::Double => Encoding::Fixed64,
-            Kind::Text | Kind::Bytes | Kind::Message(_) => Encoding::Bytes,
+            FieldKind::Int => Encoding::Varint,
+            FieldKind::Float => Encoding::Fixed32,
+            FieldKind::Double => Encoding::Fixed64,
+            FieldKind::Text | FieldKind::Bytes | FieldKind::Message(_) => Encoding::Bytes,
         };
         self.encoding == single || (self.encoding == Encoding::Bytes && self.id.is_repeated())
     }
@@ -281,7 +284,10 @@ impl Walk {
 
     /// Returns the next field, which is the first one in the last field if that has a message. After an error there
     /// are no more.
-    pub(super) fn next<S: Source>(&mut self, source: &mut S) -> Result<Option<Found>, S::Error> {
+    pub(super) fn next<S: Source>(
+        &mut self,
+        source: &mut S,
+    ) -> Result<Option<FieldSpan>, S::Error> {
         self.open.extend(self.inner.take());
         while let Some(fields) = self.open.last_mut() {
             let found = fields.next(source).inspect_err(|_| self.open.clear())?;
@@ -312,7 +318,7 @@ pub(super) struct MessageBytes<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct FieldBytes<'a> {
     whole: &'a [u8],
-    pub(super) found: Found,
+    pub(super) found: FieldSpan,
 }
 
 impl<'a> MessageBytes<'a> {
@@ -365,7 +371,7 @@ impl<'a> FieldBytes<'a> {
     }
 
     pub(super) fn is_message(&self) -> bool {
-        matches!(self.id().kind(), Some(Kind::Message(_)))
+        matches!(self.id().kind(), Some(FieldKind::Message(_)))
     }
 
     /// Returns the contents.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::VERSION;
+use super::encode::SharedSite;
 use super::packed::Unpacker;
 use super::words::{TIERS, value};
 use crate::frame::{Emitter, EmitterKind, Location, ScopeKind, Span};
@@ -59,8 +60,6 @@ pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
     let origins = read_origins(document, &mut table, &sites)?;
     Ok(Decoded { table, origins })
 }
-
-type Place = (Option<StackId>, Option<EmitterId>);
 
 fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, DecodeError> {
     let tiers =
@@ -148,9 +147,9 @@ fn read_places(
     document: &Value,
     frames: &[StackId],
     emitters: &[EmitterId],
-) -> Result<Vec<Place>, DecodeError> {
+) -> Result<Vec<SharedSite>, DecodeError> {
     let (mut frame, mut emitter) = (0, 0);
-    packed(document, "places", |unpacker, _: &[Place]| {
+    packed(document, "places", |unpacker, _: &[SharedSite]| {
         let frame = refer(frames, unpacker.step(&mut frame)?)?;
         Some((frame, refer(emitters, unpacker.step(&mut emitter)?)?))
     })
@@ -160,7 +159,7 @@ fn read_sites(
     document: &Value,
     table: &mut Table,
     scopes: &[ScopeId],
-    places: &[Place],
+    places: &[SharedSite],
 ) -> Result<Vec<SiteId>, DecodeError> {
     let mut sites = Vec::new();
     let (mut scope, mut place) = (0, 0);

@@ -41,7 +41,7 @@ pub struct Encoder<'a> {
     stacks: FxHashMap<StackId, StackId>,
     /// The files of `into`, as they are in `from`; nothing if several have one name.
     files: Vec<Option<File>>,
-    places: IndexSet<Place, FxBuildHasher>,
+    places: IndexSet<SharedSite, FxBuildHasher>,
     entries: Vec<Entry>,
     of_site: FxHashMap<SiteId, u32>,
     of_fused: FxHashMap<(SiteId, Vec<u32>), u32>,
@@ -49,7 +49,7 @@ pub struct Encoder<'a> {
 }
 
 /// The call path and the emitter: the part of a site that the layers of a model have in common.
-pub(super) type Place = (Option<StackId>, Option<EmitterId>);
+pub(super) type SharedSite = (Option<StackId>, Option<EmitterId>);
 
 /// The place to show first of an origin, and the name scope it is in.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::encode::{Entry, Place};
+use super::encode::{Entry, SharedSite};
 use super::json::Json;
 use super::packed::Packer;
 use crate::frame::{EmitterKind, ScopeKind};
@@ -100,7 +100,7 @@ pub(super) fn emitters(json: &mut Json, table: &Table) {
 }
 
 /// Writes places. An absent part is 0, and every other part is one more than its number.
-pub(super) fn places<'a>(places: impl IntoIterator<Item = &'a Place>) -> String {
+pub(super) fn places<'a>(places: impl IntoIterator<Item = &'a SharedSite>) -> String {
     let mut packer = Packer::default();
     let (mut frame, mut emitter) = (0, 0);
     for (stack, by) in places {

@@ -9,10 +9,10 @@ use crate::outline::OutlineBuilder;
 /// are the name. `function f` begins a function.
 fn outline(text: &str) -> Outline {
     let mut builder = OutlineBuilder::default();
-    builder.graph(Place::Main, None);
+    builder.graph(GraphPlace::Main, None);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(name) = line.strip_prefix("function ") {
-            builder.graph(Place::Function(format!("local::{name}").into()), None);
+            builder.graph(GraphPlace::Function(format!("local::{name}").into()), None);
             continue;
         }
         let (name, rest) = line.split_once(" = ").unwrap();

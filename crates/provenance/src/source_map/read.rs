@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{MapValue, Source, SourceMap, VERSION};
 use crate::codec::{DecodeError, decode_value};
-use crate::outline::{Graph, Node, Outline, Place};
+use crate::outline::{Graph, GraphPlace, Node, Outline};
 
 /// The reason why a text is not a source map.
 #[derive(Debug, thiserror::Error)]
@@ -90,14 +90,14 @@ fn outline(document: &Value, known: usize) -> Result<(Outline, Vec<Option<u32>>)
     Ok((outline, origins))
 }
 
-fn place(graph: &Value, first: u32) -> Option<Place> {
+fn place(graph: &Value, first: u32) -> Option<GraphPlace> {
     match (graph.get("function"), graph.get("node")) {
-        (None, None) => Some(Place::Main),
-        (Some(name), None) => Some(Place::Function(name.as_str()?.into())),
+        (None, None) => Some(GraphPlace::Main),
+        (Some(name), None) => Some(GraphPlace::Function(name.as_str()?.into())),
         (None, Some(node)) => {
             let node = below(node, first as usize)?;
             let attribute = graph.get("attribute")?.as_str()?.into();
-            Some(Place::Body { node, attribute })
+            Some(GraphPlace::Body { node, attribute })
         }
         _ => None,
     }

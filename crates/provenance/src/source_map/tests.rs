@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::{decode, encode};
 use crate::level::PathPolicy;
-use crate::outline::{OutlineBuilder, Place};
+use crate::outline::{GraphPlace, OutlineBuilder};
 use crate::paths::Paths;
 use crate::testing::{Draw, seeded};
 
@@ -21,12 +21,12 @@ fn steps() -> impl Strategy<Value = Steps> {
 
 fn outline(steps: &Steps) -> Outline {
     let mut builder = OutlineBuilder::default();
-    let mut around = builder.graph(Place::Main, None);
+    let mut around = builder.graph(GraphPlace::Main, None);
     for (number, (op, begins, inputs)) in steps.iter().enumerate() {
         if *begins && number > 0 {
             let place = match op % 2 {
-                0 => Place::Function(format!("local::f{number}").into()),
-                _ => Place::Body { node: number as u32 - 1, attribute: "body".into() },
+                0 => GraphPlace::Function(format!("local::f{number}").into()),
+                _ => GraphPlace::Body { node: number as u32 - 1, attribute: "body".into() },
             };
             around = builder.graph(place, Some(around));
         }

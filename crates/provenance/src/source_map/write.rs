@@ -5,7 +5,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::{MapValue, Source, VERSION};
 use crate::codec::json::Json;
-use crate::outline::{Node, Outline, Place};
+use crate::outline::{GraphPlace, Node, Outline};
 
 /// The parts that a map is made of.
 #[derive(Clone, Debug)]
@@ -75,9 +75,9 @@ impl Draft<'_> {
             let graph = &self.outline.graphs[index];
             json.object(|json| {
                 match &graph.place {
-                    Place::Main => {}
-                    Place::Function(name) => json.key("function").text(name),
-                    Place::Body { node, attribute } => {
+                    GraphPlace::Main => {}
+                    GraphPlace::Function(name) => json.key("function").text(name),
+                    GraphPlace::Body { node, attribute } => {
                         json.key("node").number(*node);
                         json.key("attribute").text(attribute);
                     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Atom, Constant, Eqn, Jaxpr, Place, VarId};
+use jaxpr::{Atom, Constant, Eqn, Jaxpr, SourceInfo, VarId};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -31,7 +31,7 @@ struct Open<'py> {
     /// Whether a name of a module was met in the jaxpr around it.
     names_modules_around: bool,
     name: Arc<str>,
-    place: Place,
+    place: SourceInfo,
     vars: Vars,
     constants: Vec<(VarId, Constant)>,
     inputs: Vec<VarId>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Atom, Eqn, Param, Params, Place, Recipe};
+use jaxpr::{Atom, Eqn, Param, Params, Recipe, SourceInfo};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use crate::error;
 pub(super) struct Header {
     primitive: Arc<str>,
     inputs: Vec<Atom>,
-    place: Place,
+    place: SourceInfo,
     /// The module that the equation is in.
     pub(super) module: Arc<str>,
     recipe: Option<Arc<Recipe>>,
@@ -134,12 +134,12 @@ impl<'py> Reader<'py> {
     }
 
     /// Returns the place of an equation, and the module that it is in.
-    fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<(Place, Arc<str>)> {
+    fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<(SourceInfo, Arc<str>)> {
         let py = source_info.py();
         let traceback = source_info.getattr(intern!(py, "traceback"))?;
         let stack = self.frames.stack(&mut self.table, &traceback)?;
         let name_stack = source_info.getattr(intern!(py, "name_stack"))?;
         let Scoped { scope, module } = self.scope(&name_stack)?;
-        Ok((Place { stack, scope }, module))
+        Ok((SourceInfo { stack, scope }, module))
     }
 }

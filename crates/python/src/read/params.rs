@@ -17,7 +17,7 @@ use crate::compat::Jax;
 
 /// The kind of parameter that values of a Python type are read as.
 #[derive(Clone)]
-pub(super) enum Kind<'py> {
+pub(super) enum ParamKind<'py> {
     None,
     Bool,
     Int,
@@ -58,54 +58,56 @@ impl<'py> Reader<'py> {
         read
     }
 
-    fn param_of(&mut self, kind: Kind<'py>, value: &Bound<'py, PyAny>) -> PyResult<Param> {
+    fn param_of(&mut self, kind: ParamKind<'py>, value: &Bound<'py, PyAny>) -> PyResult<Param> {
         Ok(match kind {
-            Kind::None => Param::None,
-            Kind::Bool => Param::Bool(value.is_truthy()?),
-            Kind::Int => match value.extract() {
+            ParamKind::None => Param::None,
+            ParamKind::Bool => Param::Bool(value.is_truthy()?),
+            ParamKind::Int => match value.extract() {
                 Ok(number) => Param::Int(number),
                 // The largest of the 64-bit unsigned numbers.
                 Err(_) if value.extract::<u64>().is_ok() => Param::Array(self.constant(value)?),
                 Err(_) => Param::Opaque("int".into()),
             },
-            Kind::Float => Param::Float(value.extract()?),
-            Kind::Text => Param::Str(self.text(value)?),
-            Kind::DType => Param::DType(self.dtype(value)?),
-            Kind::Class => self.class(value)?,
-            Kind::SymbolicSize => Param::Dim(symbolic_size(value)?),
-            Kind::Sequence => Param::Seq(self.items(value)?.into()),
-            Kind::Set => {
+            ParamKind::Float => Param::Float(value.extract()?),
+            ParamKind::Text => Param::Str(self.text(value)?),
+            ParamKind::DType => Param::DType(self.dtype(value)?),
+            ParamKind::Class => self.class(value)?,
+            ParamKind::SymbolicSize => Param::Dim(symbolic_size(value)?),
+            ParamKind::Sequence => Param::Seq(self.items(value)?.into()),
+            ParamKind::Set => {
                 let mut items = self.items(value)?;
                 items.sort_by(in_order);
                 Param::Seq(items.into())
             }
-            Kind::Mapping => self.mapping(value.cast::<PyDict>()?)?,
-            Kind::NamedTuple(name, fields) => {
+            ParamKind::Mapping => self.mapping(value.cast::<PyDict>()?)?,
+            ParamKind::NamedTuple(name, fields) => {
                 let values = self.items(value)?;
                 Param::Record(name, fields.iter().cloned().zip(values).collect())
             }
-            Kind::Dataclass(name, _) if value.is_callable() => Self::callable(value, name)?,
-            Kind::Dataclass(name, fields) => self.dataclass(value, name, &fields)?,
-            Kind::Enum(name) => {
+            ParamKind::Dataclass(name, _) if value.is_callable() => Self::callable(value, name)?,
+            ParamKind::Dataclass(name, fields) => self.dataclass(value, name, &fields)?,
+            ParamKind::Enum(name) => {
                 Param::Enum(name, self.text(&value.getattr(intern!(value.py(), "name"))?)?)
             }
-            Kind::Jaxpr => {
+            ParamKind::Jaxpr => {
                 let known = self.known(value)?;
                 if known.is_none() {
                     self.unread.push(value.clone());
                 }
                 known.map_or(Param::None, Param::Jaxpr)
             }
-            Kind::Aval => Param::Aval(self.aval(value)?),
-            Kind::Array => Param::Array(self.constant(value)?),
-            Kind::Primitive => Param::Str(self.text(&value.getattr(intern!(value.py(), "name"))?)?),
-            Kind::Mesh => Self::mesh(value)?,
-            Kind::Opaque(name) => Param::Opaque(name),
+            ParamKind::Aval => Param::Aval(self.aval(value)?),
+            ParamKind::Array => Param::Array(self.constant(value)?),
+            ParamKind::Primitive => {
+                Param::Str(self.text(&value.getattr(intern!(value.py(), "name"))?)?)
+            }
+            ParamKind::Mesh => Self::mesh(value)?,
+            ParamKind::Opaque(name) => Param::Opaque(name),
         })
     }
 
     /// Returns the kind of a value, by its type.
-    fn kind_of(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Kind<'py>> {
+    fn kind_of(&mut self, value: &Bound<'py, PyAny>) -> PyResult<ParamKind<'py>> {
         let class = value.get_type();
         if let Some(known) = self.kinds.get(&class) {
             return Ok(known);
@@ -116,59 +118,59 @@ impl<'py> Reader<'py> {
 
     /// Decides the kind of the values of a type. Enumerations and named tuples come first, because
     /// they may also be numbers and tuples.
-    fn kind(&self, class: &Bound<'py, PyType>) -> PyResult<Kind<'py>> {
+    fn kind(&self, class: &Bound<'py, PyType>) -> PyResult<ParamKind<'py>> {
         let py = class.py();
         let name: Arc<str> = class.name()?.to_str()?.into();
         let jax = &self.jax;
         let is = |other: &Bound<'py, PyType>| class.is_subclass(other);
         Ok(if class.is_subclass_of::<PyNone>()? {
-            Kind::None
+            ParamKind::None
         } else if is(&jax.enumeration)? {
-            Kind::Enum(name)
+            ParamKind::Enum(name)
         } else if class.is_subclass_of::<PyBool>()? || is(&jax.numpy_bool)? {
-            Kind::Bool
+            ParamKind::Bool
         } else if class.is_subclass_of::<PyInt>()? || is(&jax.integer)? {
-            Kind::Int
+            ParamKind::Int
         } else if class.is_subclass_of::<PyFloat>()? || is(&jax.floating)? {
-            Kind::Float
+            ParamKind::Float
         } else if class.is_subclass_of::<PyComplex>()? {
-            Kind::Array
+            ParamKind::Array
         } else if class.is_subclass_of::<PyString>()? {
-            Kind::Text
+            ParamKind::Text
         } else if is(&jax.dtype)? || Jax::is_extended_dtype(class)? {
-            Kind::DType
+            ParamKind::DType
         } else if class.is_subclass_of::<PyType>()? {
-            Kind::Class
+            ParamKind::Class
         } else if Jax::is_symbolic_size(class)? {
-            Kind::SymbolicSize
+            ParamKind::SymbolicSize
         } else if let Some(fields) = named_tuple_fields(class)? {
-            Kind::NamedTuple(name, fields)
+            ParamKind::NamedTuple(name, fields)
         } else if class.is_subclass_of::<PyTuple>()?
             || class.is_subclass_of::<PyList>()?
             || class.is_subclass_of::<PyRange>()?
         {
-            Kind::Sequence
+            ParamKind::Sequence
         } else if class.is_subclass_of::<PyFrozenSet>()? || class.is_subclass_of::<PySet>()? {
-            Kind::Set
+            ParamKind::Set
         } else if class.is_subclass_of::<PyDict>()? {
-            Kind::Mapping
+            ParamKind::Mapping
         } else if is(&jax.jaxpr)? || is(&jax.closed_jaxpr)? {
-            Kind::Jaxpr
+            ParamKind::Jaxpr
         } else if &*name == "Primitive" {
-            Kind::Primitive
+            ParamKind::Primitive
         } else if is(&jax.shaped_array)? {
-            Kind::Aval
+            ParamKind::Aval
         } else if jax.is_array_type(class)?
             || is(&jax.generic)?
             || class.is_subclass_of::<PyComplex>()?
         {
-            Kind::Array
+            ParamKind::Array
         } else if matches!(&*name, "Mesh" | "AbstractMesh") {
-            Kind::Mesh
+            ParamKind::Mesh
         } else if class.hasattr(intern!(py, "__dataclass_fields__"))? {
-            Kind::Dataclass(name, dataclass_fields(class)?)
+            ParamKind::Dataclass(name, dataclass_fields(class)?)
         } else {
-            Kind::Opaque(name)
+            ParamKind::Opaque(name)
         })
     }
 

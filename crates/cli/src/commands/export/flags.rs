@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use options::{Kind, Row, Value, table};
+use options::{OptionKind, Row, Value, table};
 
 /// The options that were given: the name of each, and its value.
 #[derive(Debug)]
@@ -42,17 +42,17 @@ fn flag(row: &'static Row) -> Arg {
     }
     let arg = arg.value_name(row.value_name).action(ArgAction::Set);
     match row.kind {
-        Kind::Flag | Kind::Text => arg,
-        Kind::Number { .. } => arg.value_parser(value_parser!(i64)),
-        Kind::Word { words, .. } => arg.value_parser(PossibleValuesParser::new(words)),
-        Kind::Names => arg.value_delimiter(',').action(ArgAction::Append),
-        Kind::Positions => arg
+        OptionKind::Flag | OptionKind::Text => arg,
+        OptionKind::Number { .. } => arg.value_parser(value_parser!(i64)),
+        OptionKind::Word { words, .. } => arg.value_parser(PossibleValuesParser::new(words)),
+        OptionKind::Names => arg.value_delimiter(',').action(ArgAction::Append),
+        OptionKind::Positions => arg
             .value_delimiter(',')
             .action(ArgAction::Append)
             .value_parser(value_parser!(i64).range(0..)),
-        Kind::Path => arg.value_parser(value_parser!(PathBuf)),
-        Kind::FlagOrPath => arg.num_args(0..=1).value_parser(value_parser!(PathBuf)),
-        Kind::Code | Kind::Prefixes => arg.action(ArgAction::Append),
+        OptionKind::Path => arg.value_parser(value_parser!(PathBuf)),
+        OptionKind::FlagOrPath => arg.num_args(0..=1).value_parser(value_parser!(PathBuf)),
+        OptionKind::Code | OptionKind::Prefixes => arg.action(ArgAction::Append),
     }
 }
 
@@ -66,16 +66,16 @@ fn value(row: &Row, matches: &ArgMatches) -> Option<Value> {
     let text = || matches.get_one::<String>(name).cloned();
     let texts = || Some(matches.get_many::<String>(name)?.cloned().collect());
     match row.kind {
-        Kind::Flag | Kind::Text | Kind::Word { .. } => text().map(Value::Text),
-        Kind::Number { .. } => matches.get_one::<i64>(name).copied().map(Value::Number),
-        Kind::Names | Kind::Code | Kind::Prefixes => texts().map(Value::Texts),
-        Kind::Positions => {
+        OptionKind::Flag | OptionKind::Text | OptionKind::Word { .. } => text().map(Value::Text),
+        OptionKind::Number { .. } => matches.get_one::<i64>(name).copied().map(Value::Number),
+        OptionKind::Names | OptionKind::Code | OptionKind::Prefixes => texts().map(Value::Texts),
+        OptionKind::Positions => {
             matches.get_many::<i64>(name).map(|found| Value::Numbers(found.copied().collect()))
         }
-        Kind::Path | Kind::FlagOrPath if matches.contains_id(name) => {
+        OptionKind::Path | OptionKind::FlagOrPath if matches.contains_id(name) => {
             let path = matches.get_one::<PathBuf>(name);
             Some(path.map_or(Value::Flag(true), |path| Value::Path(path.clone())))
         }
-        Kind::Path | Kind::FlagOrPath => None,
+        OptionKind::Path | OptionKind::FlagOrPath => None,
     }
 }
