@@ -14,7 +14,7 @@ pub enum Attr {
     Floats(Arc<[f32]>),
     Strs(Arc<[Arc<str>]>),
     Tensor(Arc<Tensor>),
-    /// A body: of a loop, a branch.
+    /// The body of a loop or a branch.
     Graph(Box<Graph>),
 }
 

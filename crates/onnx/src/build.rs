@@ -47,29 +47,29 @@ pub struct Builder {
 struct State {
     table: Table,
     values: Values,
-    /// The nodes of the main graph, then of each body and function that is open.
+    /// The nodes of the main graph, then those of each open body and function.
     open: Vec<Vec<Node>>,
-    /// The main graph, then each function that is open.
+    /// The main graph, then each open function.
     regions: Vec<Region>,
     functions: Vec<Function>,
     function_names: FunctionNames,
     place: SourceContext,
     emitting: Emitting,
-    /// The names of plugins and helpers, so that a function of the lowering is a number.
+    /// The names of plugins and helpers. [`Emitting`] refers to them by index.
     names: IndexSet<Arc<str>, FxBuildHasher>,
     origins: FxHashMap<(SourceContext, Emitting, usize), OriginId>,
     constants: FxHashMap<Tensor, ValueId>,
-    /// Arrays of the program, by where their contents are.
+    /// Arrays of the program, by the address of their contents.
     weights: FxHashMap<(usize, Type), ValueId>,
     symbols: FxHashMap<Symbol, SymbolSource>,
-    /// The factors of products that are sums: fewer nodes compute them.
+    /// The factors of products that were expanded to sums: computing the factors takes fewer nodes.
     products: FxHashMap<Dim, Vec<Dim>>,
-    /// The domains besides ONNX's own that nodes are of, with the version that the model needs.
+    /// The domains of nodes besides ONNX's own, with the version that the model needs.
     domains: BTreeMap<Arc<str>, i64>,
     problem: Option<Problem>,
 }
 
-/// Whose line is being lowered.
+/// The user's code that is being lowered: its call path and its name scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceContext {
     pub stack: Option<StackId>,
@@ -79,7 +79,7 @@ pub struct SourceContext {
 /// The function of the lowering that is running.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Emitting {
-    /// Its kind, and the index of its name; nothing runs before the first plugin.
+    /// Its kind, and the index of its name; `None` before the first plugin.
     function: Option<(EmitterKind, usize)>,
     parent: Option<EmitterId>,
 }
@@ -97,13 +97,13 @@ pub enum Problem {
         op: String,
         needed: i64,
     },
-    /// The plugin asked for something that makes no sense.
+    /// The plugin made a mistake.
     Internal(String),
 }
 
 impl Builder {
-    /// Starts a graph for models of this opset; places refer to `table`. With `exact_nan`, nodes are spent
-    /// on what JAX computes where a NaN is.
+    /// Starts a graph for models of this opset. Call paths and name scopes refer to `table`. With `exact_nan`, the
+    /// model spends nodes to match JAX for NaN inputs.
     pub fn new(opset: i64, table: Table, exact_nan: bool) -> Builder {
         let (open, regions) = (vec![Vec::new()], vec![Region::default()]);
         let state = State { table, open, regions, ..State::default() };
@@ -121,7 +121,7 @@ impl Builder {
         self.opset
     }
 
-    /// True if the model must compute what JAX computes where a NaN is, too.
+    /// True if the model must match JAX for NaN inputs too.
     pub fn exact_nan(&self) -> bool {
         self.exact_nan
     }
@@ -136,8 +136,7 @@ impl Builder {
         self.value(Value { name: Some(name.into()), ty: Some(ty), ..Value::default() })
     }
 
-    /// Adds an initializer. Small ones of equal contents are one value, and so are those in the same
-    /// memory, in whatever body they are read.
+    /// Adds an initializer. Small unnamed tensors with equal contents share one value.
     pub fn tensor(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
         let is_small = tensor.byte_len() <= 256 && name.is_none();
@@ -157,7 +156,7 @@ impl Builder {
         Expr { builder: self, id }
     }
 
-    /// Adds an array of the program as an initializer. The same array is the same value.
+    /// Adds an array of the program as an initializer. If it was added before, returns the same value.
     pub fn weight(&self, tensor: Tensor, name: Option<Arc<str>>) -> Expr<'_> {
         let mut state = self.state.borrow_mut();
         let ty = type_of(&tensor);
@@ -198,7 +197,7 @@ impl Builder {
         }
     }
 
-    /// Returns a constant of integers of less than a byte.
+    /// Returns a constant of integers that are smaller than a byte.
     #[track_caller]
     fn narrow_constant(&self, dtype: DType, shape: &[i64], values: &[i64]) -> Expr<'_> {
         match Tensor::of_ints(DType::I8, shape.to_vec(), values) {
@@ -230,7 +229,7 @@ impl Builder {
         self.constant_ints(DType::I64, &[values.len() as i64], values)
     }
 
-    /// Runs `f` as a body, whose nodes and results become a graph of their own.
+    /// Runs `f` as a body: its nodes and results become a separate graph.
     pub fn body<'g, E>(
         &'g self,
         name: &str,
@@ -252,8 +251,8 @@ impl Builder {
         })
     }
 
-    /// Starts an equation at `place`, which the plugin for `primitive` lowers. Returns the state before,
-    /// for [`Builder::leave`].
+    /// Starts an equation at `place`, which the plugin for `primitive` lowers. Returns the previous state, for
+    /// [`Builder::leave`].
     pub fn enter_plugin(&self, place: SourceContext, primitive: &Arc<str>) -> Entered {
         let mut state = self.state.borrow_mut();
         let emitting = Emitting {
@@ -276,7 +275,7 @@ impl Builder {
         Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
     }
 
-    /// Returns the frame of the lowering that called the running one.
+    /// Returns the frame of the lowering that called the running function.
     pub fn calling(&self) -> Option<EmitterId> {
         self.state.borrow().emitting.parent
     }
@@ -314,7 +313,7 @@ impl Builder {
         self.state.borrow().place
     }
 
-    /// Returns the site of the equation that is being lowered, as of the line of the caller.
+    /// Returns the site of the equation that is being lowered, with the caller's line in the lowering.
     #[track_caller]
     pub fn site(&self) -> SiteId {
         let caller = Location::caller();
@@ -324,19 +323,19 @@ impl Builder {
         state.table.site(Site { stack, scope, emitter })
     }
 
-    /// Returns the first thing that could not be built since the last call.
+    /// Returns the first problem since the last call.
     pub fn take_problem(&self) -> Option<Problem> {
         self.state.borrow_mut().problem.take()
     }
 
-    /// Records that the plugin made a mistake, and returns a value of the expected type, so that
-    /// building continues until the problem is reported.
+    /// Records that the plugin made a mistake, and returns a value of the expected type, so that building can
+    /// continue until the problem is reported.
     pub fn broken(&self, what: String, ty: Type) -> Expr<'_> {
         self.note(Problem::Internal(what));
         self.value(Value { ty: Some(ty), ..Value::default() })
     }
 
-    /// Ends the building: the main graph, with the functions, every value and the table.
+    /// Finishes the model: returns the main graph with the functions, all values and the table.
     pub fn finish(self, name: &str, inputs: Vec<ValueId>, outputs: Vec<ValueId>) -> Built {
         let mut state = self.state.into_inner();
         let graph = Graph {
@@ -359,15 +358,15 @@ impl Builder {
         self.state.borrow().values[id].tensor.clone()
     }
 
-    /// True if a node of the innermost open body makes the value.
+    /// True if a node of the innermost open body produces the value.
     pub fn makes(&self, id: ValueId) -> bool {
         let state = self.state.borrow();
-        // Results are near the end.
+        // Recent results are searched first.
         let mut nodes = state.open.last().into_iter().flatten().rev();
         nodes.any(|node| node.outputs.contains(&id))
     }
 
-    /// Returns what a value is the negative of, if a node of the innermost open body negates it.
+    /// Returns the operand of the negation that produces the value, if a node of the innermost open body negates.
     pub fn negated<'g>(&'g self, value: Expr<'g>) -> Option<Expr<'g>> {
         let state = self.state.borrow();
         let mut nodes = state.open.last().into_iter().flatten().rev();
@@ -388,14 +387,14 @@ impl Builder {
         self.state.borrow_mut().values[id].ty = Some(ty);
     }
 
-    /// Returns the opsets of the model: ONNX's own, then those of the domains that nodes are of.
+    /// Returns the opsets of the model: ONNX's own, then those of the other domains of nodes.
     pub fn opsets(&self) -> Vec<(Arc<str>, i64)> {
         let domains = &self.state.borrow().domains;
         let own = std::iter::once(("".into(), self.opset));
         own.chain(domains.iter().map(|(domain, &version)| (domain.clone(), version))).collect()
     }
 
-    /// Names a value, for the outputs of the graph.
+    /// Sets the name of a value: outputs of the graph have names.
     pub fn set_name(&self, id: ValueId, name: &str) {
         self.state.borrow_mut().values[id].name = Some(name.into());
     }
@@ -413,8 +412,8 @@ impl Builder {
         state.values[id].origin = Some(origin);
     }
 
-    /// Copies a constant that an equation returns, so that it has the line of the equation. Returns any
-    /// other value as it is.
+    /// If an equation returns a constant, copies the constant, so that the copy has the line of the equation.
+    /// Returns other values unchanged.
     pub fn made_constant<'g>(&'g self, result: Expr<'g>, site: SiteId) -> Expr<'g> {
         let mut state = self.state.borrow_mut();
         let value = &state.values[result.id];
@@ -445,7 +444,7 @@ pub struct Built {
     pub table: Table,
 }
 
-/// The equation that was lowered before, for [`Builder::leave`].
+/// The previous equation, for [`Builder::leave`].
 #[must_use]
 pub struct Entered {
     place: SourceContext,
@@ -472,9 +471,9 @@ impl State {
         }))
     }
 
-    /// Returns the origin of a node that the running function makes on this line.
+    /// Returns the origin of a node that the running function creates on this line.
     ///
-    /// Asked for every node, so it is remembered by the address of the line.
+    /// Every node needs one, so the result is cached by the address of the line.
     fn origin_at(&mut self, line: &'static Location<'static>) -> OriginId {
         let address = std::ptr::from_ref(line).addr();
         let key = (self.place, self.emitting, address);

@@ -46,7 +46,7 @@ pub enum CheckError {
     FunctionTwice { domain: Arc<str>, name: Arc<str> },
 }
 
-/// A node or a value in a message: by its name, else as well as it can be said.
+/// A node or a value in a message: its name, or another description if it has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown(String);
 
@@ -92,8 +92,8 @@ pub fn check(model: &Model) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// Infers the type of every node again, and compares it with the type that its result has. A type that does not follow
-/// from the operands is not compared.
+/// Infers the types of all results again, and compares them with the recorded types. Skips types that do not follow
+/// from the operands.
 pub fn check_types(model: &Model) -> Result<(), CheckError> {
     let own = model.opsets.iter().find(|(domain, _)| domain.is_empty());
     let opset = own.map_or(0, |(_, version)| *version);
@@ -137,7 +137,7 @@ pub(crate) fn holds_its_contents(tensor: &Tensor) -> bool {
     bits.is_some_and(|bits| bits.div_ceil(8) == tensor.byte_len())
 }
 
-/// Returns the type of a tensor of known contents.
+/// Returns the type of a tensor.
 pub(crate) fn type_of(tensor: &Tensor) -> Type {
     let shape: Vec<Dim> = tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
     Type::new(tensor.dtype, shape)
@@ -176,13 +176,13 @@ enum GraphKind {
 struct Checker<'a> {
     model: &'a Model,
     functions: FxHashMap<(&'a str, &'a str), &'a Function>,
-    /// Over the whole model.
+    /// The values that are defined anywhere in the model.
     defined: FxHashSet<ValueId>,
-    /// In the graph at hand and those around it.
+    /// The values that the current graph can read: its own and those of enclosing graphs.
     visible: FxHashSet<ValueId>,
     node_names: FxHashSet<&'a str>,
     value_names: FxHashSet<&'a str>,
-    /// The tensors that were looked at.
+    /// The values whose tensors were checked.
     contents: FxHashSet<ValueId>,
 }
 
@@ -275,7 +275,7 @@ impl<'a> Checker<'a> {
         self.unique_name(id)
     }
 
-    /// True if the value has contents, which are then checked once.
+    /// True if the value has contents. Checks each tensor once.
     fn is_constant(&mut self, id: ValueId) -> Result<bool, CheckError> {
         let Some(tensor) = &self.model.values[id].tensor else {
             return Ok(false);
@@ -331,7 +331,7 @@ mod tests {
     use crate::operator::Operator;
     use crate::text::parse_graph;
 
-    /// Compares the error of the model of `text` after `change`.
+    /// Compares the error of `check` after `change` with the expected one.
     #[track_caller]
     fn wrong(text: &str, change: impl FnOnce(&mut Model), expect: &Expect) {
         let mut model = parse_graph(text).unwrap();

@@ -34,7 +34,7 @@ pub enum DType {
     I2 = 26,
 }
 
-/// Every type with its short name and its size in bits (0 if there is no fixed size).
+/// Every type with its short name and its size in bits (0 if the size varies).
 const TYPES: &[(DType, &str, usize)] = &[
     (DType::F32, "f32", 32),
     (DType::U8, "u8", 8),
@@ -80,7 +80,7 @@ impl DType {
         self as i32
     }
 
-    /// Returns the bits of one element as stored; 0 for strings.
+    /// Returns the size of one stored element in bits; 0 for strings.
     pub fn bits(self) -> usize {
         self.entry().2
     }
@@ -112,7 +112,7 @@ impl DType {
     }
 
     fn entry(self) -> &'static (DType, &'static str, usize) {
-        // The table has a line for every variant; a test holds that.
+        // The table contains every variant; a test checks that.
         TYPES.iter().find(|entry| entry.0 == self).unwrap_or(&TYPES[0])
     }
 }

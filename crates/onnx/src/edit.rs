@@ -1,4 +1,4 @@
-//! Changes a graph. A pass decides what replaces which node, and the edit carries the origins.
+//! Changes a graph. A pass decides what replaces which node, and the edit keeps track of origins.
 //!
 //! An edit never exposes an origin, so a pass cannot lose or invent one.
 
@@ -33,16 +33,16 @@ pub use rewrite::Op;
 use sequence::Sequence;
 use uses::Uses;
 
-/// What an edit changed.
+/// The values and nodes that an edit changed.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
-    /// The values that are made in another way, or that have at most one reader now.
+    /// The values with another producer, and those with at most one reader left.
     pub values: Vec<ValueId>,
-    /// The nodes that read another value now, and the nodes that make such values.
+    /// The nodes with other operands, and the producers of these operands.
     pub nodes: Vec<usize>,
 }
 
-/// Constants of more bytes than this are stored once, even if it takes a node more.
+/// Constants of more bytes than this are stored once, even if that takes another node.
 pub const LARGE_BYTES: usize = 4096;
 
 /// An edit of one graph. Nodes keep their indices until it is finished; a new node gets the next index.
@@ -52,52 +52,52 @@ pub struct Edit<'m> {
     table: &'m mut Table,
     /// The producer and the readers of each value, always up to date.
     uses: &'m mut Uses,
-    /// In which order the nodes run.
+    /// The order in which the nodes run.
     sequence: Sequence,
     state: Vec<State>,
     /// The values that replace the results of dropped nodes.
     renamed: FxHashMap<ValueId, ValueId>,
-    /// The origins of dropped nodes that no other node of this graph could take over yet. A node
-    /// that reads the value takes them over.
+    /// The origins of dropped nodes that no node of this graph has inherited yet. The next node that reads the
+    /// value inherits them.
     waiting: FxHashMap<ValueId, OriginId>,
-    /// What changed since [`Edit::take_touched`] was last called.
+    /// The changes since the last call of [`Edit::take_touched`].
     touched: Touched,
-    /// The results of inserted nodes that the runtime has no kernel for. Nothing that stays reads them.
+    /// The results of inserted nodes for which the runtime has no kernel. No node that stays reads them.
     without_kernel: FxHashMap<ValueId, Declined>,
-    /// The facts about values that have been asked for.
+    /// The facts about values, as far as they were computed.
     facts: RefCell<Facts>,
-    /// The first result of each `If` that was inserted.
+    /// The first result of each inserted `If`.
     chosen: FxHashSet<ValueId>,
-    /// The first result of each node that got other bodies.
+    /// The first result of each node whose bodies changed.
     with_new_bodies: FxHashSet<ValueId>,
     notes: &'m mut Vec<Note>,
-    /// The rewrite that runs, if what it does is noted.
+    /// The running rewrite, if its outcomes are recorded.
     label: Option<Label>,
     /// The values that hold the variables of the program, if a listener wants to know.
     pairs: Option<&'m mut Pairs>,
-    /// The place of the loops of this graph.
+    /// The position of this graph inside loops.
     place: LoopPlace,
-    /// The large constants that are read outside of this graph, if it is a body.
+    /// The large constants that other graphs read, if this graph is a body.
     outside: &'m FxHashSet<ValueId>,
     opset: i64,
     exact_nan: bool,
     assumptions: Option<&'m Assumptions>,
-    /// Whether a node is other than it was.
+    /// True if a node changed.
     changed: bool,
 }
 
-/// The changes of a node so far.
+/// The state of a node during an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Live,
-    /// Nothing reads it any more. It goes with [`Edit::drop_unread`], unless something reads it again.
+    /// Nothing reads it. [`Edit::drop_unread`] drops it, unless another node reads it by then.
     Unread,
     Dropped,
 }
 
 impl Model {
-    /// Runs `pass` on every graph of the model, bodies after the graph that holds them.
-    /// Returns whether it changed anything.
+    /// Runs `pass` on every graph of the model; a body comes after the graph that contains it. Returns true if
+    /// anything changed.
     pub fn edit(&mut self, pass: &mut dyn FnMut(&mut Edit<'_>)) -> bool {
         let own = self.opsets.iter().find(|(domain, _)| domain.is_empty());
         let opset = own.map_or(0, |(_, version)| *version);
@@ -134,7 +134,7 @@ struct Around<'m> {
     pairs: Option<&'m mut Pairs>,
     place: LoopPlace,
     outside: FxHashSet<ValueId>,
-    /// False in the bodies of a graph that reads no large constant: then there is nothing to count in them.
+    /// False in the bodies of a graph that reads no large constant: there is nothing to count in them.
     reads_large: bool,
     uses: Uses,
     opset: i64,
@@ -233,24 +233,24 @@ impl<'m> Edit<'m> {
         }
     }
 
-    /// Notes that any value may have changed, as in a body that a pass on the graph around it wrote.
+    /// Marks every value as changed, for a body that a pass on the outer graph created.
     fn touch_all(&mut self) {
         self.changed = true;
         let made = self.graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
         self.touched.values.extend(made);
     }
 
-    /// How many nodes there are, those included that were dropped.
+    /// Returns the number of nodes, including dropped ones.
     pub fn len(&self) -> usize {
         self.graph.nodes.len()
     }
 
-    /// The nodes that are left, in the order in which they run.
+    /// Returns the remaining nodes in the order in which they run.
     pub fn nodes(&self) -> Vec<usize> {
         self.sequence.indices().filter(|&index| self.is_live(index)).collect()
     }
 
-    /// False if the node was dropped, or nothing reads it any more.
+    /// False if the node was dropped or nothing reads it.
     pub fn is_live(&self, index: usize) -> bool {
         self.state.get(index) == Some(&State::Live)
     }
@@ -264,7 +264,7 @@ impl<'m> Edit<'m> {
         self.graph.nodes.is_empty()
     }
 
-    /// The node at an index; what it reads may have been renamed, see [`Edit::input`].
+    /// Returns the node at an index. Its inputs may have been replaced; [`Edit::input`] returns the current ones.
     pub fn node(&self, index: usize) -> &Node {
         &self.graph.nodes[index]
     }
@@ -273,19 +273,19 @@ impl<'m> Edit<'m> {
         &self.graph.outputs
     }
 
-    /// The current inputs of a node.
+    /// Returns a current input of a node.
     pub fn input(&self, index: usize, operand: usize) -> Option<ValueId> {
         let id = (*self.graph.nodes[index].inputs.get(operand)?)?;
         Some(self.current(id))
     }
 
-    /// All current inputs of a node.
+    /// Returns all current inputs of a node.
     pub fn inputs(&self, index: usize) -> Vec<Option<ValueId>> {
         let inputs = &self.graph.nodes[index].inputs;
         inputs.iter().map(|&id| id.map(|id| self.current(id))).collect()
     }
 
-    /// The node that makes a value, where it is one of this graph.
+    /// Returns the node that produces a value, if it is in this graph.
     pub fn producer(&self, value: ValueId) -> Option<usize> {
         self.uses.producer(value).filter(|&index| self.state[index] != State::Dropped)
     }
@@ -298,23 +298,23 @@ impl<'m> Edit<'m> {
         self.values[value].tensor.as_deref()
     }
 
-    /// Returns the large constants that are read outside of this graph, if it is a body.
+    /// Returns the large constants that other graphs read, if this graph is a body.
     pub fn constants_outside(&self) -> &FxHashSet<ValueId> {
         self.outside
     }
 
-    /// Returns what is known of the integers of an input of a body.
+    /// Returns the bounds of the integers in an input of a body, if they are known.
     pub fn bounds_of_input(&self, value: ValueId) -> Option<(i64, i64)> {
         self.values[value].bounds
     }
 
-    /// Returns what is known about the numbers of a value.
+    /// Returns the fact about the numbers of a value.
     pub fn fact(&self, value: ValueId) -> Fact {
         self.facts.borrow_mut().of(self, self.current(value))
     }
 
-    /// Drops a node whose result is another value, which answers for `fused` too. Returns false and changes nothing if
-    /// the result is an output of the graph that the other value cannot be.
+    /// Drops a node and lets `to` replace its result, with the origins of `fused` too. Returns false and changes
+    /// nothing if the result is an output of the graph and `to` cannot be one.
     fn forward(&mut self, index: usize, fused: &[usize], to: ValueId) -> bool {
         let result = self.graph.nodes[index].outputs[0];
         if !self.take_over_output(result, to) {
@@ -330,7 +330,7 @@ impl<'m> Edit<'m> {
         true
     }
 
-    /// Drops a node that is the same as an earlier one.
+    /// Drops a node that computes the same as an earlier one.
     fn share(&mut self, kept: usize, dropped: usize) {
         let origin = self.whole_origin(dropped);
         self.absorb(kept, origin);
@@ -343,7 +343,7 @@ impl<'m> Edit<'m> {
         self.drop_node(dropped);
     }
 
-    /// Replaces a node by the constant that it computes.
+    /// Replaces a node with the constant that it computes.
     fn fold(&mut self, index: usize, tensor: Tensor) {
         let result = self.graph.nodes[index].outputs[0];
         let operands = self.graph.nodes[index].inputs.iter().flatten();
@@ -366,8 +366,8 @@ impl<'m> Edit<'m> {
         self.drop_node(index);
     }
 
-    /// Returns the name of a constant that a node computes from weights, after the first: `conv.kernel/Transpose`.
-    /// It is no longer the parameter itself.
+    /// Names a constant that a node computes from weights after the first weight: `conv.kernel/Transpose`. The
+    /// constant is no longer the parameter itself.
     fn derived_name(&self, index: usize) -> Option<Arc<str>> {
         let node = &self.graph.nodes[index];
         let operands = node.inputs.iter().flatten().map(|&id| &self.values[self.current(id)]);
@@ -385,12 +385,12 @@ impl<'m> Edit<'m> {
         paths
     }
 
-    /// The name that a constant has from the user's model.
+    /// Returns the name of a value, if it has one.
     pub fn name(&self, value: ValueId) -> Option<&str> {
         self.values[value].name.as_deref()
     }
 
-    /// Makes everyone read `kept` in place of an equal constant. What has a name keeps one.
+    /// Makes all readers of `dropped` read `kept`, an equal constant. If only `dropped` has a name, `kept` gets it.
     pub fn share_constant(&mut self, kept: ValueId, dropped: ValueId) {
         let name = self.values[dropped].name.clone();
         let Value { origin, captured, .. } = self.values[dropped];
@@ -407,7 +407,7 @@ impl<'m> Edit<'m> {
         self.replace_value(dropped, kept);
     }
 
-    /// True if anything is other than when the edit began.
+    /// True if anything has changed since the edit began.
     pub fn is_changed(&self) -> bool {
         self.changed || !self.renamed.is_empty()
     }
@@ -431,12 +431,12 @@ impl<'m> Edit<'m> {
         }
     }
 
-    /// Returns the value that is read in place of one that was renamed.
+    /// Returns the value that replaces `id`, or `id` if nothing does.
     pub fn current(&self, id: ValueId) -> ValueId {
         resolve(&self.renamed, id)
     }
 
-    /// The origin of a node, with those that wait on what it reads.
+    /// Returns the origin of a node together with the waiting origins of its operands.
     fn whole_origin(&mut self, index: usize) -> OriginId {
         let node = &self.graph.nodes[index];
         let mut inherited = Vec::new();
@@ -444,8 +444,8 @@ impl<'m> Edit<'m> {
         inherited.into_iter().fold(node.origin, |a, b| self.table.absorb(a, b))
     }
 
-    /// The origins of the folded constants that a node reads. Inputs of the model have origins too, but no
-    /// node answers for those.
+    /// Returns the origins of the folded constants that a node reads. Inputs of the model have origins too, but
+    /// nodes do not inherit them.
     fn constant_origins(&self, index: usize) -> Vec<OriginId> {
         let operands = self.graph.nodes[index].inputs.iter().flatten();
         let values = operands.map(|&id| &self.values[self.current(id)]);
@@ -466,8 +466,8 @@ impl<'m> Edit<'m> {
         self.waiting.insert(value, joined);
     }
 
-    /// True if the first result of a node can be replaced by another value: it is no output of the graph, or
-    /// the other value can be it.
+    /// True if another value can replace the first result of a node: the result is not an output of the graph, or
+    /// the other value can be an output.
     fn can_forward(&self, index: usize, to: ValueId) -> bool {
         let result = self.graph.nodes[index].outputs[0];
         !self.graph.outputs.contains(&result) || self.can_be_output(to)
@@ -477,7 +477,8 @@ impl<'m> Edit<'m> {
         self.producer(value).is_some() && !self.graph.outputs.contains(&value)
     }
 
-    /// Where `result` is an output of the graph, `to` becomes it, and gets its name.
+    /// If `result` is an output of the graph, `to` becomes the output and gets its name. Returns false if `to`
+    /// cannot be one.
     fn take_over_output(&mut self, result: ValueId, to: ValueId) -> bool {
         let Some(position) = self.graph.outputs.iter().position(|&output| output == result) else {
             return true;
@@ -491,7 +492,7 @@ impl<'m> Edit<'m> {
         true
     }
 
-    /// Removes what was dropped and renames what is left. Returns whether anything changed.
+    /// Removes dropped nodes and renames the inputs of the others. Returns true if anything changed.
     fn finish(mut self) -> bool {
         self.drop_what_no_kernel_computes();
         if !self.is_changed() && !self.state.contains(&State::Dropped) {
@@ -520,7 +521,7 @@ impl<'m> Edit<'m> {
     }
 }
 
-/// Follows the renamings to the value that stands in the end.
+/// Follows replacements to the last value.
 fn resolve(renamed: &FxHashMap<ValueId, ValueId>, mut id: ValueId) -> ValueId {
     while let Some(&next) = renamed.get(&id) {
         id = next;
@@ -538,7 +539,7 @@ fn inherit(
     inherited.extend(path.filter_map(|id| waiting.get(&id).copied()));
 }
 
-/// Every value that a node reads, in its bodies too.
+/// Calls `f` with every value that a node or its bodies read.
 pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     node.inputs.iter().flatten().for_each(|&id| f(id));
     for body in node.bodies() {
@@ -559,7 +560,7 @@ pub(crate) fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
     }
 }
 
-/// Adds the paths that are not there yet, in their order.
+/// Appends the paths that are missing.
 fn add_paths(paths: &mut SmallVec<[Arc<str>; 1]>, others: &[Arc<str>]) {
     for path in others {
         if !paths.contains(path) {

@@ -16,7 +16,7 @@ use crate::value::{Dim, Type, ValueId};
 
 pub use shape::{Range, broadcast_shapes, reduced_shape};
 
-/// A value being built, and the builder that holds it.
+/// A value of the model under construction, and the builder that contains it.
 #[derive(Clone, Copy)]
 pub struct Expr<'g> {
     pub builder: &'g Builder,
@@ -67,13 +67,13 @@ impl<'g> Expr<'g> {
         self.builder.scalar(self.dtype(), value)
     }
 
-    /// Adds a node with this operand alone.
+    /// Adds a node with this operand only.
     #[track_caller]
     pub fn unary(self, op: OpType) -> Expr<'g> {
         self.builder.node(op, &[self], Attrs::new())
     }
 
-    /// Adds a node with two operands of one type, which broadcast.
+    /// Adds a node with two operands of one type that broadcast.
     #[track_caller]
     pub fn binary(self, op: OpType, other: impl Operand<'g>) -> Expr<'g> {
         self.builder.node(op, &[self, other.operand(self)], Attrs::new())

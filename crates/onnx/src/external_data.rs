@@ -27,8 +27,8 @@ const ALIGNMENT: u64 = 4096;
 /// Tensors with fewer bytes stay in the model.
 const MIN_EXTERNAL_BYTES: usize = 1024;
 
-/// Writes the model. If the weights have more than `threshold` bytes together, the large ones go into one file
-/// beside the model, `<name>.<hash>.data`.
+/// Writes the model. If the weights together have more than `threshold` bytes, the large ones are written to one
+/// file beside the model, `<name>.<hash>.data`.
 ///
 /// After an error, the folder is unchanged. If the model replaces another one, the old weights are removed unless
 /// another model in the folder refers to them.

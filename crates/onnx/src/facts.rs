@@ -1,8 +1,9 @@
-//! Facts about the numbers of a value: between which they are, and whether they may be NaN, infinite, zero or `−0`.
+//! Facts about the numbers of a value: the range that they are in, and whether they may be NaN, infinite, zero or
+//! `−0`.
 //!
-//! A fact holds for all elements, whatever the inputs of the model are. How facts follow from those of operands is in the
-//! rows of [the table](crate::operator): [`rules`] contains the rules. A rewrite keeps the numbers of a value, so that a
-//! fact stays true while a graph changes.
+//! A fact holds for all elements and for all inputs of the model. The rows of [the table](crate::operator) name the
+//! [`rules`] by which the fact about a result follows from the facts about the operands. A rewrite keeps the
+//! numbers of a value, so a fact stays true while a graph changes.
 
 pub mod floats;
 pub mod ints;
@@ -20,20 +21,20 @@ use crate::value::{Dim, Type, ValueId};
 use floats::{Floats, NegativeZero};
 use ints::Interval;
 
-/// A question looks at no more nodes than this. Behind them, only the types are known.
+/// The maximum number of nodes to visit per question. Beyond them, only the types are known.
 const MAX_NODES: usize = 64;
 
 /// Constants with more elements are not read, unless the question is about weights.
 const MAX_READ: usize = 1 << 14;
 
-/// The largest magnitude that is assumed of a weight that is not read.
+/// The largest magnitude that is assumed for the elements of a weight that is not read.
 pub const ASSUMED: f64 = 1e6;
 
 /// A fact about all elements of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fact {
     Floats(Floats),
-    /// Integers, or flags, which are 0 and 1.
+    /// Integers, or booleans as 0 and 1.
     Ints(Interval),
     /// The value has no numbers, or its type is not known.
     Nothing,
@@ -49,7 +50,7 @@ impl Fact {
         }
     }
 
-    /// Returns the fact that holds for what is one or the other.
+    /// Returns the fact that holds for both values: for the result of a choice between them.
     #[must_use]
     pub fn or(self, other: Fact) -> Fact {
         match (self, other) {
@@ -59,7 +60,7 @@ impl Fact {
         }
     }
 
-    /// Returns what is known of floats. Nothing is known of them if the value has others.
+    /// Returns the fact about floats; [`Floats::ANY`] for other values.
     pub fn floats(self) -> Floats {
         match self {
             Fact::Floats(floats) => floats,
@@ -67,8 +68,8 @@ impl Fact {
         }
     }
 
-    /// Returns the smallest and the largest integer; `None` if the value has no integers, or 64 signed bits do not hold
-    /// them.
+    /// Returns the smallest and the largest integer; `None` if the value has no integers, or if they do not fit
+    /// into 64 signed bits.
     pub fn ints(self) -> Option<(i64, i64)> {
         let Fact::Ints((low, high)) = self else { return None };
         Some((low.try_into().ok()?, high.try_into().ok()?))
@@ -83,7 +84,7 @@ impl Fact {
         }
     }
 
-    /// True if an element may be `−0`, also because it is too small for its type.
+    /// True if an element may be `−0`, for example because it underflows.
     pub fn may_be_negative_zero(self) -> bool {
         match self {
             Fact::Floats(floats) => floats.negative_zero != NegativeZero::Never,
@@ -96,25 +97,24 @@ impl Fact {
 /// The knowledge about large weights that a question may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weights {
-    /// Nothing is known of them, because reading them takes longer than the rest of an export.
+    /// They may be any numbers, because reading them takes longer than the rest of an export.
     #[default]
     Unknown,
-    /// They are of ordinary size if the model may assume that, and are read if not.
+    /// If the model permits assumptions, no element exceeds [`ASSUMED`]; otherwise they are read.
     Assumed,
-    /// They are read.
     Read,
 }
 
-/// The facts that have been asked for.
+/// The facts that were computed so far.
 #[derive(Debug, Default)]
 pub struct Facts {
     known: FxHashMap<ValueId, Fact>,
     weights: Weights,
     /// The weights about which something was assumed.
     assumed: Vec<ValueId>,
-    /// The nodes that the question may still look at.
+    /// The number of nodes that the current question may still visit.
     left: usize,
-    /// True if the question could not look at all nodes.
+    /// True if the current question reached the limit of nodes.
     is_cut: bool,
 }
 
@@ -123,13 +123,13 @@ impl Facts {
         Facts { weights, ..Facts::default() }
     }
 
-    /// Supposes a fact, from which those that are asked for next follow.
+    /// Assumes a fact about a value. All facts from now on follow from it.
     pub fn suppose(&mut self, value: ValueId, fact: Fact) {
         self.known.clear();
         self.known.insert(value, fact);
     }
 
-    /// Notes what has been assumed about weights, because it is made use of.
+    /// Records the assumptions about weights, because the caller relies on them.
     pub fn assume(self, edit: &Edit<'_>) {
         let Some(assumptions) = edit.assumptions() else {
             return;
@@ -139,21 +139,21 @@ impl Facts {
         }
     }
 
-    /// Returns what is known about a value.
+    /// Returns the fact about a value.
     pub fn of(&mut self, edit: &Edit<'_>, value: ValueId) -> Fact {
         self.left = MAX_NODES;
         self.is_cut = false;
         self.follow(edit, value)
     }
 
-    /// Forgets what is known about values, because the node that makes them changed: more may be known now.
+    /// Forgets the facts about values whose producer changed, because a better fact may follow now.
     pub(crate) fn forget(&mut self, values: &[ValueId]) {
         for value in values {
             self.known.remove(value);
         }
     }
 
-    /// Forgets what is known about the values that were added since there were `length`.
+    /// Forgets the facts about values from index `length` on.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.known.retain(|value, _| value.index() < length);
     }
@@ -219,7 +219,7 @@ impl Fact {
     }
 }
 
-/// A question about a result of a node.
+/// A question about a result of a node, for its rule.
 pub(crate) struct Question<'q, 'e, 'm> {
     facts: &'q mut Facts,
     edit: &'q Edit<'e>,
@@ -228,7 +228,7 @@ pub(crate) struct Question<'q, 'e, 'm> {
     ty: &'m Type,
 }
 
-/// The rule of an operator: what is known about a result, or `None` if that is only its type.
+/// The rule of an operator: returns the fact about a result, or `None` if only its type is known.
 pub(crate) type Rule = fn(&mut Question<'_, '_, '_>) -> Option<Fact>;
 
 impl Question<'_, '_, '_> {
@@ -286,19 +286,19 @@ impl Question<'_, '_, '_> {
         }
     }
 
-    /// Returns the axis that an attribute names, in the first operand.
+    /// Returns the axis of the first operand that the attribute `axis` names.
     fn axis(&self, default: i64) -> Option<usize> {
         axis_from_front(self.int_attr("axis", default), self.operand_type(0)?.rank())
     }
 
-    /// Returns how many numbers a reduction makes one of.
+    /// Returns how many numbers a reduction combines into one.
     fn reduced(&self) -> Option<i64> {
         let shape = &self.operand_type(0)?.shape;
         let axes = match self.attr("axes") {
             Some(Attr::Ints(axes)) => axes.to_vec(),
             _ => self.constant(1)?.ints()?,
         };
-        // Without axes, all are reduced, or none.
+        // An empty list means all axes or none, depending on an attribute.
         if axes.is_empty() {
             return None;
         }
@@ -307,13 +307,13 @@ impl Question<'_, '_, '_> {
         })
     }
 
-    /// Returns how many numbers there are along the axes from one on.
+    /// Returns the number of elements in the axes from `axis` on.
     fn count_from(&self, axis: usize) -> Option<f64> {
         let shape = &self.operand_type(0)?.shape;
         shape.get(axis..)?.iter().map(|dim| Some(dim.known()? as f64)).product()
     }
 
-    /// True if two operands are one value.
+    /// True if two operands are the same value.
     fn is_same(&self, a: usize, b: usize) -> bool {
         self.operand(a).is_some() && self.operand(a) == self.operand(b)
     }

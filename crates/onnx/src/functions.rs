@@ -15,25 +15,25 @@ use crate::operator::{OpType, Operator};
 use crate::pairs::Pairs;
 use crate::value::{Value, ValueId};
 
-/// A function as calls refer to it: its domain and its name.
+/// The domain and the name of a function, by which calls refer to it.
 type Name = (Arc<str>, Arc<str>);
 
-/// The names of functions, each given once in its domain.
+/// The names of functions, unique within each domain.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionNames {
     taken: FxHashSet<Name>,
-    /// The number to try next for a title that is taken, so that many of one title stay cheap.
+    /// The next number to try for a title that is taken, so that many equal titles stay cheap.
     next: FxHashMap<Name, usize>,
 }
 
 impl FunctionNames {
-    /// Takes a name, unless it is taken or the runtime takes it for an operator.
+    /// Takes a name, unless it is taken or ONNX Runtime would confuse it with an operator.
     fn take(&mut self, domain: &Arc<str>, name: &Arc<str>) -> bool {
         !OpType::from_name(name).is_some_and(|op| TAKEN_BY_NAME.contains(&op))
             && self.taken.insert((domain.clone(), name.clone()))
     }
 
-    /// `title`, or `title_2`, `title_3` … when it cannot be taken.
+    /// Returns `title`, or the first of `title_2`, `title_3` … that is free.
     pub(crate) fn claim(&mut self, domain: &Arc<str>, title: &Arc<str>) -> Arc<str> {
         if self.take(domain, title) {
             return title.clone();
@@ -50,8 +50,8 @@ impl FunctionNames {
 }
 
 impl Model {
-    /// Makes inputs of those constants of functions that `is_lifted` says, and has every call pass
-    /// them. A function comes after those that it calls, so what it passes on is lifted from it too.
+    /// Turns the constants of functions that `is_lifted` accepts into inputs, and adds them to every call. A
+    /// function comes after those that it calls, so the constants that it passes on are lifted from it too.
     pub fn lift_constants(&mut self, is_lifted: impl Fn(&Value) -> bool) {
         let mut passed: FxHashMap<Operator, Vec<ValueId>> = FxHashMap::default();
         for index in 0..self.functions.len() {
@@ -74,8 +74,8 @@ impl Model {
         pass_on(&mut self.graph, &passed);
     }
 
-    /// Drops those inputs of functions that their bodies do not read and `is_dropped` says, and what calls pass
-    /// for them. Returns whether there was one.
+    /// Drops inputs of functions that their bodies do not read and that `is_dropped` accepts, and the operands of
+    /// calls for them. Returns true if there was such an input.
     pub fn drop_unread_inputs(&mut self, is_dropped: impl Fn(&Value) -> bool) -> bool {
         let mut dropped: FxHashMap<Operator, Vec<usize>> = FxHashMap::default();
         for function in &mut self.functions {
@@ -107,9 +107,9 @@ impl Model {
         !dropped.is_empty()
     }
 
-    /// Calls one function in place of others that are equal to it, and drops them. Each pair has the
-    /// index of the function that stays and of the one that goes; a node that stays answers for the
-    /// lines of the one that goes.
+    /// Merges equal functions. Each pair contains the index of a function to keep and of one to drop. Calls of the
+    /// dropped function call the kept one instead, and each kept node inherits the origin of the dropped node at
+    /// the same position.
     pub fn share_functions(&mut self, pairs: &[(usize, usize)]) {
         let mut calls: FxHashMap<Operator, Operator> = FxHashMap::default();
         for &(kept, dropped) in pairs {
@@ -179,10 +179,10 @@ impl Model {
         }
     }
 
-    /// Makes nodes of the constants that functions hold, which have no initializers in a file.
+    /// Turns the constants of functions into nodes, because functions have no initializers in a file.
     ///
-    /// Such a node has the origin of the equations that were folded into it, else of who reads it
-    /// first.
+    /// Such a node has the origin of the equations that were folded into the constant, or else that of its first
+    /// reader.
     pub fn constants_to_nodes(&mut self) {
         for index in 0..self.functions.len() {
             let constants = constants_of(self, &self.functions[index].body);
@@ -219,7 +219,7 @@ impl Model {
     }
 }
 
-/// Adds the new operands of functions to their calls.
+/// Adds the new operands to the calls of functions.
 fn pass_on(graph: &mut Graph, passed: &FxHashMap<Operator, Vec<ValueId>>) {
     visit_nodes_mut(graph, &mut |node| {
         if !node.op.is_onnx()
@@ -230,7 +230,7 @@ fn pass_on(graph: &mut Graph, passed: &FxHashMap<Operator, Vec<ValueId>>) {
     });
 }
 
-/// Moves the lines and the variables of each node to the node at the same place of an equal graph.
+/// Moves the origins and the variables of each node to the node at the same position of an equal graph.
 fn absorb_nodes(kept: &mut Graph, gone: &Graph, table: &mut Table, pairs: &mut Option<&mut Pairs>) {
     let mut note_same = |kept: &[ValueId], gone: &[ValueId]| {
         if let Some(pairs) = pairs {

@@ -7,12 +7,13 @@ use crate::model::{Graph, Model, Node};
 use crate::operator::properties::LOOPS;
 use crate::value::{ValueId, Values};
 
-/// True if a node may run once before a loop instead of once per round, or never.
+/// Returns true if a node may run once before a loop instead of once per iteration, even if the loop has no
+/// iterations.
 pub type MayHoist = fn(&Node, &Values) -> bool;
 
 impl Model {
-    /// Moves what the body of a loop computes from nothing of its own to before the loop. It keeps its
-    /// origin: where a node stands is not what asked for it. Returns whether anything moved.
+    /// Moves loop-invariant nodes of loop bodies in front of the loops. They keep their origins, because moving a
+    /// node does not change which line created it. Returns true if anything moved.
     pub fn hoist(&mut self, may: MayHoist) -> bool {
         let functions = self.functions.iter_mut().map(|function| &mut function.body);
         let mut changed = false;
@@ -42,8 +43,8 @@ fn hoist(graph: &mut Graph, values: &Values, may: MayHoist) -> bool {
     changed
 }
 
-/// Takes the nodes that depend on no round. One that makes a result of the body stays, for a result is
-/// made in the body.
+/// Removes and returns the nodes that are the same in every iteration. A node that computes a result of the body
+/// stays, because the body must compute its results.
 fn take_invariant(body: &mut Graph, values: &Values, may: MayHoist) -> Vec<Node> {
     let mut inside: FxHashSet<ValueId> = body.inputs.iter().copied().collect();
     let results: FxHashSet<ValueId> = body.outputs.iter().copied().collect();

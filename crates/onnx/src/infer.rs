@@ -1,7 +1,7 @@
 //! Infers the types of results from an operator, its attributes and its operands.
 //!
-//! Nobody states the type of a node: builders and edits ask here, and [`crate::check`] asks again. The rule of each
-//! operator is in [the table](crate::operator).
+//! Nobody states the type of a node: builders and edits infer it here, and [`crate::check`] infers it again. The
+//! rule of each operator is in [the table](crate::operator).
 
 mod body;
 mod layout;
@@ -25,7 +25,7 @@ pub type Types = SmallVec<[Option<Type>; 1]>;
 /// The reason why the types of results are not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotInferred {
-    /// The operands do not say it, or there is no rule.
+    /// The operands do not determine it, or there is no rule.
     #[error("the types of the results do not follow from the operands")]
     Unknown,
     /// The operator does not take such operands.
@@ -62,7 +62,7 @@ impl<N: AsRef<str>> Attributes for Vec<(N, Attr)> {
 }
 
 impl Call<'_> {
-    /// Returns the call that a node is.
+    /// Returns the call that a node represents.
     pub(crate) fn of_node<'a>(node: &'a Node, values: &'a Values, opset: i64) -> Call<'a> {
         let (op, inputs, results) = (&node.op, &node.inputs[..], node.outputs.len());
         Call { op, inputs, results, values, opset, attrs: &node.attrs }
@@ -127,7 +127,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns the element type that an attribute names.
+    /// Returns the element type in an attribute.
     pub(crate) fn dtype_attr(&self, name: &str) -> Option<DType> {
         match self.attrs.get(name) {
             Some(Attr::Int(code)) => DType::from_code(i32::try_from(*code).ok()?),
@@ -151,7 +151,7 @@ impl Call<'_> {
         self.axis_at(known(axis)?, rank)
     }
 
-    /// Returns the axes that an attribute or an operand lists, if there is one.
+    /// Returns the axes in an attribute or an operand, if there is one.
     pub(crate) fn axes(&self) -> Result<Option<Vec<i64>>, NotInferred> {
         if let Some(axes) = self.ints_attr("axes") {
             return Ok(Some(axes.to_vec()));
@@ -170,7 +170,7 @@ impl Call<'_> {
         axes.iter().map(|&axis| self.axis_at(axis, rank)).collect()
     }
 
-    /// Returns what is wrong with the operands.
+    /// Returns the error for operands that the operator does not take.
     pub(crate) fn invalid(&self, what: std::fmt::Arguments<'_>) -> NotInferred {
         let types: Vec<String> = (0..self.inputs.len())
             .map(|operand| self.ty(operand).map_or_else(|_| "?".into(), Type::to_string))
@@ -179,7 +179,7 @@ impl Call<'_> {
     }
 }
 
-/// Counts an axis from the front. `None` if an array of that rank does not have it.
+/// Counts an axis from the front. `None` if it is out of range for the rank.
 pub fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
     let axis = if axis < 0 { axis.checked_add(i64::try_from(rank).ok()?)? } else { axis };
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
@@ -191,15 +191,15 @@ pub(crate) fn one(dtype: DType, shape: impl Into<std::sync::Arc<[Dim]>>) -> Infe
     Ok(smallvec![Some(Type::new(dtype, shape))])
 }
 
-/// Returns the number, if there is one.
+/// Returns the value, or that it is unknown.
 pub(crate) fn known<T>(found: Option<T>) -> Result<T, NotInferred> {
     found.ok_or(NotInferred::Unknown)
 }
 
-/// True if no sizes of the symbols are known to make two types differ.
+/// True if two types can be equal for some sizes of the symbols.
 ///
-/// The element types and the ranks are equal. Sizes may be spelled differently: `max(B - 1, 0)` is `B - 1` for all sizes
-/// that JAX assumes.
+/// The element types and the ranks must be equal. Sizes may be spelled differently: `max(B - 1, 0)` is `B - 1` for
+/// all sizes that JAX assumes.
 pub fn agree(inferred: &Type, stated: &Type) -> bool {
     let same = |(a, b): (&Dim, &Dim)| match (a.known(), b.known()) {
         (Some(a), Some(b)) => a == b,

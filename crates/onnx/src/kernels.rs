@@ -1,7 +1,7 @@
-//! Knows the types for which the runtime has kernels, and the type to use instead.
+//! The types for which the runtime has kernels, and the types to compute in instead.
 //!
-//! A model that uses a type for which ONNX Runtime has no kernel does not load. The builder asks
-//! here, and casts around what is missing: the operands to a wider type, the result back.
+//! A model does not load if ONNX Runtime has no kernel for one of its types. The builder looks types up here, and
+//! adds casts around missing kernels: the operands to a wider type, the result back.
 
 pub(crate) mod behavior;
 #[expect(clippy::unreadable_literal, reason = "generated")]
@@ -39,7 +39,7 @@ impl Kernel {
         self.types.get(variable).is_some_and(|mask| mask >> dtype.code() & 1 == 1)
     }
 
-    /// Returns the type to compute in if a type variable is `dtype`.
+    /// Returns the type to compute in if the type of a variable is `dtype`.
     pub fn compute_type(&self, variable: usize, dtype: DType) -> Option<DType> {
         let candidates = widenings(dtype).iter().chain(reinterpretations(self.op, dtype));
         std::iter::once(&dtype).chain(candidates).copied().find(|&t| self.takes(variable, t))
@@ -51,7 +51,7 @@ pub(crate) enum Lookup {
     Kernel(&'static Kernel),
     /// The operator came with a later opset.
     Later(i64),
-    /// No kernel of that name: a function of ONNX, or an operator of another domain.
+    /// There is no kernel with that name: the operator is a function of ONNX, or of another domain.
     Unlisted,
 }
 
@@ -78,7 +78,7 @@ pub(crate) const TAKEN_BY_NAME: &[OpType] = &[
     OpType::Unsqueeze,
 ];
 
-/// True if the runtime computes `op` on operands of a type correctly and without a cast.
+/// Returns whether the runtime computes `op` on operands of a type correctly and without a cast.
 pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     match lookup(op, opset) {
         Lookup::Kernel(kernel) => match kernel.variable_of_input(0) {
@@ -90,8 +90,8 @@ pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     }
 }
 
-/// Returns a type of an operand or a result that no kernel of `op` takes, for models of this opset. A type that is not
-/// known counts as one that is taken, and so does every type of an operator without kernels, which is a function of ONNX.
+/// Returns a type of an operand or a result that no kernel of `op` takes, for models of this opset. Skips unknown
+/// types. Skips operators without kernels too, because they are functions of ONNX.
 pub fn missing_type(
     op: OpType,
     opset: i64,
@@ -121,8 +121,8 @@ pub fn comes_with(op: OpType, opset: i64) -> Option<i64> {
     }
 }
 
-/// Returns the first opset in which the runtime has values of the type; `None` if it has none, or rounds
-/// numbers to the type differently from JAX.
+/// Returns the first opset in which the runtime supports the type; `None` if it does not, or if it rounds numbers
+/// to the type differently from JAX.
 pub fn type_comes_with(dtype: DType) -> Option<i64> {
     if dtype == DType::F8E8M0 {
         return None;

@@ -1,4 +1,4 @@
-//! An ONNX model in memory: values, nodes, graphs; how they are built, edited, checked and written.
+//! An ONNX model in memory: values, nodes and graphs, and how to build, edit, check and write them.
 //!
 //! Only [`proto`] knows protobuf. A node cannot be created without an origin.
 

@@ -27,7 +27,7 @@ pub fn locate(folder: &Path, location: &str) -> Result<PathBuf, Outside> {
     let missing = |_| Outside::Missing(location.to_owned());
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let folder = fs::canonicalize(folder).map_err(missing)?;
-    // Any part of the path may be a link that leads anywhere.
+    // Any part of the path may be a symbolic link.
     let real = fs::canonicalize(folder.join(path)).map_err(missing)?;
     if !real.starts_with(&folder) {
         return Err(Outside::Link(location.to_owned()));

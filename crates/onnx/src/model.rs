@@ -15,7 +15,7 @@ use crate::value::{ValueId, Values};
 #[derive(Clone, Debug)]
 pub struct Model {
     pub graph: Graph,
-    /// In what we build, each comes after those that it calls.
+    /// In a model from jax2onnx, each function comes after those that it calls.
     pub functions: Vec<Function>,
     pub values: Values,
     pub provenance: Table,
@@ -25,16 +25,16 @@ pub struct Model {
     pub producer_name: String,
     pub producer_version: String,
     pub metadata: Vec<(String, String)>,
-    /// True if it computes what JAX computes where a NaN is, too.
+    /// True if the model must match JAX for NaN inputs too.
     pub exact_nan: bool,
     /// The rewrites that passes did and declined, in order. They are not written to the file.
     pub notes: Vec<Note>,
-    /// The rewrite that runs, if what it does is noted.
+    /// The running rewrite, if its outcomes are recorded.
     pub rewrite: Option<Label>,
     /// The values that hold the variables of the program, if a listener wants to know. They are not
     /// written to the file.
     pub pairs: Option<Box<Pairs>>,
-    /// What passes assume of large weights. Without it, they read the weights.
+    /// The assumptions of passes about large weights. Without them, passes read the weights.
     pub assumptions: Option<Assumptions>,
 }
 
@@ -42,9 +42,9 @@ pub struct Model {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub label: Label,
-    /// The place of the last node of the pattern.
+    /// The site of the last node of the pattern.
     pub site: SiteId,
-    /// The reason why it was left as it is; `None` if it was rewritten.
+    /// The reason why the pattern was not rewritten; `None` if it was.
     pub declined: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct Label {
     pub done: &'static str,
 }
 
-/// Nodes in an order in which each comes after what it reads.
+/// Nodes in topological order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     pub name: Arc<str>,
@@ -69,30 +69,30 @@ pub struct Graph {
 pub struct Function {
     pub domain: Arc<str>,
     pub name: Arc<str>,
-    /// The name that was asked for: where several bodies have it, `name` has a number behind it.
+    /// The requested name. If several bodies have it, `name` has a number appended.
     pub title: Arc<str>,
-    /// It sees nothing of what is around a call.
+    /// It reads no values from outside.
     pub body: Graph,
 }
 
 /// An operator with its operands and results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Given when the model is finished, or read from the file.
+    /// Assigned when the model is finished, or read from the file.
     pub name: Option<Arc<str>>,
     pub op: Operator,
-    /// `None` is an optional operand that is left out.
+    /// `None` is an omitted optional operand.
     pub inputs: SmallVec<[Option<ValueId>; 3]>,
     pub outputs: SmallVec<[ValueId; 1]>,
     pub attrs: Vec<(Arc<str>, Attr)>,
-    /// Set by [`crate::edit`] and [`crate::build`] alone, and read by what renders.
+    /// Set only by [`crate::edit`] and [`crate::build`], and read only for rendering.
     pub(crate) origin: OriginId,
-    /// True if an edit put it in the place of several equations, none of which has its operator: it is named
-    /// after the operator.
+    /// True if it replaces several equations, none of which has its operator. Such a node is named after its
+    /// operator.
     pub(crate) is_fused: bool,
-    /// The round of an unrolled loop that it belongs to, as a part of its name. The first round has none.
+    /// The iteration of an unrolled loop that it belongs to, as a part of its name; `None` for the first iteration.
     pub(crate) iteration: Option<Arc<str>>,
-    /// Metadata of a node that was read from a file; what we build has none until it is rendered.
+    /// Metadata of a node that was read from a file. New nodes have none until they are rendered.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -108,7 +108,7 @@ impl Node {
         self.attrs.iter().find(|(key, _)| &**key == name).map(|(_, attr)| attr)
     }
 
-    /// Returns the bodies that the node holds.
+    /// Returns the bodies of the node.
     pub fn bodies(&self) -> impl Iterator<Item = &Graph> {
         self.attrs.iter().filter_map(|(_, attr)| match attr {
             Attr::Graph(graph) => Some(&**graph),
@@ -116,7 +116,7 @@ impl Node {
         })
     }
 
-    /// Returns the bodies that the node holds, to change them.
+    /// Returns the bodies of the node, to change them.
     pub fn bodies_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
         self.attrs.iter_mut().filter_map(|(_, attr)| match attr {
             Attr::Graph(graph) => Some(&mut **graph),

@@ -12,14 +12,14 @@ use crate::operator::OpType;
 use crate::proto::OMITTED;
 use crate::value::{ValueId, Values};
 
-/// Gives every node and every value a name that is unique in the whole model, bodies and functions
-/// included, and the same from run to run.
+/// Assigns every node and every value a name that is unique in the whole model, including bodies and functions, and
+/// the same from run to run.
 ///
-/// A node is called after the name scope it was asked for in and the primitive it stands for, or the
-/// function that it calls. A node that an edit fused from several equations is called after its operator. A
-/// node of an unrolled loop has the number of its round in its name, unless it is the first. A
-/// node in a function has that function's name in front. What has a unique name keeps it. A value is called
-/// after its node, a constant after the first node that reads it.
+/// The name of a node consists of its name scope and its primitive, or the function that it calls. If an edit fused
+/// the node from several equations, its operator replaces the primitive. In an unrolled loop, the number of the
+/// iteration precedes the primitive, except in the first iteration. In a function, the name of the function comes
+/// first. Unique names that exist already stay. A value is named after its node, and a constant after the first
+/// node that reads it.
 pub fn assign_names(model: &mut Model) {
     let mut nodes = Unique::default();
     for graph in graphs_mut(model) {
@@ -49,16 +49,16 @@ fn graphs_mut(model: &mut Model) -> impl Iterator<Item = &mut Graph> {
     std::iter::once(&mut model.graph).chain(functions)
 }
 
-/// Names that are given once.
+/// Unique names.
 #[derive(Default)]
 struct Unique {
     taken: FxHashSet<Arc<str>>,
-    /// The number to try next for a name that is taken, so that many of one name stay cheap.
+    /// The next number to try for a name that is taken, so that many equal names stay cheap.
     next: FxHashMap<Arc<str>, usize>,
 }
 
 impl Unique {
-    /// `name`, or `name_1`, `name_2` … when it is taken.
+    /// Returns `name`, or the first of `name_1`, `name_2` … that is free.
     fn claim(&mut self, name: &str) -> Arc<str> {
         let name: Arc<str> = name.into();
         if self.taken.insert(name.clone()) {
@@ -75,7 +75,7 @@ impl Unique {
     }
 }
 
-/// Takes away the names that are empty or taken.
+/// Removes the names that are empty or taken.
 fn keep_node_names(graph: &mut Graph, names: &mut Unique) {
     for node in &mut graph.nodes {
         node.name =
@@ -97,12 +97,12 @@ fn name_nodes(graph: &mut Graph, function: &str, table: &Table, names: &mut Uniq
     }
 }
 
-/// The scope of equations that `grad` computes backward. They have the module path of the forward
-/// ones, so that only a number would tell them apart.
+/// The scope of equations of the backward pass of `grad`. They have the module paths of the forward ones, so
+/// without it only a number would distinguish them.
 const BACKWARD: &str = "backward";
 
-/// Returns what the name of a node shows of an entry of a name stack: names, and the backward pass
-/// of `grad`.
+/// Returns the part of a name stack's entry that belongs into the name of a node: names, and the backward pass of
+/// `grad`.
 fn shown_scope(scope: &Scope) -> Option<&str> {
     match (scope.kind, &*scope.name) {
         (ScopeKind::Name, name) => Some(name),
@@ -132,12 +132,12 @@ fn speaking_name(table: &Table, function: &str, node: &Node) -> String {
     parts.dedup_by(|part, before| *part == BACKWARD && *before == BACKWARD);
     parts.extend(node.iteration.as_deref());
     parts.push(&base);
-    // A constant of a function is called as one that is an initializer: after who reads it.
+    // Like an initializer, a constant of a function is named after its reader.
     let is_constant = node.op == OpType::Constant;
     parts.join("/") + if is_constant { ".const" } else { "" }
 }
 
-/// Returns the name of a node that stands for several primitives: its operator, as Python spells functions.
+/// Returns the name of a node that represents several primitives: its operator, spelled like a Python function.
 fn fusion_name(op: OpType) -> String {
     match op {
         OpType::IsNaN => "isnan".into(),
@@ -179,12 +179,12 @@ fn name_graphs(graph: &mut Graph, name: &str) {
 struct ValueNames<'a> {
     values: &'a mut Values,
     names: Unique,
-    /// Values whose name is settled.
+    /// The values whose names are final.
     kept: FxHashSet<ValueId>,
 }
 
 impl ValueNames<'_> {
-    /// Keeps the name of a value that has one, changed if it is taken.
+    /// Keeps the name of a value if it has one, but changes it if it is taken.
     fn keep(&mut self, id: ValueId) {
         let value = &mut self.values[id];
         if let Some(name) = &value.name
@@ -207,7 +207,7 @@ impl ValueNames<'_> {
         graph.outputs.iter().for_each(|&id| self.keep(id));
     }
 
-    /// Names what has none; `prefix` is what the inputs of the graph are called after.
+    /// Names the values that have no name. `prefix` is for the inputs of the graph.
     fn name_all(&mut self, graph: &Graph, prefix: &str) {
         let dot = if prefix.is_empty() { "" } else { "." };
         for (i, &id) in graph.inputs.iter().enumerate() {
@@ -224,7 +224,7 @@ impl ValueNames<'_> {
     fn name_node(&mut self, node: &Node) {
         let name = node.name.as_deref().unwrap_or(node.op.name());
         for &id in node.inputs.iter().flatten() {
-            // Every value that is read and has no name yet is a constant.
+            // A value that is read and has no name yet is a constant.
             self.name(id, || format!("{name}.const"));
         }
         for (i, &id) in node.outputs.iter().enumerate() {

@@ -13,7 +13,7 @@ macro_rules! operators {
         }
 
         impl OpType {
-            /// All of them, in the order of their names.
+            /// All operators, in the order of their names.
             pub const ALL: &[OpType] = &[$(OpType::$name),*];
 
             const NAMES: &[&str] = &[$(stringify!($name)),*];
@@ -47,10 +47,10 @@ impl fmt::Display for OpType {
 pub enum Operator {
     /// An operator of ONNX's own domain.
     Onnx(OpType),
-    /// Several nodes that passes see as one, until they are put in its place.
+    /// Several nodes that passes treat as one, until the nodes replace it.
     Composite(Arc<str>),
-    /// Anything else, whatever its name: a function of the model, or an operator of another domain.
-    /// Also an operator of ONNX's own domain that is not known here.
+    /// Any other operator: a function of the model, an operator of another domain, or an operator of ONNX that
+    /// jax2onnx does not know.
     Foreign(Arc<Foreign>),
 }
 
@@ -62,10 +62,10 @@ pub struct Foreign {
 }
 
 impl Operator {
-    /// The domain that composites have in the text form; no file has them.
+    /// The domain of composites in the text form. Files never contain them.
     const COMPOSITE: &str = "jax2onnx.composite";
 
-    /// Returns the operator with a name in a domain; the domain of ONNX is the empty text. It is never a
+    /// Returns the operator with a name in a domain. The domain of ONNX is the empty text. The result is never a
     /// composite, whatever the domain.
     pub fn new(domain: &str, name: &str) -> Operator {
         let known = OpType::from_name(name).filter(|_| domain.is_empty());
@@ -75,7 +75,7 @@ impl Operator {
         )
     }
 
-    /// Returns the operator of the text form.
+    /// Returns the operator for a domain and a name in the text form.
     pub(crate) fn of_text(domain: &str, name: &str) -> Operator {
         match domain {
             Operator::COMPOSITE => Operator::Composite(name.into()),
@@ -83,7 +83,7 @@ impl Operator {
         }
     }
 
-    /// Returns the operator of ONNX that it is.
+    /// Returns the operator of ONNX, if it is one.
     pub fn onnx(&self) -> Option<OpType> {
         match self {
             Operator::Onnx(op) => Some(*op),
@@ -108,7 +108,7 @@ impl Operator {
         self.onnx().is_some_and(|op| op.is(properties))
     }
 
-    /// Returns the domain, to write or to report it.
+    /// Returns the domain, for files and messages.
     pub fn domain(&self) -> &str {
         match self {
             Operator::Onnx(_) => "",
@@ -117,7 +117,7 @@ impl Operator {
         }
     }
 
-    /// Returns the name, to write or to report it.
+    /// Returns the name, for files and messages.
     pub fn name(&self) -> &str {
         match self {
             Operator::Onnx(op) => op.name(),

@@ -11,7 +11,7 @@ use crate::value::ValueId;
 #[derive(Clone, Debug)]
 pub struct Outlined {
     pub outline: Outline,
-    /// For each node of the outline.
+    /// The origin of each node of the outline.
     pub origins: Vec<OriginId>,
     /// The inputs, weights and outputs.
     pub values: Vec<ValueId>,

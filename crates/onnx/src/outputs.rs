@@ -1,7 +1,7 @@
 //! Decides which files may be written. Every file that jax2onnx writes passes this gate.
 //!
-//! A command says what it reads and then asks for each of its outputs. Only an [`Output`] can be written, so no file
-//! is written that would replace an input, another output, or the weights of a model.
+//! A command registers its inputs and then each of its outputs. Only an [`Output`] can be written, so no write can
+//! replace an input, another output, or the weights of a model.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -26,12 +26,12 @@ struct Named {
 }
 
 impl Files {
-    /// Notes that a file is read.
+    /// Registers a file that the command reads.
     pub fn read(&mut self, what: impl Into<String>, path: &Path) {
         self.inputs.push(Named { what: what.into(), path: path.to_owned() });
     }
 
-    /// Notes that a model is read, and its weights in other files.
+    /// Registers a model that the command reads, and its weight files.
     pub fn read_model(&mut self, what: impl Into<String>, path: &Path) {
         self.read(what, path);
         // If the model is damaged, the code that reads it reports that.
@@ -41,7 +41,7 @@ impl Files {
         }
     }
 
-    /// Returns everything that is read, with absolute paths.
+    /// Returns all inputs, with absolute paths.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, PathBuf)> {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         self.inputs.iter().map(move |input| (&*input.what, absolute(&input.path)))
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::staged::testing::Folder;
 
-    /// Asks for an output of a command that reads `a` and writes `b`.
+    /// Registers an output of a command that reads `a` and writes `b`.
     fn asked(folder: &Folder, path: &str) -> String {
         let mut files = Files::default();
         files.read("the model", &folder.0.join("a"));
@@ -236,7 +236,7 @@ mod tests {
             assert_eq!(asked(&folder, "dangling"), "is written");
         }
         assert_eq!(fs::read(folder.0.join("a")).unwrap(), b"old");
-        // A file that does not exist was not read.
+        // A file that does not exist is not an input.
         assert_eq!(asked(&folder, "missing"), "is written");
         assert_eq!(asked(&folder, "c"), "is written");
     }

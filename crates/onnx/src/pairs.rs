@@ -1,8 +1,8 @@
-//! Pairs: which value of a model holds which variable of the program that was lowered.
+//! Pairs: which value of a model holds which variable of the lowered program.
 //!
-//! The lowering notes the value of each variable. A pass may change the node that computes a value, but the
-//! value keeps its contents. If another value replaces it, the edit records that. [`Model::pairs`] follows
-//! these notes to the values of the finished model.
+//! The lowering records the value of each variable. A pass may change the node that computes a value, but the value
+//! keeps its contents. If another value replaces it, the edit records that. [`Model::pairs`] follows these records
+//! to the values of the finished model.
 
 mod resolve;
 mod view;
@@ -28,16 +28,16 @@ pub struct Pairs {
 /// A variable of a jaxpr.
 #[derive(Clone, Debug)]
 pub struct Variable {
-    /// From the main jaxpr to the one that has the variable.
+    /// The steps from the main jaxpr to the one with the variable.
     pub path: Arc<[Step]>,
     pub definition: Definition,
-    /// The position among the results of the equation, among the inputs or among the constants.
+    /// The position in the results of the equation, the inputs or the constants.
     pub position: usize,
-    /// True if the value has one more axis, the last, for the parts of an element.
+    /// True if the value has an additional last axis for the parts of an element.
     pub has_parts: bool,
-    /// True if correct results of its equation differ.
+    /// True if its equation has several correct results.
     pub is_ambiguous: bool,
-    /// The place of the equation that defines it.
+    /// The site of the equation that defines it.
     pub site: Option<SiteId>,
 }
 
@@ -45,7 +45,7 @@ pub struct Variable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub eqn: usize,
-    /// The parameter that is the body, or contains it.
+    /// The parameter that is or contains the body.
     pub param: &'static str,
     /// The position of the body in the parameter.
     pub index: usize,
@@ -62,13 +62,14 @@ pub enum Definition {
 /// The iterations of a loop in which a value holds a variable of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// In each round, the one of that round.
+    /// In each iteration, it holds the variable of that iteration.
     Each,
-    /// In each round, the one of the round after: the condition of a `while_loop` is computed by the round before.
+    /// In each iteration, it holds the variable of the next one: an iteration computes the condition of a
+    /// `while_loop` for the next.
     Next,
-    /// The one of this round only.
+    /// It holds the variable of this iteration only.
     At(usize),
-    /// The one of all rounds, which is the same in each.
+    /// It holds the variable of every iteration, which is always the same.
     All,
 }
 
@@ -80,11 +81,11 @@ struct Held {
     rounds: Rounds,
     /// The calls of functions around it, the outermost first.
     calls: SmallVec<[Call; 1]>,
-    /// From the value to the variable.
+    /// The steps from the value to the variable.
     view: View,
 }
 
-/// One for each loop around a variable, the outermost first.
+/// The iterations of each loop around a variable, the outermost loop first.
 pub type Rounds = SmallVec<[Round; 2]>;
 
 /// A call of a function.
@@ -92,25 +93,25 @@ pub type Rounds = SmallVec<[Round; 2]>;
 struct Call {
     /// The first result of the call.
     result: ValueId,
-    /// How many loops are around it.
+    /// The number of loops around it.
     loops: usize,
 }
 
-/// Something that a pass did to a value.
+/// A change of a value by a pass.
 #[derive(Clone, Debug)]
 enum Change {
     /// Another value has the same contents.
     Same { from: ValueId, to: ValueId },
-    /// Another value has the contents that a value in the body of a loop has in one round.
+    /// Another value has the contents that a value in a loop body has in one iteration.
     Unrolled { from: ValueId, to: ValueId, round: usize, place: LoopPlace },
-    /// A value has the elements of another one in other places.
+    /// A value has the elements of another one in another order.
     View { from: ValueId, to: ValueId, step: ViewStep },
 }
 
-/// The place of a loop.
+/// The position of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LoopPlace {
-    /// How many loops are around it in the main graph or in the function.
+    /// The number of loops around it, in the main graph or in the function.
     pub depth: usize,
     pub is_in_function: bool,
 }
@@ -128,7 +129,7 @@ impl Pairs {
         });
     }
 
-    /// Returns how many variables were added so far, for [`Pairs::add_call`].
+    /// Returns the number of variables, for [`Pairs::add_call`].
     pub fn len(&self) -> usize {
         self.variables.len()
     }
@@ -137,8 +138,8 @@ impl Pairs {
         self.variables.is_empty()
     }
 
-    /// Says that the variables since there were `first` are in a function that was called inside of so many loops,
-    /// with this first result.
+    /// Records that the variables from index `first` on are in a function, whose call has this first result and is
+    /// inside this many loops. Without a result, forgets them.
     pub fn add_call(&mut self, first: usize, result: Option<ValueId>, loops: usize) {
         let is_inside = |held: &Held| held.variable >= first;
         match result {
@@ -150,17 +151,17 @@ impl Pairs {
         }
     }
 
-    /// Notes that a value has the contents of another one.
+    /// Records that a value has the contents of another one.
     pub(crate) fn note_same(&mut self, from: ValueId, to: ValueId) {
         self.changes.push(Change::Same { from, to });
     }
 
-    /// Notes that a value is what a step makes of another one.
+    /// Records that a value is the result of a step from another one.
     pub(crate) fn note_view(&mut self, from: ValueId, to: ValueId, step: ViewStep) {
         self.changes.push(Change::View { from, to, step });
     }
 
-    /// Notes that a value has the contents that another one has in a round of a loop.
+    /// Records that a value has the contents of another one in an iteration of a loop.
     pub(crate) fn note_unrolled(
         &mut self,
         from: ValueId,
@@ -171,12 +172,12 @@ impl Pairs {
         self.changes.push(Change::Unrolled { from, to, round, place });
     }
 
-    /// Returns how many changes were noted, for [`Pairs::forget`].
+    /// Returns the number of recorded changes, for [`Pairs::forget`].
     pub(crate) fn changes(&self) -> usize {
         self.changes.len()
     }
 
-    /// Forgets the changes that were noted since there were `length`.
+    /// Forgets the changes from index `length` on.
     pub(crate) fn forget(&mut self, length: usize) {
         self.changes.truncate(length);
     }

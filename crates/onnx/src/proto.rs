@@ -46,11 +46,10 @@ pub enum ReadError {
     Format(#[from] FormatError),
 }
 
-/// The name of an output that its node leaves out.
+/// The name of an omitted output.
 pub const OMITTED: &str = "";
 
-/// Packs strings as contents of a tensor: each is its length, as four little-endian bytes, and its
-/// bytes.
+/// Packs strings as the contents of a tensor: the length of each as four little-endian bytes, then its bytes.
 pub fn pack_strings<'a>(strings: impl IntoIterator<Item = &'a [u8]>) -> Bytes {
     let mut data = Vec::new();
     for string in strings {

@@ -1,4 +1,4 @@
-//! Checks that a model that was written is read back as the same model.
+//! Checks that a written model is read back as the same model.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::strip::{attach, strip, take_apart};
 use crate::text::parse_graph;
 use crate::{Attr, Model, Node};
 
-/// A node of a made-up graph, or a body.
+/// A node or a body of a generated graph.
 #[derive(Clone, Debug)]
 enum Step {
     Node { operands: Vec<Operand>, attrs: Vec<usize>, outputs: usize, is_typed: bool },
@@ -71,7 +71,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..6)
 }
 
-/// Writes the lines of a graph whose surroundings define `visible`; the last one is defined by it.
+/// Writes the lines of a graph that can read `visible`. The graph defines the last value in it.
 fn lines(text: &mut String, steps: &[Step], visible: &mut Vec<String>, count: &mut usize) {
     for step in steps {
         let mut fresh = |ty: &str| {
@@ -132,7 +132,7 @@ fn models() -> impl Strategy<Value = Model> {
     })
 }
 
-/// Returns a text of everything in a model except ids.
+/// Returns a text that describes everything in a model except ids.
 fn described(model: &Model) -> String {
     let mut text = model.typed_text().to_string();
     for graph in model.graphs() {
@@ -160,7 +160,7 @@ fn bytes_of(model: &Model) -> Bytes {
     to_bytes(model, &mut no_metadata).unwrap().into()
 }
 
-/// Writes metadata, ours and others', onto the nodes and the model.
+/// Adds metadata of jax2onnx and of others to the nodes and the model.
 fn annotated(model: &mut Model, entries: &[(usize, usize, String)]) {
     const KEYS: [&str; 8] = [
         keys::CALLSITE,
@@ -172,7 +172,7 @@ fn annotated(model: &mut Model, entries: &[(usize, usize, String)]) {
         "other.key",
         "pkg.other",
     ];
-    // Every model says something of its first node.
+    // Every model has metadata on its first node.
     let first = (0, 0, "Net.__call__:12".to_owned());
     for (node, key, value) in std::iter::once(&first).chain(entries) {
         let key = KEYS[key % KEYS.len()].to_owned();
@@ -217,7 +217,7 @@ proptest! {
         let bytes = bytes_of(&model);
         let apart = take_apart(&bytes).unwrap();
         prop_assert_eq!(&attach(&apart.model, &apart.map).unwrap(), &bytes);
-        // All that is left is the id.
+        // Only the id is left.
         let clean = strip(&apart.model, Level::Off, false).unwrap();
         prop_assert_eq!(clean.removed, 1);
         prop_assert!(!contains(&clean.model, keys::PREFIX));
@@ -226,7 +226,7 @@ proptest! {
             prop_assert_eq!(&Bytes::from(clean.model), &bare);
         }
         prop_assert!(attach(&apart.model[..apart.model.len() / 2], &apart.map).is_err());
-        // The map is one by itself.
+        // The map is complete on its own.
         let map = SourceMap::read(&apart.map).unwrap();
         prop_assert_eq!(map.outline, skim(&bytes).unwrap().outline);
     }

@@ -90,7 +90,7 @@ impl MapParts {
     }
 }
 
-/// Returns the numbers on the nodes, and on the values after them.
+/// Returns the numbers of the origins of nodes, followed by those of values.
 fn written_numbers(skim: &Skim, provenance: &Decoded) -> Result<Vec<Option<u32>>, NoMap> {
     let names = skim.outline.nodes.iter().map(|node| &*node.name);
     let nodes = names.zip(&skim.metadata);

@@ -119,7 +119,7 @@ pub(crate) fn follow_links(path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Returns the folder that a file is in.
+/// Returns the folder of a file.
 pub(crate) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent.to_owned(),

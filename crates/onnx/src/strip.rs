@@ -38,7 +38,7 @@ pub struct Apart {
     pub model: Vec<u8>,
     pub map: String,
     pub removed: usize,
-    /// The parts that only a map of the export itself would contain.
+    /// The information that only a source map from the export itself would contain.
     pub lost: Vec<&'static str>,
 }
 

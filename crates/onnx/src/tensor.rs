@@ -1,7 +1,7 @@
 //! Contents of a tensor.
 //!
-//! The contents of a large tensor are bytes that somebody else owns, or an expression over such bytes.
-//! Passes compose expressions, and the elements are computed block by block when the tensor is written.
+//! The contents of a large tensor are bytes that belong to somebody else, or an expression over such bytes. Passes
+//! compose expressions, and the elements are computed block by block when the tensor is written.
 
 mod assumptions;
 mod blocks;
@@ -25,7 +25,7 @@ pub(crate) use blocks::{Part, write_parts};
 pub use derive::{Memory, Step};
 use lazy::Lazy;
 
-/// An array of known contents, shared and never copied.
+/// An array of known contents. Clones share the contents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
     pub dtype: DType,
@@ -40,7 +40,7 @@ enum Contents {
     Lazy(Arc<Lazy>),
 }
 
-/// Bytes that are compared and hashed with as few looks at them as possible.
+/// Bytes whose comparison and hash read as few of them as possible.
 #[derive(Clone, Eq)]
 struct Buffer(Bytes);
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Hashes the beginning and the end.
+/// Hashes only the beginning and the end.
 impl Hash for Buffer {
     fn hash<H: Hasher>(&self, state: &mut H) {
         const PART: usize = 1024;
@@ -74,14 +74,15 @@ impl Hash for Buffer {
 }
 
 impl Tensor {
-    /// Returns a tensor of these bytes: little-endian, row-major, and packed as ONNX packs them.
+    /// Returns a tensor of little-endian, row-major bytes, packed as ONNX specifies.
     pub fn new(dtype: DType, shape: Vec<i64>, bytes: impl Into<Bytes>) -> Tensor {
         Tensor { dtype, shape, contents: Contents::Bytes(Buffer(bytes.into())) }
     }
 
-    /// Returns a tensor whose elements are the nearest of `dtype` to these numbers; integers wrap.
+    /// Returns a tensor whose elements are these numbers, rounded to the nearest number of `dtype`; integers wrap.
     ///
-    /// `None` for types that no plugin writes constants of (strings, complex, below a byte).
+    /// Returns `None` for types without constants in plugins: strings, complex numbers, and types narrower than a
+    /// byte.
     pub fn of_floats(dtype: DType, shape: Vec<i64>, values: &[f64]) -> Option<Tensor> {
         let mut data = Vec::with_capacity(values.len() * dtype.bits() / 8);
         let numbers = values.iter().copied();
@@ -134,8 +135,8 @@ impl Tensor {
         floats_of(self.dtype, &self.bytes())
     }
 
-    /// Returns the contents. Those of a large tensor may have to be computed: see [`Tensor::write`] and
-    /// [`Tensor::all_floats`], which need less memory.
+    /// Returns the contents. For a large tensor, this may compute all of them; [`Tensor::write`] and
+    /// [`Tensor::all_floats`] need less memory.
     pub fn bytes(&self) -> Bytes {
         match &self.contents {
             Contents::Bytes(bytes) => bytes.0.clone(),
@@ -147,7 +148,7 @@ impl Tensor {
         }
     }
 
-    /// Returns how many bytes the contents have.
+    /// Returns the size of the contents in bytes.
     pub fn byte_len(&self) -> usize {
         match &self.contents {
             Contents::Bytes(bytes) => bytes.0.len(),
@@ -155,7 +156,7 @@ impl Tensor {
         }
     }
 
-    /// True if the elements are those of another tensor in the same memory and order.
+    /// True if the elements of both tensors are in the same memory and in the same order.
     pub fn is_same_array(&self, other: &Tensor) -> bool {
         match (&self.contents, &other.contents) {
             (Contents::Bytes(a), Contents::Bytes(b)) => a.is_same_memory(b),
@@ -178,9 +179,9 @@ impl Tensor {
     }
 }
 
-/// Returns a single-precision number that rounds to the same half as a double: the last digit of what is between
-/// two numbers is odd, so it is never a tie. `half` converts doubles through rounded singles on some CPUs, and to
-/// `bf16` without the last digits.
+/// Returns a single-precision number that rounds to the same half-precision number as a double. If the double is
+/// between two singles, it returns the one with an odd last bit, which is never a tie. `half` converts doubles
+/// through rounded singles on some CPUs, and drops their last bits for `bf16`.
 fn to_odd_single(value: f64) -> f32 {
     let nearest = value as f32;
     if value.is_nan() || f64::from(nearest) == value {
@@ -201,7 +202,7 @@ fn floats_of(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
     })
 }
 
-/// Reads elements that have so many bytes each.
+/// Reads elements of `N` bytes each.
 fn each<const N: usize, T>(bytes: &[u8], element: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks().0.iter().map(|&bytes| element(bytes)).collect()
 }

@@ -1,4 +1,4 @@
-//! Models as text, for tests and for people: exact, compact, and read back by [`parse_graph`].
+//! Models as text, for tests and for people. The text is exact and compact, and [`parse_graph`] reads it.
 //!
 //! ```text
 //! graph f(x:f32[3], c:bool[]) -> (y)
@@ -13,10 +13,10 @@
 //! }}
 //! ```
 //!
-//! A value without a name is a number, in the order of definition. Constants without a name stand
-//! where they are used: up to eight elements as they are, with the type unless it is `f32`, `bool`
-//! or `string`; larger ones as their type. Those with a name stand at the top. `_` is left out.
-//! Names that are no plain words are in backticks.
+//! A value without a name has a number, in the order of definition. A constant without a name is written where it
+//! is used: in full if it has up to eight elements, with its type unless that is `f32`, `bool` or `string`;
+//! otherwise only its type. A constant with a name is declared at the top. `_` is an omitted operand or result.
+//! Names that are not plain words are in backticks.
 
 mod parse;
 mod print;
@@ -33,14 +33,14 @@ impl Model {
         Text::new(self, false)
     }
 
-    /// Returns the model as text, with every type that is known.
+    /// Returns the model as text, with every known type.
     #[cfg(test)]
     pub(crate) fn typed_text(&self) -> Text<'_> {
         Text::new(self, true)
     }
 }
 
-/// Words that mean something of their own where a value can stand.
+/// Words that have another meaning than the name of a value.
 const RESERVED: &[&str] =
     &["_", "const", "inf", "nan", "true", "false", "graph", "function", "tensor"];
 

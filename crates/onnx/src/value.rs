@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-/// A value of a model. Ids are unique over the whole model, bodies and functions included, so a body
-/// refers to a value of its surroundings as to one of its own.
+/// A value of a model. Ids are unique in the whole model, including bodies and functions, so a body refers to outer
+/// values and to its own in the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub u32);
 
@@ -21,8 +21,7 @@ impl ValueId {
     }
 }
 
-/// The type of a tensor. Every axis of what we build is known or named; a model that was read may
-/// say less.
+/// The type of a tensor. In a model from jax2onnx, every axis is known or named; a model from a file may say less.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Type {
     pub dtype: DType,
@@ -54,41 +53,39 @@ impl fmt::Display for Type {
 /// A value of the model.
 #[derive(Clone, Debug, Default)]
 pub struct Value {
-    /// Set for inputs, outputs and weights, and for everything in a model that was read; the rest is
-    /// named when the model is finished.
+    /// Set for inputs, outputs and weights, and for all values of a model from a file. Other values are named when
+    /// the model is finished.
     pub name: Option<Arc<str>>,
     pub ty: Option<Type>,
-    /// The contents of an initializer. A value with contents has no node and needs no listing: what
-    /// is used is written, what is not used is gone.
+    /// The contents of an initializer. Such a value has no node. It is written if something reads it.
     pub tensor: Option<Arc<Tensor>>,
-    /// True if the contents are an array of the user's program, or computed from one, and not just
-    /// a number of a formula.
+    /// True if the contents are an array of the user's program, or computed from one. False for numbers that belong
+    /// to a formula.
     pub is_weight: bool,
     /// The paths of the value in the weights, inputs and outputs of the user's function: `blocks.0.kernel`,
-    /// `out_0`. A value that a pass computed from several weights has the path of each.
+    /// `out_0`. A value that a pass computed from several weights has the paths of all of them.
     pub paths: SmallVec<[Arc<str>; 1]>,
-    /// The equations that a folded initializer replaces; see [`Model::assign_value_origins`] for
-    /// the rest.
+    /// The equations that a folded initializer replaces; [`Model::assign_value_origins`] sets the other origins.
     ///
     /// [`Model::assign_value_origins`]: crate::Model::assign_value_origins
     pub(crate) origin: Option<OriginId>,
-    /// The integers that a node computes from sizes, if it is a short list of them. Those of a constant are its contents.
+    /// The integers of a short list that a node computes from sizes. Those of a constant are its contents.
     pub(crate) sizes: Option<Arc<[Dim]>>,
-    /// The least and the largest that an integer of an input of a body can be.
+    /// The smallest and the largest possible integer in an input of a body.
     pub bounds: Option<(i64, i64)>,
-    /// The lines that read a weight, as they were before passes joined them with others.
+    /// The lines that read a weight, before passes merged them with others.
     pub(crate) captured: Option<OriginId>,
-    /// Metadata that was read from a file; what we build has none until it is rendered.
+    /// Metadata from a file. New values have none until they are rendered.
     pub metadata: Vec<(String, String)>,
 }
 
 impl Value {
-    /// Returns a value of the same type, which holds the same sizes, for a copy of the node that makes it.
+    /// Returns a value with the same type and sizes, for a copy of the node that computes it.
     pub(crate) fn like(&self) -> Value {
         Value { ty: self.ty.clone(), sizes: self.sizes.clone(), ..Value::default() }
     }
 
-    /// True if it is an array that the user's function contains.
+    /// True if it is an array that the user's function captured.
     pub(crate) fn is_captured(&self) -> bool {
         self.tensor.is_some() && (self.is_weight || !self.paths.is_empty())
     }
@@ -112,7 +109,7 @@ impl Values {
         self.0.is_empty()
     }
 
-    /// Forgets the values that were added since there were `length`.
+    /// Drops the values from index `length` on.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.0.truncate(length);
     }

@@ -9,7 +9,7 @@ use crate::model::{Graph, Model};
 use crate::value::ValueId;
 
 impl Model {
-    /// Notes the lines that read each weight. A node that stands for several lines no longer says which.
+    /// Records the lines that read each weight, because a fused node no longer distinguishes them.
     pub fn note_captures(&mut self) {
         let mut readers: FxHashMap<ValueId, Vec<OriginId>> = FxHashMap::default();
         note_readers(&self.graph, &mut readers);
@@ -20,11 +20,11 @@ impl Model {
         }
     }
 
-    /// Gives every initializer and every output an origin.
+    /// Sets the origin of every initializer and every output.
     ///
-    /// An output has that of the node which makes it. A constant that stands for folded equations keeps
-    /// theirs. A weight has the lines that read it, the first of them first: that is where the user's
-    /// code captured it. Any other constant is a part of the formula that reads it first.
+    /// An output has the origin of the node that computes it. A constant that replaces folded equations keeps their
+    /// origins. The origin of a weight contains the lines that read it in order, because the user's code captured
+    /// it there. Any other constant has the origin of its first reader.
     pub fn assign_value_origins(&mut self) {
         let mut readers: FxHashMap<ValueId, Vec<OriginId>> = FxHashMap::default();
         note_readers(&self.graph, &mut readers);
@@ -63,8 +63,8 @@ impl Model {
     }
 }
 
-/// Notes the readers of each value, in the order of the graph. A read in a body belongs to the
-/// body, not to its node.
+/// Records the readers of each value, in the order of the graph. A read in a body counts for the node in the body,
+/// not for the node that contains the body.
 fn note_readers(graph: &Graph, readers: &mut FxHashMap<ValueId, Vec<OriginId>>) {
     for node in &graph.nodes {
         for &id in node.inputs.iter().flatten() {
@@ -90,7 +90,7 @@ fn captured(table: &mut Table, readers: &[OriginId]) -> Option<OriginId> {
     Some(table.origin(all))
 }
 
-/// Returns an origin with only the place that it shows first.
+/// Returns an origin with only the site that is shown first.
 fn shown(table: &mut Table, origin: OriginId) -> OriginId {
     let primary = table.get_origin(origin).primary;
     table.origin(Origin::of(primary))
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::text::parse_graph;
 
-    /// Returns the lines of a value, the one to show first at the front.
+    /// Returns the lines of a value, the one that is shown first at the front.
     fn lines(model: &Model, name: &str) -> Vec<String> {
         let named = |id: &ValueId| model.values[*id].name.as_deref() == Some(name);
         let id = model.values.ids().find(named).expect("the value is there");

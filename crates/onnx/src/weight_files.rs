@@ -59,8 +59,8 @@ pub(crate) fn data_name(name: &str, hash: u64) -> String {
     format!("{name}.{hash:0DIGITS$x}{SUFFIX}")
 }
 
-/// Returns the weight files of a model that an export wrote beside it. A model may refer to any file, so an export
-/// is recognized by the name of the file.
+/// Returns the weight files of a model that an export wrote beside it. A model may refer to any file, so only the
+/// name of a file shows that an export wrote it.
 pub(crate) fn written_weights(model: &Path) -> Vec<PathBuf> {
     let folder = fs::canonicalize(folder_of(model)).ok();
     let is_beside = |file: &PathBuf| file.parent() == folder.as_deref();

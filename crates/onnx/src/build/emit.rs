@@ -21,7 +21,8 @@ use crate::value::{Dim, Type, Value, ValueId};
 /// The attributes of a node, by name.
 pub type Attrs<'a> = Vec<(&'a str, Attr)>;
 
-/// The sizes of each result: those that the operands say, or the same sizes in another spelling.
+/// The sizes of each result, if they are stated: they are equal to the inferred ones, but may be spelled
+/// differently.
 type Shapes<'a> = &'a [Option<&'a [Dim]>];
 
 impl Builder {
@@ -31,8 +32,8 @@ impl Builder {
         self.emit(op, &operands(inputs), attrs, &[None]).swap_remove(0)
     }
 
-    /// Adds a node with one result of the stated sizes, which JAX may spell in another way than they follow from the
-    /// operands: `B - 1` stands for `max(B - 1, 0)`.
+    /// Adds a node with one result of the stated sizes. JAX may spell them differently from what the operands
+    /// imply: `B - 1` stands for `max(B - 1, 0)`.
     #[track_caller]
     pub fn sized_node<'g>(
         &'g self,
@@ -44,8 +45,7 @@ impl Builder {
         self.emit(op, &operands(inputs), attrs, &[Some(shape)]).swap_remove(0)
     }
 
-    /// Adds a node with optional operands and any number of results; without results, it adds no
-    /// node.
+    /// Adds a node with optional operands and any number of results. Without results, it adds no node.
     #[track_caller]
     pub fn nodes<'g>(
         &'g self,
@@ -122,8 +122,7 @@ impl Builder {
         outputs.map(cast_back).collect()
     }
 
-    /// Returns for each type variable of the operator the type of its operands, and the type to
-    /// compute in.
+    /// Returns for each type variable of the operator the type of its operands and the type to compute in.
     fn compute_types(
         &self,
         op: OpType,
@@ -150,7 +149,7 @@ impl Builder {
         types
     }
 
-    /// Notes the types of operands and results that are not cast around and that the kernel does not take.
+    /// Notes types without a kernel, for operators around which no cast can be added.
     fn note_missing_types(
         &self,
         op: OpType,
@@ -200,9 +199,9 @@ impl Builder {
         self.plain_cast_at(line, value, dtype, vec![("saturate", Attr::Int(0))])
     }
 
-    /// Returns the number, or infinity with its sign if its size is at least `limit`.
+    /// Returns the number, or infinity with its sign if its magnitude is at least `limit`.
     ///
-    /// By a product, which keeps NaN and the sign of a zero.
+    /// The result is a product, which keeps NaN and the sign of a zero.
     fn infinite_from<'g>(
         &'g self,
         line: &'static Location<'static>,
@@ -282,7 +281,7 @@ impl Builder {
             Err(NotInferred::Unknown) => (smallvec![None; results], None),
             Err(why) => (smallvec![None; results], Some(why)),
         };
-        // An operator whose sizes are stated keeps the element type of its first operand.
+        // If an operator has stated sizes and no rule, its results have the element type of its first operand.
         let first = (0..ids.len()).find_map(|operand| call.ty(operand).ok().cloned());
         let first = first.unwrap_or_else(|| Type::new(DType::F32, []));
         let typed = |(ty, shape): (Option<Type>, Option<&[Dim]>)| {
@@ -308,8 +307,8 @@ impl Builder {
         types
     }
 
-    /// Adds the nodes of `formula` as one node called `name`, until the passes that look for it have run.
-    /// `attrs` is for those passes alone.
+    /// Adds the nodes of `formula` as one node called `name`, until the passes that look for it have run. Only
+    /// those passes read `attrs`.
     #[track_caller]
     pub fn composite<'g, const N: usize>(
         &'g self,
@@ -320,7 +319,7 @@ impl Builder {
     ) -> Expr<'g> {
         let types = inputs.map(Expr::ty);
         let body = self.body::<Infallible>(name, &types, |formal| {
-            // There are as many as there are types.
+            // There is one formal input for each type.
             let formal = <[Expr<'g>; N]>::try_from(formal).unwrap_or(inputs);
             Ok(vec![formula(formal)])
         });
@@ -331,8 +330,8 @@ impl Builder {
         self.push_at(line, op, &operands(&inputs), attrs, smallvec![result]).swap_remove(0)
     }
 
-    /// Adds a node that Python asked for, on the line of `emitter`: any operator of any domain. It
-    /// infers no types and adds no casts.
+    /// Adds a node for Python on the line of `emitter`: any operator of any domain. It infers no types and adds no
+    /// casts.
     pub fn foreign_node<'g>(
         &'g self,
         emitter: Option<EmitterId>,
@@ -405,15 +404,15 @@ fn ids_of(inputs: &[Option<Expr<'_>>]) -> SmallVec<[Option<ValueId>; 3]> {
     inputs.iter().map(|input| input.map(|expr| expr.id)).collect()
 }
 
-/// The numbers that a cast may meet.
+/// The numbers that a cast must handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbers {
     Any,
-    /// None is larger than the largest number of the result's type.
+    /// No number is larger than the largest number of the result's type.
     InRange,
 }
 
-/// Returns the numbers that an operator computes of numbers of a narrower type.
+/// Returns which numbers the results of an operator may contain if its operands were cast from a narrower type.
 fn numbers_of(op: OpType, attrs: &Attrs<'_>) -> Numbers {
     let scatters = matches!(op, OpType::ScatterElements | OpType::ScatterND)
         && !attrs.iter().any(|(name, _)| *name == "reduction");
@@ -423,13 +422,13 @@ fn numbers_of(op: OpType, attrs: &Attrs<'_>) -> Numbers {
     }
 }
 
-/// True for the floats of which `Cast` returns the largest number unless it is told otherwise.
+/// True for floats of 8 bits: by default, `Cast` saturates to their largest number.
 fn is_narrow_float(dtype: DType) -> bool {
     dtype.is_float() && dtype.bits() == 8
 }
 
-/// True if operands of a type without a kernel cannot be cast to another one for the operator: a cast is what makes up
-/// for missing kernels, and bodies of control flow have one type variable for operands of several types.
+/// True if jax2onnx cannot add casts around the operator for a type without a kernel. Casts themselves are what it
+/// would add, and bodies of control flow have one type variable for operands of several types.
 fn is_not_cast_around(op: OpType) -> bool {
     op.is(CASTS | CONTROL_FLOW)
 }

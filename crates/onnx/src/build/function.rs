@@ -13,12 +13,12 @@ use crate::model::{Function, Graph, Node};
 use crate::operator::Operator;
 use crate::value::{Dim, Value, ValueId};
 
-/// The main graph or a function: what sees only its own values.
+/// The main graph or a function: a scope that sees only its own values.
 #[derive(Default)]
 pub(super) struct Region {
-    /// The index of its nodes among those that are open.
+    /// The index of its nodes in the list of open node lists.
     nodes: usize,
-    /// The inputs of a function that are known before its body is.
+    /// The inputs of a function that are known before its body.
     pub(super) inputs: Vec<ValueId>,
     /// The symbolic sizes that were computed in it.
     pub(super) sizes: FxHashMap<Dim, ValueId>,
@@ -29,17 +29,17 @@ pub(super) struct Region {
 
 /// The results of the body of a function.
 pub struct Results<'g> {
-    /// Its outputs, each made by a node of the body.
+    /// Its outputs, each produced by a node of the body.
     pub outputs: Vec<Expr<'g>>,
-    /// Values seen in the body that are read after the call too.
+    /// Values of the body that are also read after the call.
     pub escaped: Vec<Expr<'g>>,
 }
 
 impl Builder {
-    /// Runs `f` as the body of a function, on inputs that stand for the arguments, and calls it.
+    /// Runs `f` as the body of a function, on inputs that represent the arguments, and calls the function.
     ///
-    /// What the body reads from outside becomes further inputs; constants stay. Gives the results of
-    /// the call, and what the escaped values are outside.
+    /// Values that the body reads from outside become further inputs; constants do not. Returns the results of the
+    /// call, and for each escaped value the value that represents it outside.
     #[track_caller]
     pub fn function<'g, E>(
         &'g self,
@@ -111,7 +111,7 @@ impl Builder {
         };
         state.regions.push(region);
         state.open.push(Vec::new());
-        // The contents do not depend on the caller of the function.
+        // The contents do not depend on who calls the function.
         state.emitting.parent = None;
     }
 
@@ -124,7 +124,7 @@ impl Builder {
         state.open.pop().unwrap_or_default()
     }
 
-    /// Makes an input of everything that the nodes read and that is not theirs.
+    /// Turns every value that the nodes read from outside into an input.
     fn capture(&self, nodes: &mut [Node], outer: &mut Vec<ValueId>, inner: &mut Vec<ValueId>) {
         let mut state = self.state.borrow_mut();
         let mut own: FxHashSet<ValueId> = inner.iter().copied().collect();
@@ -170,7 +170,7 @@ impl Builder {
         self.state.borrow().regions.len() - 1
     }
 
-    /// Runs `f` with its nodes in the region, as a part of what was being lowered there.
+    /// Runs `f` with its nodes in the region, with the source context of that region.
     pub(super) fn in_region<T>(&self, region: usize, f: impl FnOnce() -> T) -> T {
         let (open, regions, place, emitting) = {
             let mut state = self.state.borrow_mut();

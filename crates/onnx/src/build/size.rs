@@ -24,7 +24,7 @@ impl Builder {
         self.state.borrow_mut().symbols.entry(symbol.clone()).or_insert(source);
     }
 
-    /// True if it was said how the symbol is computed.
+    /// True if a source is set for the symbol.
     pub fn is_bound(&self, symbol: &Symbol) -> bool {
         self.state.borrow().symbols.contains_key(symbol)
     }
@@ -53,7 +53,7 @@ impl Builder {
         self.checked(a.checked_sub(b), &[a.clone(), b.clone()], " - ")
     }
 
-    /// Returns the size, or the number if the size is less.
+    /// Returns the larger of the size and a number.
     pub fn at_least(&self, size: &Dim, least: i64) -> Dim {
         let least = Dim::Known(least);
         self.checked(size.checked_max(&least), &[size.clone(), least], " or ")
@@ -85,7 +85,7 @@ impl Builder {
         self.numbers(&dims.iter().map(size).collect::<Vec<Dim>>())
     }
 
-    /// Returns several numbers that are computed as sizes are, as a list.
+    /// Returns several integers, computed like sizes, as a list.
     #[track_caller]
     pub fn numbers(&self, dims: &[Dim]) -> Expr<'_> {
         if let Some(known) = dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>() {
@@ -106,14 +106,15 @@ impl Builder {
 
     /// Returns the size of an axis, as a scalar of 64-bit integers.
     ///
-    /// A symbolic size is computed once, in the main graph or in the function around, where every body can see it.
+    /// A symbolic size is computed once, in the main graph or in the enclosing function, where every body can read
+    /// it.
     #[track_caller]
     pub fn size(&self, dim: &Dim) -> Expr<'_> {
         self.size_in(self.innermost_region(), dim)
     }
 
-    /// Returns a size that is computed in the region, if the shapes of its inputs have all that it is made of. Else
-    /// it is computed outside and becomes an input of its own.
+    /// Returns a size that is computed in the region, if the shapes of its inputs determine it. Otherwise the size
+    /// is computed outside and becomes an input.
     #[track_caller]
     fn size_in(&self, region: usize, dim: &Dim) -> Expr<'_> {
         let polynomial = match dim {
@@ -144,7 +145,7 @@ impl Builder {
         })
     }
 
-    /// True if the inputs of a region have all that the size is made of.
+    /// True if the inputs of a region determine the size.
     fn can_be_computed(&self, region: usize, dim: &Dim) -> bool {
         if self.axis_in(region, dim).is_some() {
             return true;
@@ -159,7 +160,7 @@ impl Builder {
         })
     }
 
-    /// Returns what a symbol is computed from in the region.
+    /// Returns the source of a symbol in the region.
     fn source_in(&self, region: usize, symbol: &Symbol) -> Option<SymbolSource> {
         let source = self.state.borrow().symbols.get(symbol).cloned();
         if region == 0 {
@@ -194,7 +195,7 @@ impl Builder {
                 factors.iter().map(|factor| self.size_in(region, factor)).collect();
             return self.multiply(&factors);
         }
-        // A sum starts with a term that is not subtracted, if it has one.
+        // If a sum has a term with a positive coefficient, it starts with that term.
         let terms = polynomial.terms();
         let first = terms.iter().position(|term| term.coefficient() > 0).unwrap_or(0);
         let mut sum = self.compute_term(region, &terms[first], terms[first].coefficient());
@@ -239,11 +240,12 @@ impl Builder {
         let [a, b] = [&operands[0], &operands[1]].map(|operand| self.size_in(region, operand));
         let is_truncated = operands[0].is_at_least(0) && operands[1].is_at_least(0);
         let has_divisor = operands[1].is_positive() || operands[1].known().is_some();
-        // An empty axis divides nothing, but the runtime fails at the division.
+        // If the divisor is 0, the axis is empty and the result does not matter, but ONNX Runtime fails at the
+        // division.
         let divisor = || if has_divisor { b } else { b.equal(0.0).select(b.constant(1.0), b) };
         match op {
             Operation::FloorDiv if is_truncated => a / divisor(),
-            // The quotient without the remainder of the divisor's sign.
+            // Subtracting the remainder with the divisor's sign makes the quotient exact.
             Operation::FloorDiv => {
                 let b = divisor();
                 (a - a.modulo(b)) / b

@@ -7,7 +7,7 @@ use crate::model::Node;
 use crate::value::ValueId;
 
 impl Edit<'_> {
-    /// Inserts `op` before the node at `index`, for a `node` of one of its bodies, whose lines it answers for.
+    /// Inserts `op` before the node at `index`, for a `node` of one of its bodies, whose origin it gets.
     pub(super) fn lift_all(
         &mut self,
         index: usize,
@@ -23,8 +23,8 @@ impl Edit<'_> {
         outputs
     }
 
-    /// Inserts a copy of the node at `index` before it, and returns the results of the copy. The node itself
-    /// has to go: both have the same values in their bodies.
+    /// Inserts a copy of the node at `index` before it, and returns the results of the copy. The caller must drop
+    /// the original, because both share the values in their bodies.
     pub(super) fn insert_copy(&mut self, index: usize) -> Vec<ValueId> {
         let mut copy = self.graph.nodes[index].clone();
         copy.origin = self.whole_origin(index);
@@ -36,9 +36,9 @@ impl Edit<'_> {
         outputs
     }
 
-    /// Inserts a copy of nodes of a body before the node at `index`, which is the loop that has the body, for a round
-    /// with this number. The nodes have no bodies of their own. They read other values where `values` says so, which
-    /// gets the results of the copies. Each copy answers for the lines of its node.
+    /// Inserts copies of nodes of a loop body before the loop at `index`, for the iteration `round`. The nodes have
+    /// no bodies. `values` maps the values of the body to those that the copies read; the results of the copies are
+    /// added to it. Each copy keeps the origin of its node.
     pub(super) fn insert_round(
         &mut self,
         index: usize,
@@ -65,7 +65,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Notes what the values of a body are in a round.
+    /// Records which values represent the values of a body in an iteration.
     fn note_round(&mut self, round: usize, mut values: Vec<(ValueId, ValueId)>) {
         let Some(pairs) = &mut self.pairs else { return };
         values.sort_unstable();

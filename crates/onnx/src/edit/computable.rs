@@ -1,9 +1,10 @@
-//! Refuses what the runtime cannot compute.
+//! Refuses nodes that the runtime cannot compute.
 //!
-//! A model that has one node of a type without a kernel does not load, and a rewrite easily makes one: `Where` takes no
-//! 16-bit integers, for example. So the edit asks the table of kernels about every new node. A node without a kernel can
-//! be inserted, but nothing that stays can read it: a rewrite or a replacement that would read it is refused, and the
-//! graph remains as it was. The inserted node then goes with the others that nothing reads.
+//! A model does not load if one of its nodes has a type without a kernel, and a rewrite can easily create such a
+//! node: `Where` takes no 16-bit integers, for example. So the edit looks up every new node in the table of
+//! kernels. A node without a kernel can be inserted, but no node that stays can read it: the edit refuses a rewrite
+//! or a replacement that would read it, and the graph remains unchanged. The inserted node is then dropped with the
+//! other unread nodes.
 
 use super::{Declined, Edit, Op};
 use crate::attr::Attr;
@@ -14,8 +15,8 @@ use crate::operator::Operator;
 use crate::value::ValueId;
 
 impl Edit<'_> {
-    /// Declines an operator that the runtime cannot compute, or that reads a value that it cannot compute. A node of the
-    /// same operator and the same types in `before` shows that the program has asked for it.
+    /// Declines an operator that the runtime cannot compute, or that reads a value without a kernel. If a node in
+    /// `before` has the same operator and types, the program itself contains it, so it is accepted.
     pub(super) fn expect_computable<'n>(
         &self,
         op: &Op,
@@ -63,14 +64,14 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Notes which results of an inserted node the runtime cannot compute.
+    /// Records that the runtime cannot compute the results of an inserted node.
     pub(super) fn note_computable(&mut self, results: &[ValueId], found: Result<(), Declined>) {
         if let Err(why) = found {
             self.without_kernel.extend(results.iter().map(|&id| (id, why.clone())));
         }
     }
 
-    /// Drops the nodes that the runtime cannot compute. Nothing that stays reads them.
+    /// Drops the nodes that the runtime cannot compute. No node that stays reads them.
     pub(super) fn drop_what_no_kernel_computes(&mut self) {
         if self.without_kernel.is_empty() {
             return;
@@ -88,7 +89,7 @@ impl Edit<'_> {
     }
 }
 
-/// Returns why the runtime has no kernel for an operator with operands and results of these types.
+/// Returns why the runtime has no kernel for an operator with operands and results of these types, if it has none.
 fn missing(
     op: &Operator,
     opset: i64,

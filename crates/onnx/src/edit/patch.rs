@@ -18,13 +18,13 @@ use crate::value::{Type, Value, ValueId};
 pub enum Replacement {
     /// Another operator with the same results.
     Op(Op),
-    /// A value of the same type as the only result that is read.
+    /// A value of the same type as the only result with readers.
     Value(ValueId),
-    /// For each result that is read, by its position, a value of the same type.
+    /// A value of the same type for each result with readers, by the position of the result.
     Results(Vec<(usize, ValueId)>),
     /// The constant that the node computes.
     Constant(Tensor),
-    /// An earlier node that computes the same.
+    /// An earlier node that computes the same values.
     SameAs(usize),
 }
 
@@ -52,7 +52,7 @@ impl From<Tensor> for Replacement {
     }
 }
 
-/// Why a node is left as it is, although a rewrite almost applies to it.
+/// The reason why a rewrite leaves a node unchanged although it almost applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declined(pub String);
 
@@ -62,11 +62,12 @@ impl From<&str> for Declined {
     }
 }
 
-/// Shows that a patch replaces something. Only [`Patch`] makes it.
+/// Proves that a patch replaces something. Only [`Patch`] creates it.
 #[derive(Clone, Copy, Debug)]
 pub struct Done(());
 
-/// The outcome of a rewrite at a node: `None` if the rewrite does not match, else why it declines, or that it is done.
+/// The outcome of a rewrite at a node: `None` if the rewrite does not match; otherwise that it is done, or why it
+/// declines.
 pub type Outcome = Option<Result<Done, Declined>>;
 
 /// Returns the outcome of a rewrite that declines.
@@ -74,18 +75,18 @@ pub fn declined(why: impl Into<Declined>) -> Outcome {
     Some(Err(why.into()))
 }
 
-/// The replacement of one node or of several. It reads the edit, adds nodes and values to it, and gathers the
-/// replacements: the edit makes them all when the rewrite is done, and removes what was added if it is not.
+/// The replacement of one or more nodes. It reads the edit, adds nodes and values to it, and collects replacements.
+/// If the rewrite is done, the edit makes all of them. If not, it removes the added nodes and values.
 pub struct Patch<'p, 'm> {
     pub(super) edit: &'p mut Edit<'m>,
     root: usize,
-    /// The node in front of which nodes are added.
+    /// New nodes are inserted before this node.
     pub(super) place: usize,
     pub(super) fused: Vec<usize>,
     changes: Vec<Change>,
 }
 
-/// A node, those that its replacement answers for too, and the replacement.
+/// A node, the nodes whose origins its replacement inherits, and the replacement.
 struct Change {
     index: usize,
     fused: Vec<usize>,
@@ -94,11 +95,11 @@ struct Change {
 
 enum By {
     Replacement(Replacement),
-    /// The node, which answers for the others too.
+    /// The node itself: it inherits the origins of the others.
     Lines,
-    /// The node, with bodies that read other values.
+    /// The node with bodies that read other values.
     Node(Node),
-    /// An operator with results of other types, and the operators that make the old results of them.
+    /// An operator with results of other types, and the operators that compute the old results from them.
     Retyped {
         op: Op,
         results: Vec<ValueId>,
@@ -118,8 +119,8 @@ struct Before {
 }
 
 impl<'m> Edit<'m> {
-    /// Rewrites a node, and notes what the rewrite did or why it declined. Returns whether it is done. If it is not,
-    /// the graph stays as it is.
+    /// Rewrites a node, and records that the rewrite was done or why it declined. Returns true if it was done. If
+    /// not, the graph is unchanged.
     pub fn patch(
         &mut self,
         root: usize,
@@ -133,7 +134,7 @@ impl<'m> Edit<'m> {
         self.finish_patch(root, &before, outcome, changes)
     }
 
-    /// Notes what rewrites do from now on, under this name. Without a name, nothing is noted.
+    /// Records the outcomes of rewrites under this name from now on. Without a name, they are not recorded.
     pub fn note_as(&mut self, label: Option<Label>) {
         self.label = label;
     }
@@ -173,7 +174,7 @@ impl<'m> Edit<'m> {
         is_done
     }
 
-    /// Removes what a patch added.
+    /// Removes the nodes and values that a patch added.
     fn undo(&mut self, root: usize, before: &Before) {
         (self.graph.nodes[root].origin, self.graph.nodes[root].is_fused) = before.root;
         if self.len() > before.nodes {
@@ -190,7 +191,7 @@ impl<'m> Edit<'m> {
         self.changed = before.was_changed;
     }
 
-    /// Forgets what is known of values that are gone.
+    /// Forgets everything about removed values.
     fn forget_values(&mut self) {
         let count = self.values.len();
         let is_there = |id: &ValueId| id.index() < count;
@@ -217,7 +218,7 @@ impl<'m> Edit<'m> {
         }
     }
 
-    /// Declines a replacement that cannot be made.
+    /// Declines a replacement that the edit cannot make.
     fn expect_possible(
         &self,
         index: usize,
@@ -251,7 +252,7 @@ impl<'m> Edit<'m> {
         match by {
             By::Replacement(Replacement::Op(op)) => self.write(index, &fused, op),
             By::Replacement(Replacement::Value(by)) => {
-                // Another change may have made the value an output.
+                // Another change may have turned the value into an output.
                 if !self.forward(index, &fused, by) {
                     self.write(index, &fused, Op::new(OpType::Identity, &[by]));
                 }
@@ -286,24 +287,24 @@ impl<'m> Deref for Patch<'_, 'm> {
 }
 
 impl Patch<'_, '_> {
-    /// The node that is replaced.
+    /// Returns the node to replace.
     pub fn root(&self) -> usize {
         self.root
     }
 
-    /// The nodes that the replacement answers for, besides the one that it replaces.
+    /// Returns the nodes whose origins the replacement inherits, besides the root.
     pub fn fused(&self) -> &[usize] {
         &self.fused
     }
 
-    /// Makes the replacement answer for more nodes.
+    /// Makes the replacement inherit the origins of more nodes.
     pub fn take(&mut self, nodes: &[usize]) {
         self.fused.extend(nodes.iter().filter(|&&node| node != self.root));
         self.fused.sort_unstable();
         self.fused.dedup();
     }
 
-    /// Replaces the root by an operator or a value, which answers for more nodes.
+    /// Replaces the root with an operator or a value, which also inherits the origins of `nodes`.
     pub fn done(&mut self, nodes: &[usize], by: impl Into<Replacement>) -> Outcome {
         let mut fused: Vec<usize> = self.fused.iter().chain(nodes).copied().collect();
         fused.retain(|&node| node != self.root);
@@ -312,7 +313,7 @@ impl Patch<'_, '_> {
         Some(self.replace(self.root, fused, by))
     }
 
-    /// Replaces the root by what was made for it, or declines.
+    /// Replaces the root with a result, or declines.
     pub fn settle(&mut self, made: Result<impl Into<Replacement>, Declined>) -> Outcome {
         match made {
             Ok(by) => self.done(&[], by),
@@ -320,7 +321,7 @@ impl Patch<'_, '_> {
         }
     }
 
-    /// Replaces a node, which need not be the root, by an operator or a value that answers for more nodes.
+    /// Replaces any node with an operator or a value, which inherits the origins of more nodes.
     pub fn replace(
         &mut self,
         index: usize,
@@ -333,15 +334,17 @@ impl Patch<'_, '_> {
         Ok(Done(()))
     }
 
-    /// Makes a node and the nodes of its bodies read other values. Each answers for the constants that it reads no more.
+    /// Makes a node and the nodes of its bodies read other values. A node inherits the origins of the constants
+    /// that it no longer reads.
     pub fn read_instead(&mut self, index: usize, renamed: &FxHashMap<ValueId, ValueId>) {
         let mut node = self.node(index).clone();
         self.edit.rename_reads(&mut node, renamed);
         self.changes.push(Change { index, fused: Vec::new(), by: By::Node(node) });
     }
 
-    /// Makes a node another operator with results of other types, in the order of the old ones. Nodes that read an old
-    /// result read what `restore` makes of the new one, right behind the node. Returns the new results.
+    /// Turns a node into another operator, whose results have other types, in the same order. Readers of an old
+    /// result read the result of `restore` instead, which is inserted right after the node. Returns the new
+    /// results.
     pub fn retype(
         &mut self,
         index: usize,
@@ -364,51 +367,53 @@ impl Patch<'_, '_> {
         (!self.changes.is_empty()).then_some(Ok(Done(())))
     }
 
-    /// Adds nodes in front of another node from now on.
+    /// Inserts nodes before another node from now on.
     pub fn move_to(&mut self, place: usize) {
         self.place = place;
     }
 
-    /// Adds a node in front of the replacement, which answers for the same nodes. Returns its result, whose type
-    /// follows from the operands. If it does not, or if the runtime has no kernel, nothing that reads the result can stay.
+    /// Inserts a node before the replacement, with the same origins, and returns its result. Its type follows from
+    /// the operands. If it does not follow, or if the runtime has no kernel, no node that reads the result can
+    /// stay.
     pub fn insert(&mut self, op: Op) -> ValueId {
         self.edit.insert_all(self.place, &self.fused, op, &[None])[0]
     }
 
-    /// Adds a node in front of the replacement, which answers for other nodes. Returns its result.
+    /// Inserts a node before the replacement, with the origins of other nodes. Returns its result.
     pub fn insert_for(&mut self, nodes: &[usize], op: Op) -> ValueId {
         self.edit.insert_all(self.place, nodes, op, &[None])[0]
     }
 
-    /// Adds a node of several results in front of the replacement, which answers for other nodes. Returns them.
+    /// Inserts a node with several results before the replacement, with the origins of other nodes. Returns the
+    /// results.
     pub fn insert_all_for(&mut self, nodes: &[usize], op: Op, results: usize) -> Vec<ValueId> {
         self.edit.insert_all(self.place, nodes, op, &vec![None; results])
     }
 
-    /// Adds a node whose results replace others. If a type does not follow from the operands, such as that of the stack
-    /// of a loop that may end early, it is the type of the replaced value.
+    /// Inserts a node whose results replace others. If a type does not follow from the operands, the result has the
+    /// type of the replaced value. The stack of a loop that may end early is an example.
     pub fn insert_instead(&mut self, op: Op, replaced: &[Option<ValueId>]) -> Vec<ValueId> {
         self.edit.insert_all(self.place, &self.fused, op, replaced)
     }
 
-    /// Adds a constant that was computed from others. Returns it.
+    /// Adds a constant that was computed from others.
     pub fn constant(&mut self, tensor: Tensor, from: &[ValueId]) -> ValueId {
         self.edit.constant(self.place, &self.fused, tensor, from)
     }
 
-    /// Adds a list of integers, such as a shape or axes. Returns it.
+    /// Adds a list of integers, such as a shape or axes.
     pub fn integers(&mut self, ints: &[i64]) -> Option<ValueId> {
         let tensor = Tensor::of_ints(DType::I64, vec![ints.len() as i64], ints)?;
         Some(self.constant(tensor, &[]))
     }
 
-    /// Adds a constant that was computed from others and answers for other nodes. Returns it.
+    /// Adds a constant that was computed from others, with the origins of other nodes.
     pub fn constant_for(&mut self, nodes: &[usize], tensor: Tensor, from: &[ValueId]) -> ValueId {
         self.edit.constant(self.place, nodes, tensor, from)
     }
 
-    /// Adds copies of nodes of the body of the root, which is a loop, for the round with this number. The copies read
-    /// other values if `values` says so, which gets the results of the copies.
+    /// Inserts copies of nodes of the root's body, for the iteration `round` of the root, which is a loop. `values`
+    /// maps the values of the body to those that the copies read; the results of the copies are added to it.
     pub fn insert_round(
         &mut self,
         round: usize,
@@ -423,8 +428,8 @@ impl Patch<'_, '_> {
         self.edit.values.add(Value { ty: Some(ty), ..Value::default() })
     }
 
-    /// Adds a node for a `node` of one of the bodies of the root. It answers for the lines of that node: where a node is
-    /// has nothing to do with who asked for it.
+    /// Inserts a node for a `node` of one of the root's bodies. It gets the origin of that node: moving a node does
+    /// not change which line created it.
     pub fn lift(&mut self, node: &Node, op: Op) -> ValueId {
         self.lift_all(node, op, 1)[0]
     }
@@ -434,37 +439,37 @@ impl Patch<'_, '_> {
         self.edit.lift_all(self.place, node, op, results)
     }
 
-    /// Makes the root answer for a `node` of one of its bodies that goes.
+    /// Makes the root inherit the origin of a `node` of one of its bodies that will be removed.
     pub fn take_lines(&mut self, node: &Node) {
         self.edit.absorb(self.root, node.origin);
     }
 
-    /// Makes the root answer for everything in its bodies.
+    /// Makes the root inherit the origins of all nodes in its bodies.
     pub fn fuse_bodies(&mut self) {
         self.edit.fuse_bodies(self.root);
     }
 
-    /// Makes the nodes that compute these values answer for the root too.
+    /// Makes the nodes that compute these values inherit the origin of the root.
     pub fn answer_for_root(&mut self, values: &[ValueId]) {
         let makers = values.iter().filter_map(|&value| self.edit.producer(value));
         let change = |index| Change { index, fused: vec![self.root], by: By::Lines };
         self.changes.extend(makers.map(change));
     }
 
-    /// Notes that each second value has the contents of the first, perhaps in another shape: it holds the same variables
-    /// of the program.
+    /// Records that each second value has the contents of the first, perhaps in another shape, so that it holds the
+    /// same variables of the program.
     pub fn note_same(&mut self, values: impl IntoIterator<Item = (ValueId, ValueId)>) {
         self.edit.note_same(values);
     }
 
-    /// Adds a copy of the root before it, and returns the results of the copy. The root itself has to go: both have the
-    /// same values in their bodies.
+    /// Inserts a copy of the root before it, and returns the results of the copy. The patch must replace the root,
+    /// because both share the values in their bodies.
     pub fn insert_copy(&mut self) -> Vec<ValueId> {
         self.edit.insert_copy(self.root)
     }
 
-    /// Gathers the nodes that `f` adds in a graph of its own, the branch of an `If`. The results that `f` returns are
-    /// made in it.
+    /// Collects the nodes that `f` inserts into a separate graph, the branch of an `If`. That graph computes the
+    /// results that `f` returns.
     pub fn branch(&mut self, name: &str, f: impl FnOnce(&mut Self) -> Vec<ValueId>) -> Graph {
         let first = self.len();
         let outputs = f(self);
@@ -472,7 +477,7 @@ impl Patch<'_, '_> {
         Graph { name: name.into(), inputs: Vec::new(), outputs, nodes }
     }
 
-    /// Adds an `If`. The pass that runs does not enter its branches.
+    /// Inserts an `If`. The running pass does not enter its branches.
     pub fn insert_if(
         &mut self,
         condition: ValueId,
@@ -489,7 +494,7 @@ impl Patch<'_, '_> {
 }
 
 impl Touched {
-    /// Returns how many values and nodes it has.
+    /// Returns the numbers of values and nodes.
     fn counts(&self) -> (usize, usize) {
         (self.values.len(), self.nodes.len())
     }

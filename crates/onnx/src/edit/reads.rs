@@ -8,15 +8,15 @@ use crate::pairs::ViewStep;
 use crate::value::ValueId;
 
 impl Edit<'_> {
-    /// Returns how often a value is read in this graph and its bodies now. Being an output counts, nodes
-    /// that nothing reads any more do not.
+    /// Returns how often this graph and its bodies read a value now. Being an output counts as a read; nodes
+    /// without readers do not count.
     pub fn reads(&self, value: ValueId) -> usize {
         self.count_reads();
         self.uses.reads(value)
     }
 
-    /// Returns the node that reads a value now, if it is the only one, reads it once and not in a body, and
-    /// the value is not an output.
+    /// Returns the only reader of a value. It must read the value once and not in a body, and the value must not be
+    /// an output.
     pub fn sole_reader(&self, value: ValueId) -> Option<usize> {
         if self.reads(value) != 1 {
             return None;
@@ -28,13 +28,13 @@ impl Edit<'_> {
         self.uses.readers(value).into_iter().find(reads_it)
     }
 
-    /// Returns the nodes that read a value, in no order, perhaps twice, and perhaps some that no longer do.
+    /// Returns the nodes that read a value, in any order. A node may occur twice, and some may no longer read it.
     pub fn readers(&self, value: ValueId) -> impl Iterator<Item = usize> + '_ {
         self.count_reads();
         self.uses.readers(value).into_iter().filter(|&node| self.is_live(node))
     }
 
-    /// Takes what changed since this was last called.
+    /// Returns the changes since the last call.
     pub fn take_touched(&mut self) -> Touched {
         let Touched { mut values, mut nodes } = std::mem::take(&mut self.touched);
         for id in &mut values {
@@ -56,14 +56,14 @@ impl Edit<'_> {
         });
     }
 
-    /// Puts a new node right before another one. Returns its index.
+    /// Inserts a node right before another one. Returns its index.
     pub(super) fn insert_before(&mut self, anchor: usize, node: Node) -> usize {
         let index = self.sequence.insert_before(anchor);
         self.add_node(index, node);
         index
     }
 
-    /// Puts a new node right after another one. Returns its index.
+    /// Inserts a node right after another one. Returns its index.
     pub(super) fn insert_after(&mut self, anchor: usize, node: Node) -> usize {
         let index = self.sequence.insert_after(anchor);
         self.add_node(index, node);
@@ -81,7 +81,7 @@ impl Edit<'_> {
         self.start_reading(index);
     }
 
-    /// Takes the nodes out that were added since there were `length`.
+    /// Removes and returns the nodes from index `length` on.
     pub(super) fn take_nodes_from(&mut self, length: usize) -> Vec<Node> {
         for index in length..self.len() {
             self.stop_reading(index);
@@ -93,11 +93,11 @@ impl Edit<'_> {
         self.graph.nodes.split_off(length)
     }
 
-    /// Changes what a node reads.
+    /// Changes the inputs of a node.
     pub(super) fn change_reads(&mut self, index: usize, change: impl FnOnce(&mut Node)) {
         let before = self.values_read(index);
         change(&mut self.graph.nodes[index]);
-        // What it reads still is not unread in between.
+        // New reads are counted first, so that a value in both lists never becomes unread.
         self.start_reading(index);
         for value in before {
             self.read_less(value);
@@ -107,7 +107,7 @@ impl Edit<'_> {
         self.touched.values.extend_from_slice(outputs);
     }
 
-    /// Makes all who read a value read another one.
+    /// Makes all readers of a value read another one.
     pub(super) fn replace_value(&mut self, from: ValueId, to: ValueId) {
         let to = self.current(to);
         if from == to {
@@ -128,8 +128,8 @@ impl Edit<'_> {
         }
     }
 
-    /// Notes that each second value has the contents of the first, perhaps in another shape: it holds the same variables
-    /// of the program.
+    /// Records that each second value has the contents of the first, perhaps in another shape, so that it holds the
+    /// same variables of the program.
     pub(super) fn note_same(&mut self, values: impl IntoIterator<Item = (ValueId, ValueId)>) {
         let Some(pairs) = &mut self.pairs else { return };
         for (from, to) in values {
@@ -141,8 +141,8 @@ impl Edit<'_> {
         }
     }
 
-    /// Notes that the result of a node has the elements of its operand, if it only moves them: what holds the variable of
-    /// one holds that of the other too. With `is_kept`, the result stays when the node changes.
+    /// If a node only moves elements, records that its result holds the same variables as its operand. With
+    /// `is_kept`, the result stays when the node changes.
     pub(super) fn note_view(&mut self, index: usize, is_kept: bool) {
         let Some(pairs) = &mut self.pairs else { return };
         let node = &self.graph.nodes[index];
@@ -168,7 +168,7 @@ impl Edit<'_> {
         self.state[index] = State::Dropped;
     }
 
-    /// The inputs of a node, including those of its bodies.
+    /// Returns the inputs of a node, including those of its bodies.
     fn values_read(&self, index: usize) -> SmallVec<[ValueId; 8]> {
         let mut read = SmallVec::new();
         for_each_read(&self.graph.nodes[index], &mut |id| read.push(resolve(&self.renamed, id)));
@@ -195,10 +195,10 @@ impl Edit<'_> {
         }
     }
 
-    /// Counts one read less. A node that nothing reads any more reads nothing.
+    /// Counts one read less. If a node has no readers left, its own reads no longer count.
     fn read_less(&mut self, value: ValueId) {
         let left = if self.uses.are_counted() { Some(self.uses.remove(value)) } else { None };
-        // Rules ask whether a value has one reader, not how many more.
+        // Rules depend on whether a value has one reader, not on larger counts.
         if left.is_none_or(|left| left <= 1) {
             self.touched.values.push(value);
         }
@@ -214,7 +214,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Lets the producer of a value that is read again read again.
+    /// If the producer of a value was unread, counts its reads again.
     fn revive(&mut self, value: ValueId) {
         if let Some(producer) = self.uses.producer(value)
             && self.state[producer] == State::Unread

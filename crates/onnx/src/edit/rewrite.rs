@@ -1,4 +1,4 @@
-//! Replaces nodes by other nodes.
+//! Replaces nodes with other nodes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::operator::{OpType, Operator};
 use crate::tensor::{Assumptions, Tensor};
 use crate::value::{Dim, Type, Value, ValueId};
 
-/// An operator with what it reads.
+/// An operator with its operands and attributes.
 #[derive(Clone, Debug)]
 pub struct Op {
     pub op: Operator,
@@ -29,7 +29,7 @@ impl Op {
         Op { op: op.into(), inputs, attrs: Vec::new() }
     }
 
-    /// The operator of a node with its attributes, on other operands.
+    /// Returns the operator of a node with its attributes, on other operands.
     pub fn of(node: &Node, inputs: Vec<Option<ValueId>>) -> Op {
         Op { op: node.op.clone(), inputs, attrs: node.attrs.clone() }
     }
@@ -63,8 +63,8 @@ fn is_same(before: &Operator, after: &Operator) -> bool {
     before == after || (before.is(PRODUCTS) && after.is(PRODUCTS))
 }
 
-/// The name of a constant that was computed of another: its own where only the shape is another, else
-/// with what became of it.
+/// Names a constant that was computed from a named one. It keeps the name if only the shape differs; otherwise a
+/// suffix says what happened.
 fn name_of_computed(tensor: &Tensor, source: &Value) -> Option<Arc<str>> {
     let name = source.name.as_ref()?;
     let before = source.tensor.as_ref()?;
@@ -81,7 +81,8 @@ fn name_of_computed(tensor: &Tensor, source: &Value) -> Option<Arc<str>> {
 }
 
 impl Edit<'_> {
-    /// Declines an operator that the runtime cannot compute in the place of a node and of those that are fused with it.
+    /// Declines an operator that the runtime cannot compute as the replacement of a node and of those that are
+    /// fused with it.
     pub(super) fn expect_kernel(
         &self,
         index: usize,
@@ -93,7 +94,7 @@ impl Edit<'_> {
         self.expect_computable(op, results, before)
     }
 
-    /// Makes a node another operator.
+    /// Turns a node into another operator.
     pub(super) fn write(&mut self, index: usize, fused: &[usize], op: Op) {
         let origin = self.origin_of_op(index, fused, &op);
         let is_fused = self.is_fusion(index, fused, &op);
@@ -109,8 +110,9 @@ impl Edit<'_> {
         });
     }
 
-    /// What an operator answers for that stands for several. It shows the line of the one that it is
-    /// still, which is the last product where it is one, and else that of the node in whose place it is.
+    /// Joins the origins of a node and of those that are fused into it. If only fused nodes have the new operator,
+    /// the result shows the line of the last of them; otherwise it shows the line of the node itself. All products
+    /// count as one operator.
     pub(super) fn origin_of_op(&mut self, index: usize, fused: &[usize], op: &Op) -> OriginId {
         let is_still = |&node: &usize| {
             let node = &self.graph.nodes[node];
@@ -128,8 +130,8 @@ impl Edit<'_> {
         }
     }
 
-    /// True if an operator stands for several equations, those of folded constants included, and is new. If a node
-    /// among them has the operator, the new node is as much a fusion as that one, whose line it shows.
+    /// True if a new operator represents several equations, including those of folded constants. If one of the
+    /// nodes already has the operator, returns whether that node is a fusion, because the result shows its line.
     pub(super) fn is_fusion(&self, index: usize, fused: &[usize], op: &Op) -> bool {
         let nodes = || std::iter::once(index).chain(fused.iter().copied());
         let node = |index: usize| &self.graph.nodes[index];
@@ -144,7 +146,7 @@ impl Edit<'_> {
         node(index).is_fused || origins.any(|origin| self.equation(origin) != own)
     }
 
-    /// Returns what tells apart the equations that nodes were created for: call path, name scope and plugin.
+    /// Returns the properties that distinguish the equations of nodes: call path, name scope and plugin.
     fn equation(&self, origin: OriginId) -> (Option<StackId>, Option<ScopeId>, Option<EmitterId>) {
         let site = self.table.get_site(self.table.get_origin(origin).primary);
         let plugin = site.emitter.and_then(|emitter| self.table.plugin_of(emitter));
@@ -162,7 +164,7 @@ impl Edit<'_> {
         origin
     }
 
-    /// Makes a node answer for everything in its bodies.
+    /// Makes a node inherit the origins of all nodes in its bodies.
     pub(super) fn fuse_bodies(&mut self, index: usize) {
         fn collect(node: &Node, origins: &mut Vec<OriginId>) {
             for inner in node.bodies().flat_map(|body| &body.nodes) {
@@ -178,8 +180,8 @@ impl Edit<'_> {
         }
     }
 
-    /// Adds a node in front of `index`, with the lines of `fused` and of the node there. Returns its results. Their types
-    /// follow from the operands, or are those of the values that they replace.
+    /// Inserts a node before `index`, with the origins of `fused` and of the node there. Returns its results. Their
+    /// types follow from the operands, or are those of the values that they replace.
     pub(super) fn insert_all(
         &mut self,
         index: usize,
@@ -199,15 +201,15 @@ impl Edit<'_> {
         outputs
     }
 
-    /// Notes that the bodies of an operator with this first result are new.
+    /// Records that the bodies of the operator with this first result are new.
     pub(super) fn note_bodies(&mut self, op: &Op, first: ValueId) {
         if op.attrs.iter().any(|(_, attr)| matches!(attr, Attr::Graph(_))) {
             self.with_new_bodies.insert(first);
         }
     }
 
-    /// Replaces a result of a node by a value that was inserted before it. The first call removes the
-    /// node, so all of its results must be replaced.
+    /// Replaces a result of a node with a value that was inserted before it. The first call removes the node, so
+    /// all of its results must be replaced.
     pub(super) fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
         let replaced = self.graph.nodes[index].outputs[output];
         self.replace_value(replaced, by);
@@ -215,7 +217,7 @@ impl Edit<'_> {
         self.drop_node(index);
     }
 
-    /// Makes a node another operator with other results, and restores the old ones right behind it.
+    /// Turns a node into another operator with other results, and inserts nodes after it that compute the old ones.
     pub(super) fn write_results(
         &mut self,
         index: usize,
@@ -235,9 +237,8 @@ impl Edit<'_> {
         }
     }
 
-    /// A constant that a pass computed for the node at `index`, which answers for `fused` too. It is
-    /// a weight where one of those it was computed `from` is, and keeps the name of the one whose
-    /// contents it has.
+    /// Adds a constant that a pass computed for the node at `index`, with the origins of that node and of `fused`.
+    /// It is a weight if it was computed `from` a weight. Its name derives from the first of them that has one.
     pub(super) fn constant(
         &mut self,
         index: usize,
@@ -263,28 +264,28 @@ impl Edit<'_> {
         })
     }
 
-    /// True if the model must compute what JAX computes where a NaN is, too.
+    /// True if the model must match JAX for NaN inputs too.
     pub fn exact_nan(&self) -> bool {
         self.exact_nan
     }
 
-    /// Returns what is assumed of large weights; `None` if they are read at once.
+    /// Returns the assumptions about large weights; `None` if passes read the weights instead.
     pub fn assumptions(&self) -> Option<&Assumptions> {
         self.assumptions
     }
 
-    /// True if the graph runs once in each round of a loop of the model or of the function that it is in.
+    /// True if the graph is inside the body of a loop.
     pub fn is_in_loop(&self) -> bool {
         self.place.depth > 0
     }
 
-    /// The opset of the model.
+    /// Returns the opset of the model.
     pub fn opset(&self) -> i64 {
         self.opset
     }
 
-    /// Puts the nodes of a composite in its place. They were made for the same equation; the ones
-    /// that make its results answer for whatever it absorbed since.
+    /// Replaces a composite with its nodes. They have the origin of the same equation already. The nodes that
+    /// compute its results inherit what the composite absorbed since.
     pub fn inline_composite(&mut self, index: usize) {
         if !self.graph.nodes[index].op.is_composite() {
             return;
@@ -297,7 +298,7 @@ impl Edit<'_> {
             let is_output = self.graph.outputs.contains(&output);
             let is_made = nodes.iter().any(|node| node.outputs.contains(&result));
             if is_output && (!is_made || self.graph.outputs.contains(&result)) {
-                // An operand or another output cannot be this output.
+                // An operand or another output cannot be this output too.
                 let ty = self.values[output].ty.clone();
                 let copy = self.values.add(Value { ty, ..Value::default() });
                 let identity = Op::new(OpType::Identity, &[result]);
@@ -317,7 +318,7 @@ impl Edit<'_> {
         self.drop_node(index);
     }
 
-    /// Where `before` is an output of the graph, `after` is it from now on, and has its name.
+    /// If `before` is an output of the graph, `after` becomes the output and gets its name.
     fn keep_output(&mut self, before: ValueId, after: ValueId) {
         if let Some(output) = self.graph.outputs.iter_mut().find(|output| **output == before) {
             *output = after;
@@ -329,8 +330,8 @@ impl Edit<'_> {
     }
 }
 
-/// Takes a composite apart: its nodes, those of composites inside it too, on the actual operands.
-/// Gives the values that stand for its results.
+/// Expands a composite, and composites inside it, to nodes on the actual operands. Returns the values of its
+/// results.
 fn open(node: &mut Node, nodes: &mut Vec<Node>) -> Vec<ValueId> {
     let body = node.attrs.iter_mut().find_map(|(_, attr)| match attr {
         Attr::Graph(body) => Some(std::mem::take(&mut **body)),

@@ -2,22 +2,22 @@
 
 const NONE: u32 = u32::MAX;
 
-/// The distance between neighbors when they are numbered; half of it fits between them, and so on.
+/// The distance between the positions of neighbors after numbering. Insertions halve it.
 const GAP: u64 = 1 << 32;
 
-/// A doubly linked list of node indices. An index never changes; a new node gets the next one.
+/// A doubly linked list of node indices. Indices never change; a new node gets the next index.
 #[derive(Debug)]
 pub(super) struct Sequence {
     next: Vec<u32>,
     previous: Vec<u32>,
     first: u32,
     last: u32,
-    /// A number for each node that is larger than that of every node before it.
+    /// A number for each node that is larger than the numbers of all nodes before it.
     position: Vec<u64>,
 }
 
 impl Sequence {
-    /// The sequence `0..length`.
+    /// Returns the sequence `0..length`.
     pub(super) fn of_length(length: usize) -> Sequence {
         let length = length as u32;
         Sequence {
@@ -39,12 +39,12 @@ impl Sequence {
         ordered.into_iter()
     }
 
-    /// Adds the next index right before another one. Returns it.
+    /// Adds the next index right before `anchor`. Returns it.
     pub(super) fn insert_before(&mut self, anchor: usize) -> usize {
         self.insert_between(self.previous[anchor], anchor as u32)
     }
 
-    /// Adds the next index right after another one. Returns it.
+    /// Adds the next index right after `anchor`. Returns it.
     pub(super) fn insert_after(&mut self, anchor: usize) -> usize {
         self.insert_between(anchor as u32, self.next[anchor])
     }

@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::operator::OpType;
 use crate::text::parse_graph;
 
-/// Runs an edit of the graph, and returns the text of what is left.
+/// Runs an edit of the graph, and returns the resulting text.
 fn edited(graph: &str, edit: impl Fn(&mut Edit<'_>)) -> String {
     let mut model = parse_graph(graph).unwrap();
     model.edit(&mut |graph| edit(graph));
@@ -13,7 +13,7 @@ fn edited(graph: &str, edit: impl Fn(&mut Edit<'_>)) -> String {
     model.text().to_string()
 }
 
-/// Makes a node another operator. Returns whether that was possible.
+/// Turns a node into another operator. Returns whether that was possible.
 fn rewrite(edit: &mut Edit<'_>, index: usize, fused: &[usize], op: Op) -> bool {
     edit.patch(index, |patch| patch.done(fused, op))
 }
@@ -69,10 +69,10 @@ fn reads_are_counted_at_any_time() {
         assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 1, 2));
         assert_eq!((edit.sole_reader(sin), edit.sole_reader(cos)), (Some(1), None));
         assert!(rewrite(edit, 2, &[1, 0], Op::new(OpType::Exp, &[x])));
-        // Nothing reads the cosine any more, so it reads the sine no more.
+        // Nothing reads the cosine, so its read of the sine no longer counts.
         assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 0, 0));
         assert_eq!(edit.sole_reader(x), Some(2));
-        // What is read again reads again.
+        // When a node reads the cosine, its read counts again.
         assert!(rewrite(edit, 2, &[], Op::new(OpType::Exp, &[cos])));
         assert_eq!((edit.reads(x), edit.reads(sin), edit.reads(cos)), (1, 1, 1));
         assert_eq!(edit.sole_reader(cos), Some(2));
@@ -115,7 +115,8 @@ c:f32[2] = Exp(%0)";
     });
 }
 
-/// Edits the graph [`CHAIN`], of which each node has an equation of its own, and returns the names of what is left.
+/// Edits the graph [`CHAIN`], in which each node has a separate equation, and returns the names of the remaining
+/// nodes.
 fn names_of_edited(edit: impl Fn(&mut Edit<'_>)) -> Vec<String> {
     let mut model = parse_graph(CHAIN).unwrap();
     for (node, primitive) in model.graph.nodes.iter_mut().zip(["sin", "cos", "add_any"]) {
@@ -202,7 +203,7 @@ fn an_operator_without_a_kernel_is_refused_on_every_way_into_the_graph() {
         });
         assert!(!is_done);
 
-        // What reads the result of such a node is refused too, however far behind it is.
+        // A node that reads such a result indirectly is refused too.
         let is_done = edit.patch(1, |patch| {
             let chosen = patch.insert(choice());
             let behind = patch.insert(Op::new(OpType::Identity, &[chosen]));

@@ -1,4 +1,4 @@
-//! The types of what an edit adds.
+//! The types of the values that an edit adds.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ impl Edit<'_> {
         Ok(call.types()?.into_iter().map(value).collect())
     }
 
-    /// Returns values for the results of an operator. Their types follow from its operands, or are those of the values
-    /// that they replace.
+    /// Returns values for the results of an operator. Their types follow from the operands, or are those of the
+    /// values that they replace.
     pub(super) fn results_of(
         &self,
         op: &Op,
@@ -46,8 +46,8 @@ impl Edit<'_> {
         Ok(made)
     }
 
-    /// Adds values for the results of an operator. What reads them cannot stay if their types are not known, or if
-    /// `check` declines the element types.
+    /// Adds values for the results of an operator. If a type is not known, or if `check` declines the element
+    /// types, no node that reads the results can stay.
     pub(super) fn add_results(
         &mut self,
         op: &Op,
@@ -80,7 +80,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Returns the integers that a value holds, as sizes.
+    /// Returns the integers of a value as sizes.
     pub fn sizes(&self, value: ValueId) -> Option<Vec<Dim>> {
         crate::infer::sizes(self.values, value)
     }

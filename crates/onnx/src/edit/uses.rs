@@ -9,25 +9,25 @@ use crate::value::ValueId;
 
 const NONE: u32 = u32::MAX;
 
-/// One place for every value of the model, which all its graphs use in turn: a table for each would
-/// cost as much as all values for every small body.
+/// One table for all values of the model, which its graphs use in turn: a table per graph would cost as much as all
+/// values for every small body.
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     producers: Vec<Option<u32>>,
     made: Vec<ValueId>,
-    /// Filled when a count is first asked for.
+    /// Filled on the first call of [`Uses::count`].
     readers: RefCell<Readers>,
     are_counted: Cell<bool>,
     is_marked: Vec<bool>,
     marked: Vec<ValueId>,
 }
 
-/// How often each value is read, and by which nodes.
+/// The number of reads of each value, and the nodes that read it.
 #[derive(Debug, Default)]
 struct Readers {
     of: Vec<List>,
     entries: Vec<Entry>,
-    /// The values that have a list, to forget them at the cost of the graph.
+    /// The values that have a list. Only these are cleared, so that clearing costs as much as the graph.
     read: Vec<ValueId>,
 }
 
@@ -41,7 +41,7 @@ impl List {
     const EMPTY: List = List { count: 0, first: NONE };
 }
 
-/// A node that reads a value, or did: an entry stays when a node begins to read something else.
+/// A node that reads a value or once did: the entry stays if the node changes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     node: u32,
@@ -72,12 +72,12 @@ impl Uses {
         self.producers.get(id.index())?.map(|node| node as usize)
     }
 
-    /// True if reads were counted, so that changes have to be reported.
+    /// True if reads were counted, so that changes must be reported.
     pub(super) fn are_counted(&self) -> bool {
         self.are_counted.get()
     }
 
-    /// Counts all reads, unless that was done: `each` reports every one, with the node that reads, or
+    /// Counts all reads, unless they were counted already. `each` reports every read with the node that reads, or
     /// without one for an output of the graph.
     pub(super) fn count(&self, each: impl FnOnce(&mut dyn FnMut(ValueId, Option<usize>))) {
         if !self.are_counted.replace(true) {
@@ -86,29 +86,29 @@ impl Uses {
         }
     }
 
-    /// Adds a read of a value. Returns how often it is read now.
+    /// Adds a read of a value. Returns its number of reads.
     pub(super) fn add(&mut self, id: ValueId, node: usize) -> usize {
         self.readers.get_mut().add(id, Some(node))
     }
 
-    /// Removes a read of a value. Returns how often it is read now.
+    /// Removes a read of a value. Returns its number of reads.
     pub(super) fn remove(&mut self, id: ValueId) -> usize {
         let list = self.readers.get_mut().list(id);
         list.count = list.count.saturating_sub(1);
         list.count as usize
     }
 
-    /// Makes all who read one value readers of another.
+    /// Makes all readers of one value readers of another.
     pub(super) fn redirect(&mut self, from: ValueId, to: ValueId) {
         self.readers.get_mut().redirect(from, to);
     }
 
-    /// How often a value is read, outputs included.
+    /// Returns how often a value is read. Being an output counts as a read.
     pub(super) fn reads(&self, id: ValueId) -> usize {
         self.readers.borrow().of.get(id.index()).map_or(0, |list| list.count as usize)
     }
 
-    /// The nodes that read a value, the last one first, and perhaps some that did before.
+    /// Returns the nodes that read a value, the last one first. Some may no longer read it.
     pub(super) fn readers(&self, id: ValueId) -> SmallVec<[usize; 4]> {
         let readers = self.readers.borrow();
         let first = readers.of.get(id.index()).map_or(NONE, |list| list.first);
@@ -130,7 +130,7 @@ impl Uses {
         self.is_marked.get(id.index()).is_some_and(|&is_marked| is_marked)
     }
 
-    /// Forgets a graph, at the cost of that graph.
+    /// Clears the tables, at a cost proportional to the graph.
     pub(super) fn forget(&mut self) {
         for id in self.made.drain(..) {
             self.producers[id.index()] = None;

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::kernels::behavior;
 use crate::operator::OpType;
 
-/// Methods that are one operator each.
+/// Defines methods that add one node each.
 macro_rules! operators {
     ($($form:ident { $($(#[$doc:meta])* $method:ident = $op:ident),* $(,)? })*) => {
         impl<'g> Expr<'g> {$($(operators!(@$form $(#[$doc])* $method $op);)*)*}
@@ -54,7 +54,7 @@ operators! {
         logical_not = Not,
         recip = Reciprocal,
         relu = Relu,
-        /// Halves go to the even neighbor.
+        /// Rounds halves to the even neighbor.
         round = Round,
         sigmoid = Sigmoid,
         sin = Sin,
@@ -79,7 +79,7 @@ operators! {
     }
 }
 
-/// The operators of Rust, each an operator of ONNX.
+/// Implements the operators of Rust with operators of ONNX.
 macro_rules! rust_operators {
     ($($trait:ident $method:ident $op:ident),*) => {$(
         impl<'g, T: Operand<'g>> $trait<T> for Expr<'g> {
@@ -114,20 +114,21 @@ impl<'g> Neg for Expr<'g> {
 }
 
 impl<'g> Expr<'g> {
-    /// Converts the values to another type, as JAX does: integers wrap, and floats round. What is too large for a
-    /// float becomes infinite, or NaN if the type has no infinity. What is too large for an integer is undefined.
+    /// Converts the values to another type, as JAX does: integers wrap, and floats round. A number that is too
+    /// large for a float becomes infinite, or NaN if the type has no infinity. A number that is too large for an
+    /// integer is undefined.
     #[track_caller]
     pub fn cast(self, dtype: DType) -> Expr<'g> {
         self.builder.cast_at(Location::caller(), self, dtype, Numbers::Any)
     }
 
-    /// Converts values that are all numbers of the other type.
+    /// Converts values that the other type represents exactly.
     #[track_caller]
     pub fn cast_exactly(self, dtype: DType) -> Expr<'g> {
         self.builder.cast_at(Location::caller(), self, dtype, Numbers::InRange)
     }
 
-    /// `self ? on_true : on_false`, element by element; numbers take the type of the other branch.
+    /// `self ? on_true : on_false`, element by element. Numbers take the type of the other branch.
     #[track_caller]
     pub fn select(self, on_true: Expr<'g>, on_false: impl Operand<'g>) -> Expr<'g> {
         let on_false = on_false.operand(on_true);
@@ -139,7 +140,7 @@ impl<'g> Expr<'g> {
         self.equal(other).logical_not()
     }
 
-    /// `-1`, `0` or `1`.
+    /// Returns `-1`, `0` or `1`.
     #[track_caller]
     pub fn sign(self) -> Expr<'g> {
         if behavior::is_right(OpType::Sign, self.dtype()) {
@@ -148,7 +149,7 @@ impl<'g> Expr<'g> {
         self.max(-1.0).min(1.0)
     }
 
-    /// Returns the larger value; NaN where either is NaN.
+    /// Returns the larger value; NaN if either is NaN.
     #[track_caller]
     pub fn max(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
@@ -158,7 +159,7 @@ impl<'g> Expr<'g> {
         self.greater(other).select(self, other)
     }
 
-    /// Returns the smaller value; NaN where either is NaN.
+    /// Returns the smaller value; NaN if either is NaN.
     #[track_caller]
     pub fn min(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
@@ -174,7 +175,7 @@ impl<'g> Expr<'g> {
         self.binary(OpType::Mod, other)
     }
 
-    /// Returns the remainder with the sign of the dividend, as C's `fmod`.
+    /// Returns the remainder with the sign of the dividend, like C's `fmod`.
     #[track_caller]
     pub fn fmod(self, other: impl Operand<'g>) -> Expr<'g> {
         let inputs = [self, other.operand(self)];

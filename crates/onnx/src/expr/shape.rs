@@ -24,7 +24,7 @@ pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
         .collect()
 }
 
-/// Returns the shape that is left when `axes` are reduced.
+/// Returns the shape after `axes` are reduced.
 pub fn reduced_shape(shape: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
     let kept = shape.iter().enumerate().filter_map(|(axis, dim)| match axes.contains(&axis) {
         true if keep => Some(Dim::Known(1)),
@@ -35,7 +35,7 @@ pub fn reduced_shape(shape: &[Dim], axes: &[usize], keep: bool) -> Vec<Dim> {
 }
 
 impl<'g> Expr<'g> {
-    /// Returns the same elements in another shape. The axes may be named.
+    /// Returns the same elements in another shape, which may have symbolic sizes.
     #[track_caller]
     pub fn reshape(self, shape: &[Dim]) -> Expr<'g> {
         if *self.shape() == *shape {
@@ -50,7 +50,7 @@ impl<'g> Expr<'g> {
         } else {
             self.builder.sizes(shape)
         };
-        // A zero means "as before" unless it is said to mean zero.
+        // Without `allowzero`, `Reshape` takes a zero to mean "as before".
         let attrs = if has_empty_axis || named > 1 {
             vec![("allowzero", Attr::Int(1))]
         } else {
@@ -89,7 +89,7 @@ impl<'g> Expr<'g> {
         self.builder.node(OpType::Squeeze, &[self, axes], Attrs::new())
     }
 
-    /// Adds axes of size one, which have these positions in the result.
+    /// Inserts axes of size one at these positions of the result.
     #[track_caller]
     pub fn unsqueeze(self, axes: &[usize]) -> Expr<'g> {
         if axes.is_empty() {
@@ -99,14 +99,14 @@ impl<'g> Expr<'g> {
         self.builder.node(OpType::Unsqueeze, &[self, axes], Attrs::new())
     }
 
-    /// Joins values along an axis.
+    /// Concatenates values along an axis.
     #[track_caller]
     pub fn concat(parts: &[Expr<'g>], axis: usize) -> Expr<'g> {
         let sum = |sum: Dim, part: &Expr<'g>| part.builder.sum(&sum, &part.shape()[axis]);
         Expr::concat_to(parts, axis, parts.iter().fold(Dim::Known(0), sum))
     }
 
-    /// Joins values along an axis, whose size JAX may write in another way than the sum of the sizes.
+    /// Concatenates values along an axis, whose size JAX may spell differently from the sum of the sizes.
     #[track_caller]
     pub fn concat_to(parts: &[Expr<'g>], axis: usize, size: Dim) -> Expr<'g> {
         let first = parts[0];
@@ -119,8 +119,8 @@ impl<'g> Expr<'g> {
         first.builder.sized_node(OpType::Concat, parts, attrs, &shape)
     }
 
-    /// Returns elements `start, start + step, …` before `end` of each axis; the result has the
-    /// shape `shape`. Numbers below zero count from the end.
+    /// Returns the elements `start, start + step, …` before `end` of each axis, in the shape `shape`. Negative
+    /// numbers count from the end.
     #[track_caller]
     pub fn slice(self, ranges: &[Range], shape: &[Dim]) -> Expr<'g> {
         let sizes = self.shape();
@@ -146,7 +146,7 @@ impl<'g> Expr<'g> {
         self.builder.sized_node(OpType::Slice, &inputs, Attrs::new(), shape)
     }
 
-    /// Returns the part of one axis from `start` to `end`.
+    /// Returns the elements of one axis from `start` to `end`.
     #[track_caller]
     pub fn slice_axis(self, axis: usize, start: i64, end: i64) -> Expr<'g> {
         let mut shape = self.shape().to_vec();
@@ -156,14 +156,14 @@ impl<'g> Expr<'g> {
         self.slice(&ranges, &shape)
     }
 
-    /// `ReduceSum` and its kin over some axes.
+    /// Reduces some axes with `ReduceSum` or a similar operator.
     #[track_caller]
     pub fn reduce(self, op: OpType, axes: &[usize], keep: bool) -> Expr<'g> {
         if axes.is_empty() {
             return self;
         }
         let mut attrs = vec![("keepdims", Attr::Int(i64::from(keep)))];
-        // The axes became an operand with opset 18; `ReduceSum` had it before.
+        // Opset 18 made the axes an operand; `ReduceSum` had that operand before.
         if op == OpType::ReduceSum || self.builder.opset() >= 18 {
             let axes = self.builder.ints(&as_ints(axes));
             return self.builder.node(op, &[self, axes], attrs);
@@ -178,20 +178,21 @@ impl<'g> Expr<'g> {
         self.reduce(OpType::ReduceSum, axes, keep)
     }
 
-    /// Returns the product of matrices, with leading axes that broadcast. A single axis is a row on
-    /// the left and a column on the right, and is not in the result.
+    /// Returns the product of matrices, whose leading axes broadcast. An operand with one axis is a row on the left
+    /// and a column on the right, and that axis is not in the result.
     #[track_caller]
     pub fn matmul(self, other: Expr<'g>) -> Expr<'g> {
         self.binary(OpType::MatMul, other)
     }
 
-    /// Returns the entries along an axis that `indices` name.
+    /// Returns the entries of an axis at `indices`.
     #[track_caller]
     pub fn gather(self, indices: Expr<'g>, axis: usize) -> Expr<'g> {
         self.along(OpType::Gather, indices, axis)
     }
 
-    /// Returns the entry along an axis that each index names, with the other indices of the entry those of the index.
+    /// Returns for each index the entry of the axis at that index. Along the other axes, the positions of entry and
+    /// index agree.
     #[track_caller]
     pub fn gather_elements(self, indices: Expr<'g>, axis: usize) -> Expr<'g> {
         self.along(OpType::GatherElements, indices, axis)
@@ -202,7 +203,7 @@ impl<'g> Expr<'g> {
         self.builder.node(op, &[self, indices], vec![("axis", Attr::Int(axis as i64))])
     }
 
-    /// `0, 1, … size − 1`, of 64-bit integers.
+    /// Returns `0, 1, … size − 1` as 64-bit integers.
     #[track_caller]
     pub fn range(builder: &'g crate::build::Builder, size: &Dim) -> Expr<'g> {
         let bound = |value: i64| builder.constant_ints(DType::I64, &[], &[value]);
@@ -215,7 +216,6 @@ impl<'g> Expr<'g> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     pub start: Dim,
-    /// Exclusive.
     pub end: Dim,
     pub step: i64,
 }

@@ -13,18 +13,18 @@ use crate::staged::testing::Folder;
 use crate::text::parse_graph;
 
 impl Folder {
-    /// Returns the names of the files of weights.
+    /// Returns the names of the weight files.
     fn data(&self) -> Vec<String> {
         let is_data = |name: &String| Path::new(name).extension() == Some("data".as_ref());
         self.files().into_iter().filter(is_data).collect()
     }
 
-    /// Writes a model with weights of its own, in a file beside it.
+    /// Writes a model with its weights in a file beside it.
     fn save(&self, name: &str, weights: u8) {
         save_to(&model_with(weights), &self.0.join(name), 0).unwrap();
     }
 
-    /// Writes another form of a model.
+    /// Writes a changed copy of a model.
     fn copy(&self, from: &str, to: &str) -> Result<(), String> {
         let bytes = fs::read(self.0.join(from)).unwrap();
         let output = Files::default().write("the model", &self.0.join(to));
@@ -103,7 +103,7 @@ fn model_with(weights: u8) -> Model {
     model
 }
 
-/// Returns a file that nothing else of a command is.
+/// Registers a file that no other part of a command uses.
 fn output(path: &Path) -> Output {
     Files::default().write("the model", path).unwrap()
 }
@@ -169,7 +169,7 @@ fn a_missing_folder_is_named() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_folder_that_cannot_be_written_to_is_named() {
-    // Nobody can make files here, whatever their rights.
+    // Nobody can create files here, whatever their permissions.
     let found = refused(&Folder::new("unwritable"), Path::new("/proc/self/m.onnx"), 1 << 20);
     assert!(found.starts_with("cannot write `/proc/self/m.onnx`: "), "{found}");
 }
@@ -263,7 +263,7 @@ fn weights_that_change_meanwhile_have_the_hash_of_what_is_written() {
     for round in 0..3 {
         memory.fill(round);
         out.write_all(&memory).unwrap();
-        // Whatever happens to the memory now concerns neither the file nor its hash.
+        // Changes of the memory from here on affect neither the file nor its hash.
         memory.fill(99);
     }
     let hash = out.finish().unwrap();
@@ -332,7 +332,7 @@ fn a_model_with_its_weights_inside_leaves_no_file_behind() {
     assert_eq!((folder.data().len(), folder.weights("m.onnx")), (1, 2));
 }
 
-/// Gives the weights of `m.onnx` another name.
+/// Renames the weight file of `m.onnx`.
 fn rename_data(folder: &Folder, name: &str) {
     let [data] = &folder.data()[..] else { panic!("{:?}", folder.files()) };
     let path = folder.0.join("m.onnx");
@@ -357,7 +357,7 @@ fn a_file_that_an_export_did_not_write_is_not_removed() {
 fn leftovers_are_removed_with_their_weights_and_files_in_use_are_not() {
     let folder = Folder::new("leftovers");
     folder.save("m.onnx", 1);
-    // The export of these weights ended before the model got its name.
+    // The export of these weights was interrupted before the model was renamed.
     folder.save("n.onnx", 2);
     fs::rename(folder.0.join("n.onnx"), folder.0.join(".jax2onnx-0123.tmp")).unwrap();
     fs::write(folder.0.join(".jax2onnx-4567.tmp"), "half").unwrap();
@@ -447,7 +447,7 @@ fn a_replaced_file_keeps_its_permissions_and_a_link_stays() {
     assert_eq!((mode("m.onnx"), mode(&folder.data()[0])), (0o664, 0o600));
     folder.save("n.onnx", 1);
     assert_eq!(mode("n.onnx"), new);
-    // Nothing is at the end of this link yet.
+    // The target of this link does not exist yet.
     fs::create_dir(folder.0.join("b")).unwrap();
     symlink("b/m.onnx", folder.0.join("far.onnx")).unwrap();
     let far = folder.0.join("far.onnx");

@@ -3,11 +3,11 @@
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-/// The ways in which a number may be `−0`.
+/// Whether a number may be `−0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NegativeZero {
     Never,
-    /// Only if a number below zero is too small for its type.
+    /// Only if a negative number underflows.
     IfTooSmall,
     Possible,
 }
@@ -15,21 +15,21 @@ pub enum NegativeZero {
 /// A fact about all elements of an array of floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Floats {
-    /// No number is less. It may be infinite.
+    /// The lower bound; may be infinite.
     pub low: f64,
-    /// No number is larger. It may be infinite.
+    /// The upper bound; may be infinite.
     pub high: f64,
     /// True if an element may be NaN.
     pub nan: bool,
     pub negative_zero: NegativeZero,
-    /// No row along the last axis is longer: the root of the sum of its squares, unless an element is NaN.
+    /// The upper bound of the Euclidean length of each row along the last axis, unless an element is NaN.
     pub length: f64,
 }
 
-/// By how much a kernel may be off, as a part of the result: functions such as `Exp` are computed by polynomials.
+/// The largest relative error of kernels that use polynomials, such as the one for `Exp`.
 const INEXACT: f64 = 1e-5;
 
-/// Numbers of smaller magnitude may become zero in every type.
+/// In some type, numbers of smaller magnitude may become zero.
 const TINY: f64 = 1e-4;
 
 impl Floats {
@@ -41,12 +41,12 @@ impl Floats {
         length: f64::INFINITY,
     };
 
-    /// Returns the fact for numbers between two, which are never `−0`.
+    /// Returns the fact for numbers in a range without NaN and `−0`.
     pub fn between(low: f64, high: f64) -> Floats {
         Floats { low, high, nan: false, negative_zero: NegativeZero::Never, length: f64::INFINITY }
     }
 
-    /// Returns the fact for numbers of at most this magnitude, NaN excluded if that is finite.
+    /// Returns the fact for numbers of at most this magnitude. If the magnitude is finite, it excludes NaN.
     pub fn up_to(most: f64) -> Floats {
         Floats {
             nan: !most.is_finite(),
@@ -55,7 +55,7 @@ impl Floats {
         }
     }
 
-    /// Returns the fact for the numbers of a constant. `None` if it has none.
+    /// Returns the fact for the numbers of a constant; `None` if the constant is empty or has no floats.
     pub(crate) fn of_numbers(tensor: &Tensor) -> Option<Floats> {
         let mut fact = Floats::between(f64::INFINITY, f64::NEG_INFINITY);
         let are_read = tensor.all_floats(|number| {
@@ -68,18 +68,18 @@ impl Floats {
         });
         (are_read && !tensor.is_empty()).then_some(())?;
         if fact.low > fact.high {
-            // All are NaN.
+            // All numbers are NaN.
             (fact.low, fact.high) = (0.0, 0.0);
         }
         Some(fact)
     }
 
-    /// Returns the largest magnitude; infinite if there is none.
+    /// Returns the largest magnitude; it may be infinite.
     pub fn most(self) -> f64 {
         self.low.abs().max(self.high.abs())
     }
 
-    /// Returns the largest magnitude if all elements are finite numbers.
+    /// Returns the largest magnitude if all elements are finite.
     pub fn finite(self) -> Option<f64> {
         (!self.nan && self.is_limited()).then(|| self.most())
     }
@@ -93,17 +93,17 @@ impl Floats {
         self.low <= 0.0 && self.high >= 0.0
     }
 
-    /// True if the sign bit of a number may be set.
+    /// True if the sign bit of an element may be set.
     fn may_have_sign(self) -> bool {
         self.low < 0.0 || self.negative_zero != NegativeZero::Never
     }
 
-    /// True if the sign bit of a number may be unset.
+    /// True if the sign bit of an element may be unset.
     fn may_lack_sign(self) -> bool {
         self.high >= 0.0
     }
 
-    /// Returns the fact for what is one or the other.
+    /// Returns the fact that holds for the results of a choice between two values.
     #[must_use]
     pub fn or(self, other: Floats) -> Floats {
         Floats {
@@ -115,24 +115,24 @@ impl Floats {
         }
     }
 
-    /// Adds that an element may be NaN.
+    /// If `nan` is set, adds that an element may be NaN.
     #[must_use]
     pub(crate) fn or_nan(self, nan: bool) -> Floats {
         Floats { nan: self.nan || nan, ..self }
     }
 
-    /// Returns the fact for numbers that were computed by other means than the operations of IEEE 754.
+    /// Widens the range by the error of kernels that do not round correctly.
     #[must_use]
     pub(crate) fn inexact(self) -> Floats {
         let off = |bound: f64| if bound.is_finite() { bound.abs() * INEXACT } else { 0.0 };
         Floats { low: self.low - off(self.low), high: self.high + off(self.high), ..self }
     }
 
-    /// Returns the fact for numbers that were rounded to a type. Numbers that are too small may become zero.
+    /// Returns the fact for numbers that were rounded to a type. Small numbers may become zero.
     #[must_use]
     pub(crate) fn rounded(self, dtype: DType) -> Floats {
         let (epsilon, step, largest) = limits(dtype);
-        // Zero is exact, and no rounding crosses it.
+        // Zero is exact, and rounding never changes the sign.
         let away = |bound: f64| bound * (1.0 + epsilon) + bound.signum() * step;
         let near = |bound: f64| if bound.abs() < TINY { 0.0 } else { bound * (1.0 - epsilon) };
         let moved = |bound: f64, is_away: bool| match is_away {
@@ -155,7 +155,7 @@ impl Floats {
         fact
     }
 
-    /// Adds that numbers below zero may be too small for their type.
+    /// Adds that negative numbers may underflow to `−0`.
     #[must_use]
     pub(crate) fn with_too_small(self) -> Floats {
         let too_small = if self.low < 0.0 { NegativeZero::IfTooSmall } else { NegativeZero::Never };
@@ -198,8 +198,8 @@ impl Floats {
         fact.or_nan(self.nan || other.nan || nan)
     }
 
-    /// Returns whether a product or a quotient may be `−0`: only of two different signs, and if one is zero or if it is
-    /// too small.
+    /// Returns whether a product or a quotient may be `−0`: the signs must differ, and one operand must be zero or
+    /// the result must underflow.
     fn zero_of_product(self, other: Floats) -> NegativeZero {
         let differ = self.may_have_sign() && other.may_lack_sign()
             || other.may_have_sign() && self.may_lack_sign();
@@ -209,7 +209,7 @@ impl Floats {
             || !other.is_limited();
         match (differ, is_exact) {
             (false, _) => NegativeZero::Never,
-            // A positive factor keeps the zeros of the other.
+            // A finite positive factor keeps the zeros of the other one.
             (true, _) if other.low > 0.0 && other.is_limited() => {
                 self.with_too_small().negative_zero
             }
@@ -221,7 +221,7 @@ impl Floats {
         }
     }
 
-    /// The square of each number.
+    /// Returns the fact for the squares.
     #[must_use]
     pub(crate) fn squared(self) -> Floats {
         let size = self.size();
@@ -245,7 +245,7 @@ impl Floats {
         Floats { negative_zero, ..fact }.or_nan(nan)
     }
 
-    /// The magnitude of each number.
+    /// Returns the fact for the magnitudes.
     #[must_use]
     pub(crate) fn size(self) -> Floats {
         let low = if self.may_be_zero() { 0.0 } else { self.low.abs().min(self.high.abs()) };
@@ -274,7 +274,7 @@ impl Floats {
         Floats { length: f64::INFINITY, ..self.or(other) }
     }
 
-    /// The results of a function that never falls.
+    /// Returns the fact for the results of a function that never decreases.
     #[must_use]
     pub(crate) fn map(self, function: impl Fn(f64) -> f64) -> Floats {
         let (low, high) = (function(self.low), function(self.high));
@@ -283,12 +283,12 @@ impl Floats {
     }
 }
 
-/// Adds two bounds, of which one may be infinite.
+/// Adds two bounds. If they are opposite infinities, returns `if_infinite`.
 fn add(a: f64, b: f64, if_infinite: f64) -> f64 {
     if a.is_infinite() && b.is_infinite() && a != b { if_infinite } else { a + b }
 }
 
-/// Returns the least and the largest result of an operation that is monotone in each operand.
+/// Returns the range of the results of an operation that is monotone in each operand.
 fn corners(a: Floats, b: Floats, operation: impl Fn(f64, f64) -> f64) -> Floats {
     let all = [(a.low, b.low), (a.low, b.high), (a.high, b.low), (a.high, b.high)]
         .map(|(a, b)| operation(a, b));
@@ -300,8 +300,8 @@ fn corners(a: Floats, b: Floats, operation: impl Fn(f64, f64) -> f64) -> Floats 
     }
 }
 
-/// Returns by how much a rounded number may be off as a part of it, the distance of the smallest numbers, and the largest
-/// number.
+/// Returns the relative rounding error, the distance between the smallest numbers, and the largest number of a
+/// type.
 fn limits(dtype: DType) -> (f64, f64, f64) {
     match dtype {
         DType::F64 => (f64::EPSILON, 5e-324, f64::MAX),

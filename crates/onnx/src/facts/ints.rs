@@ -1,15 +1,15 @@
-//! Facts about integers: arithmetic of intervals, by element type.
+//! Facts about integers: interval arithmetic, by element type.
 //!
-//! Integers wrap: a sum, a product, a shift or a cast that leaves the range of the type comes back at its other end. So a
-//! result has the interval that exact arithmetic computes only if the type holds all of it. Otherwise the result may be
-//! any number of the type, and the functions return `None`.
+//! Integers wrap: if a sum, a product, a shift or a cast leaves the range of the type, the result is at the other
+//! end of the range. So a result has the interval of exact arithmetic only if the type can represent all of it.
+//! Otherwise the result may be any number of the type, and the functions return `None`.
 
 use crate::dtype::DType;
 
-/// The smallest and the largest that an integer can be.
+/// The smallest and the largest possible integer.
 pub type Interval = (i128, i128);
 
-/// Returns the numbers that a type of integers or flags holds.
+/// Returns the range of a type of integers or booleans.
 pub fn of_type(dtype: DType) -> Option<Interval> {
     let bits = dtype.bits();
     match dtype {
@@ -20,13 +20,13 @@ pub fn of_type(dtype: DType) -> Option<Interval> {
     }
 }
 
-/// Returns an interval if a type holds all of it.
+/// Returns an interval if the type can represent all of it.
 pub(super) fn within(dtype: DType, (low, high): Interval) -> Option<Interval> {
     let (least, most) = of_type(dtype)?;
     (least <= low && high <= most && low <= high).then_some((low, high))
 }
 
-/// Returns the interval of what is one or the other.
+/// Returns the smallest interval that contains both.
 pub(super) fn either(a: Interval, b: Interval) -> Interval {
     (a.0.min(b.0), a.1.max(b.1))
 }
@@ -51,7 +51,7 @@ pub(super) fn mul(dtype: DType, a: Interval, b: Interval) -> Option<Interval> {
     hull(dtype, a, b, i128::checked_mul)
 }
 
-/// The product of a number with itself.
+/// Returns the interval of the squares.
 pub(super) fn square(dtype: DType, (low, high): Interval) -> Option<Interval> {
     let least = if low > 0 { low } else { high.min(0) };
     let most = low.abs().max(high.abs());
@@ -62,12 +62,12 @@ pub(super) fn neg(dtype: DType, x: Interval) -> Option<Interval> {
     sub(dtype, (0, 0), x)
 }
 
-/// The magnitude. That of the lowest number of a type is not in the type.
+/// Returns the interval of the magnitudes. The type cannot represent the magnitude of its lowest number.
 pub(super) fn abs(dtype: DType, (low, high): Interval) -> Option<Interval> {
     within(dtype, (low.max(-high).max(0), high.max(-low)))
 }
 
-/// A quotient by positive numbers, rounded toward zero.
+/// Returns the interval of quotients by positive numbers, rounded toward zero.
 pub(super) fn div(dtype: DType, x: Interval, by: Interval) -> Option<Interval> {
     if by.0 < 1 {
         return None;
@@ -75,13 +75,13 @@ pub(super) fn div(dtype: DType, x: Interval, by: Interval) -> Option<Interval> {
     hull(dtype, x, by, i128::checked_div)
 }
 
-/// The rest of a division by positive numbers, with the sign of the dividend.
+/// Returns the interval of remainders of a division by positive numbers, with the sign of the dividend.
 pub(super) fn rest((low, high): Interval, by: Interval) -> Option<Interval> {
     let most = (by.1 - 1).max(0);
     (by.0 > 0).then_some(((-most).max(low).min(0), most.min(high).max(0)))
 }
 
-/// The bits that both have.
+/// Returns the interval of a bitwise and.
 pub(super) fn bits_of_both(a: Interval, b: Interval) -> Option<Interval> {
     match (a.0 >= 0, b.0 >= 0) {
         (true, true) => Some((0, a.1.min(b.1))),
@@ -91,20 +91,21 @@ pub(super) fn bits_of_both(a: Interval, b: Interval) -> Option<Interval> {
     }
 }
 
-/// The bits that one of two has, or exactly one of them.
+/// Returns the interval of a bitwise or, or of an exclusive or.
 pub(super) fn bits_of_one(a: Interval, b: Interval) -> Option<Interval> {
-    // All bits below the highest one.
+    // Sets all bits below the highest one.
     let filled = |number: i128| (1..64).fold(number, |filled, by| filled | number >> by);
     (a.0 >= 0 && b.0 >= 0).then(|| (0, filled(a.1 | b.1)))
 }
 
-/// Numbers that are not negative, moved up by bits. By as many bits as the type has, anything may come out.
+/// Returns the interval of nonnegative numbers shifted left. A shift by the width of the type or more may return
+/// anything.
 pub(super) fn shifted_up(dtype: DType, x: Interval, by: Interval) -> Option<Interval> {
     let is_inside = x.0 >= 0 && by.0 >= 0 && by.1 < dtype.bits() as i128;
     is_inside.then(|| within(dtype, (x.0.checked_mul(1 << by.0)?, x.1.checked_mul(1 << by.1)?)))?
 }
 
-/// The sum of `count` numbers, in any order and of any part of them that is begun with the first.
+/// Returns the interval of sums of `count` numbers, including all partial sums.
 pub(super) fn sum(dtype: DType, (low, high): Interval, count: i64) -> Option<Interval> {
     let whole = |bound: i128| bound.checked_mul(count.into());
     within(dtype, (whole(low)?.min(0), whole(high)?.max(0)))

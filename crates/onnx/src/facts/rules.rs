@@ -1,4 +1,4 @@
-//! Rules by which facts about results follow from facts about operands.
+//! The rules by which facts about results follow from facts about operands.
 
 use super::floats::{Floats, NegativeZero};
 use super::{Fact, Question, ints};
@@ -12,15 +12,15 @@ type Asked<'a, 'q, 'e, 'm> = &'a mut Question<'q, 'e, 'm>;
 /// The longest axis: JAX computes sizes in 32 bits.
 const MAX_AXIS: i128 = i32::MAX as i128;
 
-/// Results of functions that are limited by 1 may exceed it by a few last digits.
+/// The largest result of functions that are bounded by 1: kernels may exceed it by rounding errors.
 const ONE: f64 = 1.0 + 1e-5;
 
-/// Nothing is known but the type.
+/// Only the type is known.
 pub(crate) fn unknown(_: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     None
 }
 
-/// The elements are those of the first operand.
+/// All elements are elements of the first operand.
 pub(crate) fn same(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let fact = q.fact(0)?;
     let keeps_rows =
@@ -33,7 +33,7 @@ pub(crate) fn same(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     })
 }
 
-/// The elements are those of some operand from this one on.
+/// Each element is an element of the operand `first` or a later one.
 fn any_from(q: Asked<'_, '_, '_, '_>, first: usize) -> Option<Fact> {
     let whole = (first + 1..q.operands())
         .try_fold(q.fact(first)?, |fact, operand| Some(fact.or(q.fact(operand)?)))?;
@@ -76,7 +76,7 @@ pub(crate) fn subtract(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-/// The rest `x − x / d · d` of a division by a positive number.
+/// The remainder `x − x / d · d` of a division by a positive number.
 fn rest_of_division(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let edit = q.edit;
     let (x, product) = (q.operand(0)?, edit.producer(q.operand(1)?)?);
@@ -178,7 +178,7 @@ fn chosen(
     Some(whole)
 }
 
-/// The upper limit wins where it is below the lower one.
+/// If the limits are in the wrong order, the upper limit wins.
 pub(crate) fn clip(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let mut whole = q.fact(0)?;
     for (operand, is_floor) in [(1, true), (2, false)] {
@@ -196,7 +196,7 @@ pub(crate) fn clip(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 
 pub(crate) fn relu(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(match q.fact(0)? {
-        // A number below zero may become either zero.
+        // A negative number may become either zero.
         Fact::Floats(x) => {
             let may_be = if x.low < 0.0 { NegativeZero::Possible } else { x.negative_zero };
             Fact::Floats(Floats { negative_zero: may_be, ..x.map(|x| x.max(0.0)) })
@@ -237,7 +237,7 @@ pub(crate) fn power(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Floats(x.squared().inexact()))
 }
 
-/// Functions with results between −1 and 1 that keep the sign, of any number.
+/// Functions with results between −1 and 1 that keep the sign of their operand.
 pub(crate) fn limited(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let low = if x.low < 0.0 { -ONE } else { 0.0 };
@@ -245,7 +245,7 @@ pub(crate) fn limited(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Floats(Floats { nan: x.nan, ..x.map(|_| 0.0) }.or(Floats::between(low, high))))
 }
 
-/// `Sin` and `Cos`: an infinite number has none.
+/// `Sin` and `Cos`: the result for an infinite number is NaN.
 pub(crate) fn wave(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let fact = Floats { negative_zero: NegativeZero::Possible, ..Floats::between(-ONE, ONE) };
@@ -258,13 +258,13 @@ pub(crate) fn probability(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Floats(Floats::between(0.0, ONE).or_nan(x.nan)))
 }
 
-/// `Softmax` and `Hardmax`: an infinite number may make a row NaN.
+/// `Softmax` and `Hardmax`: a row with an infinite number may become NaN.
 pub(crate) fn probabilities(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     Some(Fact::Floats(Floats::between(0.0, ONE).or_nan(x.nan || !x.is_limited())))
 }
 
-/// Results that are never negative.
+/// Functions whose results are never negative.
 pub(crate) fn positive(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let fact = Floats::between(0.0, f64::INFINITY);
@@ -365,14 +365,14 @@ pub(crate) fn norm(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Floats(Floats::between(0.0, f64::INFINITY).or_nan(x.nan)))
 }
 
-/// Numbers from 0 to the size of an axis.
+/// Indices along an axis.
 pub(crate) fn place(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let axis = q.axis(0)?;
     let size = q.operand_type(0)?.shape.get(axis)?.known().map_or(MAX_AXIS, i128::from);
     Some(Fact::Ints((0, (size - 1).max(0))))
 }
 
-/// `TopK`: elements, and their places.
+/// `TopK`: elements, and their indices.
 pub(crate) fn top_k(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     if q.node().outputs.get(1) != Some(&q.value) {
         return same(q);
@@ -382,16 +382,16 @@ pub(crate) fn top_k(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Ints((0, (size - 1).max(0))))
 }
 
-/// Sizes and places.
+/// Sizes and indices.
 #[expect(clippy::unnecessary_wraps, reason = "it is a rule")]
 pub(crate) fn sizes(_: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Ints((0, MAX_AXIS)))
 }
 
-/// The elements `start + k · step`, which are before `limit`.
+/// The elements `start + k · step` before `limit`.
 ///
-/// The kernel subtracts `start` from `limit` in the type of the operands and divides as doubles. Where that may wrap or
-/// round, `limit` says nothing, and `k` is less than the longest axis.
+/// The kernel subtracts `start` from `limit` in the type of the operands and divides as doubles. If that may wrap
+/// or round, `limit` is not a bound, and only the longest axis bounds `k`.
 pub(crate) fn range(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let dtype = q.dtype();
     let (start, limit, step) = (q.ints(0)?, q.ints(1)?, q.ints(2)?);
@@ -436,19 +436,19 @@ pub(crate) fn matmul(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let by_size = a.most() * b.most() * count;
     let by_length = column_length(q)
         .map_or(f64::INFINITY, |column| column * a.length.min(a.most() * count.sqrt()));
-    // Partial sums are at most as large as the sum of all sizes.
+    // No partial sum exceeds the sum of all magnitudes.
     let most = by_size.min(by_length) * ONE;
     let is_finite = a.finite().is_some() && b.finite().is_some() && by_size < 1e38;
     if most.is_nan() {
         return None;
     }
     let low = if a.low >= 0.0 && b.low >= 0.0 { 0.0 } else { -most };
-    // The sum begins with zero, and `0 + −0` is `0`.
+    // The sum starts with zero, and `0 + −0` is `0`.
     let fact = Floats { nan: !is_finite, ..Floats::between(low, most) };
     Some(Fact::Floats(fact.with_too_small()))
 }
 
-/// Returns the largest length of a column of a constant matrix on the right, if it is read.
+/// Returns the largest Euclidean length of a column of the constant matrix on the right, if weights are read.
 fn column_length(q: Asked<'_, '_, '_, '_>) -> Option<f64> {
     let is_read = q.facts.weights == super::Weights::Read;
     let matrix = q.constant(1).filter(|matrix| is_read && matrix.shape.len() == 2)?;
@@ -462,10 +462,10 @@ fn column_length(q: Asked<'_, '_, '_, '_>) -> Option<f64> {
     are_floats.then(|| squares.into_iter().fold(0.0, f64::max).sqrt())
 }
 
-/// The squares of numbers up to this one are floats.
+/// The squares of numbers up to this one do not overflow.
 const SQUARED: f64 = 1e18;
 
-/// `LayerNormalization` and `RMSNormalization`: a normalized number is at most the root of how many there are.
+/// `LayerNormalization` and `RMSNormalization`: a normalized number is at most the square root of their count.
 pub(crate) fn normalize(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     let axis = q.axis(-1)?;
     let root = q.count_from(axis)?.sqrt();
@@ -488,7 +488,7 @@ pub(crate) fn rotate(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     (!most.is_nan()).then(|| Fact::Floats(Floats { nan: !is_finite, ..Floats::up_to(most) }))
 }
 
-/// Returns the number that all elements of a constant are.
+/// Returns the number that all elements of a constant are equal to.
 fn uniform(tensor: &Tensor) -> Option<f64> {
     tensor.uniform()?.floats()?.first().copied()
 }

@@ -1,11 +1,11 @@
-//! The rules of control flow: the types of results follow from those of bodies.
+//! The rules of control flow: the types of the results follow from the bodies.
 
 use super::{Call, Inferred, NotInferred, Types, axis_from_front, known};
 use crate::model::Graph;
 use crate::value::{Dim, Type};
 
 impl Call<'_> {
-    /// Returns the types of what a body returns.
+    /// Returns the types of the outputs of a body.
     pub(super) fn outputs_of_body(&self, name: &str) -> Inferred {
         Ok(self.outputs(self.body(name)?))
     }
@@ -25,7 +25,7 @@ pub(crate) fn branches(call: &Call<'_>) -> Inferred {
     Ok(both.collect())
 }
 
-/// `Loop`: what is carried, then what is stacked.
+/// `Loop`: the carried values, then the stacked ones.
 pub(crate) fn loop_(call: &Call<'_>) -> Inferred {
     let carried = known(call.inputs.len().checked_sub(2))?;
     let rounds = call.sizes_of(0).ok().and_then(|sizes| sizes.first().cloned());
@@ -37,7 +37,7 @@ pub(crate) fn loop_(call: &Call<'_>) -> Inferred {
     Ok(typed.collect())
 }
 
-/// `Scan`: the state, then what is stacked.
+/// `Scan`: the state, then the stacked values.
 pub(crate) fn scan(call: &Call<'_>) -> Inferred {
     let scanned = usize::try_from(call.int_attr("num_scan_inputs", 0)).unwrap_or(0);
     let state = known(call.inputs.len().checked_sub(scanned))?;

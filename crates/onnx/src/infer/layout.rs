@@ -35,9 +35,9 @@ pub(crate) fn reshape(call: &Call<'_>) -> Inferred {
     one(ty.dtype, shape)
 }
 
-/// Returns the size of all axes together, divided by that of others.
+/// Returns the product of all sizes divided by the product of others.
 fn rest_of(all: &[Dim], others: &[Dim]) -> Option<Dim> {
-    // Sizes that are on both sides do not have to be multiplied.
+    // Sizes on both sides cancel, so that they do not have to be multiplied.
     let (mut all, mut rest) = (all.to_vec(), Vec::new());
     for dim in others {
         match all.iter().position(|other| other == dim) {
@@ -82,7 +82,7 @@ pub(crate) fn expand(call: &Call<'_>) -> Inferred {
 
 pub(crate) fn flatten(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
-    // The axis may be the rank.
+    // The axis may be equal to the rank.
     let rank = ty.rank();
     let axis = if call.int_attr("axis", 1) == rank as i64 { rank } else { call.axis(rank)? };
     let (rows, columns) = ty.shape.split_at(axis);
@@ -119,7 +119,7 @@ pub(crate) fn split(call: &Call<'_>) -> Inferred {
         None => {
             let size = known(ty.shape[axis].known())?;
             let count = known(i64::try_from(call.results).ok().filter(|&count| count > 0))?;
-            // The last part is smaller if the size is no multiple.
+            // If the size is not a multiple, the last part is smaller.
             let part = size / count + i64::from(size % count != 0);
             let sizes = (0..count).map(|at| Dim::Known(part.min(size - at * part).max(0)));
             sizes.collect()
@@ -149,7 +149,7 @@ pub(crate) fn slice(call: &Call<'_>) -> Inferred {
     one(ty.dtype, shape)
 }
 
-/// Returns how many elements of an axis a slice takes.
+/// Returns the number of elements that a slice takes from an axis.
 fn sliced(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Option<Dim> {
     if let (Some(size), Some(start), Some(end)) = (size.known(), start.known(), end.known()) {
         let from_front = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
@@ -174,12 +174,12 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Option<Dim> {
         return Some(size.clone());
     }
     let length = match (start.known(), end.known()) {
-        // From the front to the end, or up to so many before it.
+        // From `start` to the end, or to a position counted from the end.
         (Some(start @ 0..), _) if is_whole_end => size.checked_sub(&start.into())?,
         (Some(start @ 0..), Some(end @ ..0)) => {
             size.checked_sub(&start.checked_sub(end)?.into())?
         }
-        // The last so many.
+        // The last `-start` elements.
         (Some(start @ ..0), _) if is_whole_end && size.is_at_least(start.checked_neg()?) => {
             start.checked_neg()?.into()
         }

@@ -11,7 +11,7 @@ pub(crate) fn matmul(call: &Call<'_>) -> Inferred {
     one(call.dtype(0)?, matrices(call)?)
 }
 
-/// `MatMulInteger`, of bytes to 32-bit integers.
+/// `MatMulInteger`: bytes become 32-bit integers.
 pub(crate) fn matmul_of_bytes(call: &Call<'_>) -> Inferred {
     one(DType::I32, matrices(call)?)
 }
@@ -106,7 +106,7 @@ pub(crate) fn gru(call: &Call<'_>) -> Inferred {
     recurrent(call, 2)
 }
 
-/// All states, then the last state of each of `results - 1` kinds.
+/// All states, then each of the `results - 1` last states.
 fn recurrent(call: &Call<'_>, results: usize) -> Inferred {
     let x = call.ty(0)?;
     let ([directions, _, units], 0) = (call.shape(2)?, call.int_attr("layout", 0)) else {

@@ -1,4 +1,4 @@
-//! The rules of operators that compute elements: of one array, of several that broadcast, or along axes.
+//! The rules of operators that compute elements: elementwise, with broadcasting, or along axes.
 
 use smallvec::smallvec;
 
@@ -18,7 +18,8 @@ pub(crate) use super::layout::{
 pub(crate) use super::product::{attention, dft, einsum, gemm, gru, lstm, matmul, matmul_of_bytes};
 pub(crate) use super::window::{conv, conv_transpose, global_pool, grid_sample, pool};
 
-/// The types cannot be inferred: they depend on numbers, or are no tensors, or nothing here has the operator.
+/// The types cannot be inferred: they depend on numbers, they are not tensors, or jax2onnx never emits the
+/// operator.
 pub(crate) fn unknown(_: &Call<'_>) -> Inferred {
     Err(NotInferred::Unknown)
 }
@@ -28,7 +29,7 @@ pub(crate) fn same(call: &Call<'_>) -> Inferred {
     Ok(smallvec![Some(call.ty(0)?.clone())])
 }
 
-/// A flag for each element of the first operand.
+/// A boolean for each element of the first operand.
 pub(crate) fn test(call: &Call<'_>) -> Inferred {
     one(DType::Bool, call.ty(0)?.shape.clone())
 }
@@ -38,7 +39,7 @@ pub(crate) fn cast(call: &Call<'_>) -> Inferred {
     one(known(call.dtype_attr("to"))?, call.ty(0)?.shape.clone())
 }
 
-/// The type of the elements of the second operand.
+/// The element type of the second operand.
 pub(crate) fn cast_like(call: &Call<'_>) -> Inferred {
     one(call.dtype(1)?, call.ty(0)?.shape.clone())
 }
@@ -68,7 +69,7 @@ pub(crate) fn join(call: &Call<'_>) -> Inferred {
     one(dtype, broadcast(call)?)
 }
 
-/// `Pow`, of which the exponent may have another type.
+/// `Pow`: the exponent may have another type.
 pub(crate) fn power(call: &Call<'_>) -> Inferred {
     one(call.dtype(0)?, broadcast(call)?)
 }
@@ -88,7 +89,7 @@ pub(crate) fn choose(call: &Call<'_>) -> Inferred {
     one(dtype, broadcast(call)?)
 }
 
-/// Returns the axes of a reduction, and whether they are kept.
+/// Returns the axes of a reduction; `None` if it reduces all axes.
 fn reduced(call: &Call<'_>) -> Result<Option<Vec<usize>>, NotInferred> {
     let rank = call.ty(0)?.rank();
     match call.axes()? {
@@ -98,7 +99,7 @@ fn reduced(call: &Call<'_>) -> Result<Option<Vec<usize>>, NotInferred> {
     }
 }
 
-/// `ReduceSum` and its like.
+/// `ReduceSum` and similar operators.
 pub(crate) fn reduce(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     match reduced(call)? {
@@ -116,7 +117,7 @@ pub(crate) fn arg(call: &Call<'_>) -> Inferred {
     one(DType::I64, reduced_shape(shape, &[axis], call.int_attr("keepdims", 1) == 1))
 }
 
-/// `LayerNormalization`, with the mean and the scale of each row.
+/// `LayerNormalization`: also the mean and the scale of each row.
 pub(crate) fn normalize(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     let axis = call.axis(ty.rank())?;
@@ -126,13 +127,14 @@ pub(crate) fn normalize(call: &Call<'_>) -> Inferred {
     Ok(smallvec![Some(ty.clone()), Some(rows.clone()), Some(rows)])
 }
 
-/// `Dropout`, with the mask.
+/// `Dropout`: also the mask.
 pub(crate) fn dropout(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     Ok(smallvec![Some(ty.clone()), Some(Type::new(DType::Bool, ty.shape.clone()))])
 }
 
-/// `EyeLike`, and random numbers in the shape of the first operand: `dtype` names it, else it is that of the operand.
+/// `EyeLike`, and random numbers in the shape of the first operand. The element type is `dtype`, or that of the
+/// operand.
 pub(crate) fn random_like(call: &Call<'_>) -> Inferred {
     let ty = call.ty(0)?;
     one(call.dtype_attr("dtype").unwrap_or(ty.dtype), ty.shape.clone())
@@ -157,12 +159,12 @@ pub(crate) fn shape(call: &Call<'_>) -> Inferred {
     one(DType::I64, [Dim::Known((end - start) as i64)])
 }
 
-/// A single 64-bit integer.
+/// A scalar 64-bit integer.
 pub(crate) fn count(_: &Call<'_>) -> Inferred {
     one(DType::I64, [])
 }
 
-/// A single flag.
+/// A scalar boolean.
 pub(crate) fn flag(_: &Call<'_>) -> Inferred {
     one(DType::Bool, [])
 }
@@ -197,7 +199,7 @@ pub(crate) fn quantize(call: &Call<'_>) -> Inferred {
     one(dtype, call.ty(0)?.shape.clone())
 }
 
-/// `DynamicQuantizeLinear`: the bytes, their scale and their zero.
+/// `DynamicQuantizeLinear`: the bytes, their scale and their zero point.
 pub(crate) fn quantize_dynamically(call: &Call<'_>) -> Inferred {
     let shape = call.ty(0)?.shape.clone();
     let types = [Type::new(DType::U8, shape), Type::new(DType::F32, []), Type::new(DType::U8, [])];
@@ -211,7 +213,7 @@ pub(crate) fn determinant(call: &Call<'_>) -> Inferred {
     one(ty.dtype, batch.to_vec())
 }
 
-/// `HannWindow` and its like: numbers in the length of the operand.
+/// `HannWindow` and similar operators: as many numbers as the operand says.
 pub(crate) fn window_function(call: &Call<'_>) -> Inferred {
     let size = known(call.sizes_of(0)?.first().cloned())?;
     one(call.dtype_attr("output_datatype").unwrap_or(DType::F32), [size])

@@ -1,6 +1,7 @@
-//! The integers that a value holds, as sizes: numbers, or polynomials of symbols.
+//! The integers of a value as sizes: numbers, or polynomials of symbols.
 //!
-//! A shape that a graph computes is known like this, so that the result of a `Reshape` to it has a type.
+//! A graph may compute a shape. If its integers are known as sizes, the result of a `Reshape` to that shape has a
+//! type.
 
 use super::{Call, NotInferred, known};
 use crate::dtype::DType;
@@ -9,10 +10,10 @@ use crate::operator::{OpType, Operator};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId, Values};
 
-/// Lists with more numbers are no shapes.
+/// Longer lists are not shapes.
 const MAX_SIZES: usize = 64;
 
-/// Returns the integers that a value holds.
+/// Returns the integers of a value.
 pub(crate) fn sizes(values: &Values, id: ValueId) -> Option<Vec<Dim>> {
     let value = &values[id];
     if let Some(sizes) = &value.sizes {
@@ -86,7 +87,7 @@ impl Call<'_> {
             OpType::Mul => self.combined(Dim::checked_mul),
             OpType::Max => self.combined(Dim::checked_max),
             OpType::Min => self.combined(Dim::checked_min),
-            // A quotient is cut off, which is the floor unless a number is negative.
+            // `Div` truncates, which is the floor unless a number is negative.
             OpType::Div => self.combined(|a, b| {
                 (a.is_at_least(0) && b.is_at_least(1)).then(|| a.checked_floordiv(b))?
             }),
@@ -112,7 +113,7 @@ impl Call<'_> {
         Ok(sizes[start as usize..end.max(start) as usize].to_vec())
     }
 
-    /// Combines two lists, of which one may be a single number.
+    /// Combines two lists. One of them may be a scalar.
     fn combined(
         &self,
         combine: impl Fn(&Dim, &Dim) -> Option<Dim>,

@@ -1,4 +1,4 @@
-//! Compares what is inferred with what onnx infers, and symbols with numbers.
+//! Compares the inferred types with those that onnx infers, and symbols with numbers.
 
 use super::rules::unknown;
 use super::*;
@@ -68,7 +68,7 @@ y:f32[3] = If(c) {else_branch={
 fn every_operator_with_a_rule_has_a_case() {
     let tested: Vec<OpType> =
         cases().filter_map(|(_, model)| model.graph.nodes[0].op.onnx()).collect();
-    // onnx does not infer the first, and the others read no tensors.
+    // onnx does not infer the first one, and the others do not read tensors.
     let others = [OpType::GroupNormalization, OpType::OptionalHasElement, OpType::SequenceLength];
     for op in OpType::ALL {
         let has_rule = !std::ptr::fn_addr_eq(op.row().infer, unknown as Rule);
@@ -77,7 +77,7 @@ fn every_operator_with_a_rule_has_a_case() {
     }
 }
 
-/// Makes symbols of some sizes of inputs.
+/// Replaces some sizes of inputs with symbols.
 const SYMBOLS: [(i64, &str); 2] = [(7, "B"), (11, "S")];
 
 fn with_symbols(model: &mut Model) {

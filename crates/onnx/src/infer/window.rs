@@ -11,7 +11,7 @@ struct Window {
     size: Dim,
     stride: i64,
     dilation: i64,
-    /// Before and after, together.
+    /// The padding before and after, together.
     pads: i64,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn conv_transpose(call: &Call<'_>) -> Inferred {
     one(x.dtype, shape)
 }
 
-/// `MaxPool` and its like; a second result is where the elements come from.
+/// `MaxPool` and similar operators; a second result contains the indices of the elements.
 pub(crate) fn pool(call: &Call<'_>) -> Inferred {
     let x = call.ty(0)?;
     let [batch, channels, sizes @ ..] = &*x.shape else { return Err(NotInferred::Unknown) };

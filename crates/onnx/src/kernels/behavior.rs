@@ -1,8 +1,9 @@
-//! Kernels of ONNX Runtime that exist and do not compute what ONNX and JAX say.
+//! Kernels of ONNX Runtime that exist but do not compute what ONNX and JAX specify.
 //!
-//! The generated table says which types a kernel takes; this one says where its numbers are wrong. [`Expr`] asks
-//! before it emits a node, and passes ask through [`super::support`], so that no plugin has to know. All rows were
-//! measured with ONNX Runtime 1.31; the tests of edge values compare every row with JAX.
+//! The generated table contains the types that a kernel takes; this one contains the types for which its numbers
+//! are wrong. [`Expr`] checks this table before it emits a node, and passes check it through [`super::support`], so
+//! that no plugin has to know. All rows were measured with ONNX Runtime 1.31; the tests of edge values compare
+//! every row with JAX.
 //!
 //! [`Expr`]: crate::Expr
 
@@ -16,27 +17,27 @@ struct Wrong {
 }
 
 const WRONG: &[Wrong] = &[
-    // The halves of a number are compared one by one: 2^31 to 2^32 counts as negative.
+    // The kernel compares the halves of a number one by one: 2^31 to 2^32 counts as negative.
     Wrong { op: OpType::Clip, types: &[DType::I64] },
     Wrong { op: OpType::Max, types: &[DType::I64] },
     Wrong { op: OpType::Min, types: &[DType::I64] },
     Wrong { op: OpType::ReduceMax, types: &[DType::I64] },
     Wrong { op: OpType::ReduceMin, types: &[DType::I64] },
     Wrong { op: OpType::Sign, types: &[DType::I64] },
-    // A window that holds only -inf has the result -3.4e38.
+    // If a window contains only -inf, the result is -3.4e38.
     Wrong { op: OpType::MaxPool, types: &[DType::F32] },
-    // With a NaN or an infinity, some numbers of the row stay finite.
+    // If a row contains a NaN or an infinity, some of its numbers stay finite.
     Wrong { op: OpType::LogSoftmax, types: &[DType::F64] },
 ];
 
-/// True if the kernel of `op` computes what ONNX says for every number of the type.
+/// True if the kernel of `op` computes what ONNX specifies for every number of the type.
 pub fn is_right(op: OpType, dtype: DType) -> bool {
     !WRONG.iter().any(|row| row.op == op && row.types.contains(&dtype))
 }
 
 /// Returns the type to cast to before `to`, if a cast in one step is wrong.
 ///
-/// `Cast` rounds floats to integers of 4 bits, where JAX truncates; and `-0` of 8 bits is not zero to it.
+/// `Cast` rounds floats to integers of 4 bits, but JAX truncates. `Cast` also treats an 8-bit `-0` as nonzero.
 pub(crate) fn cast_through(from: DType, to: DType) -> Option<DType> {
     match to {
         DType::I4 if from.is_float() => Some(DType::I8),
@@ -46,13 +47,13 @@ pub(crate) fn cast_through(from: DType, to: DType) -> Option<DType> {
     }
 }
 
-/// Returns the size from which `Cast` without saturation returns neither infinity nor, in a type without
-/// infinity, NaN.
+/// Returns the smallest magnitude for which `Cast` without saturation is wrong: it must return infinity, or NaN if
+/// the type has no infinity.
 pub(crate) fn overflow(to: DType) -> Option<f64> {
     match to {
-        // 448 up to 496.
+        // `Cast` returns 448 up to 496.
         DType::F8E4M3Fn => Some(480.0),
-        // NaN up to 65536.
+        // `Cast` returns NaN up to 65536.
         DType::F8E5M2 => Some(61440.0),
         _ => None,
     }

@@ -1,14 +1,15 @@
-//! The properties that a [row](super::table) can have. Several are one by `|`.
+//! The properties that a [row](super::table) can have. `|` combines several.
 
 pub use super::table::Properties;
 
 /// No property.
 pub const NONE: Properties = Properties(0);
-/// Each element of the result is computed from that element of the first operand; other operands are single numbers.
+/// Each element of the result is computed from the element of the first operand at the same position. Other
+/// operands are scalars.
 pub const ELEMENTWISE: Properties = Properties(1 << 0);
-/// All operands broadcast to the shape of the result, and each element is computed by itself.
+/// All operands broadcast to the shape of the result, and each element is computed independently.
 pub const BROADCASTING: Properties = Properties(1 << 1);
-/// Reduces axes, which the attribute `keepdims` keeps or drops.
+/// Reduces axes; the attribute `keepdims` says whether they stay with size one.
 pub const REDUCTIONS: Properties = Properties(1 << 2);
 /// Keeps all elements and their order, and changes only the shape.
 pub const RESHAPES: Properties = Properties(1 << 3);
@@ -18,27 +19,28 @@ pub const TRANSPOSES: Properties = Properties(1 << 4);
 pub const EXPANDS: Properties = Properties(1 << 5);
 /// Returns its operand.
 pub const COPIES: Properties = Properties(1 << 6);
-/// Each element of the result is an element of the first operand, which other operands choose.
+/// Each element of the result is an element of the first operand; other operands select it.
 pub const PICKS: Properties = Properties(1 << 7);
-/// Each element of the result is an element of some operand, or is chosen from several.
+/// Each element of the result is an element of some operand.
 pub const JOINS: Properties = Properties(1 << 8);
-/// Works along one axis, which the attribute `axis` names.
+/// Works along one axis, which the attribute `axis` specifies.
 pub const ALONG_AN_AXIS: Properties = Properties(1 << 9);
-/// Can be computed for all steps of a loop together, with one more axis in front.
+/// Can be computed for all iterations of a loop at once, with an additional leading axis.
 pub const BY_ROW: Properties = Properties(1 << 10);
-/// Computes one product of two operands. A product remains one when it becomes another of them.
+/// Computes one product of two operands. If one of these operators replaces another, the product is still the same
+/// one.
 pub const PRODUCTS: Properties = Properties(1 << 11);
 /// The result is the same for `0` and `−0`.
 pub const BLIND_TO_ZERO_SIGNS: Properties = Properties(1 << 12);
-/// Cannot fail on operands of the types that it has, whatever their numbers are.
+/// Cannot fail for operands of the right types, whatever their numbers.
 pub const TOTAL: Properties = Properties(1 << 13);
-/// Returns something else each time.
+/// Returns different numbers each time.
 pub const RANDOM: Properties = Properties(1 << 14);
-/// No result is larger than the largest operand, or than 1.
+/// No result is larger in magnitude than the largest operand or 1.
 pub const NEVER_GROWS: Properties = Properties(1 << 15);
 /// The bits of the result are the same for signed and unsigned integers.
 pub const SIGNLESS: Properties = Properties(1 << 16);
-/// Copies, chooses, compares or counts: no result is rounded.
+/// Copies, selects, compares or counts: no result is rounded.
 pub const EXACT: Properties = Properties(1 << 17);
 /// The result is the exact one, rounded once.
 pub const ROUNDS_ONCE: Properties = Properties(1 << 18);
@@ -48,26 +50,26 @@ pub const LOOPS: Properties = Properties(1 << 19);
 pub const BRANCHES: Properties = Properties(1 << 20);
 /// Converts elements to another type.
 pub const CASTS: Properties = Properties(1 << 21);
-/// Scales the entries along an axis to a common size. Before opset 13, along all axes from that one on.
+/// Scales the entries along an axis to a common size. Before opset 13, it works along all axes from that one on.
 pub const NORMALIZES: Properties = Properties(1 << 22);
-/// May fail or be undefined for some numbers, such as a division by zero.
+/// May fail or be undefined for some numbers, such as for a division by zero.
 pub const PARTIAL: Properties = Properties(1 << 23);
 /// Adds, subtracts, multiplies or divides.
 pub const ARITHMETIC: Properties = Properties(1 << 24);
-/// Computes with integers in place of floats, or converts to them or back.
+/// Computes with integers instead of floats, or converts between them.
 pub const QUANTIZED: Properties = Properties(1 << 25);
-/// Computes products among other things.
+/// Computes products, among other things.
 pub const HOLDS_PRODUCTS: Properties = Properties(1 << 26);
 
-/// The layout ops: they keep every element, and change only where it is.
+/// The layout ops: they keep every element, and change only its position.
 pub const LAYOUT_OPS: Properties = RESHAPES.or(TRANSPOSES);
-/// Broadcasts an array: adds axes of size one by a reshape, or expands them.
+/// Broadcasts an array: a reshape adds axes of size one, an expand repeats them.
 pub const BROADCAST_OPS: Properties = RESHAPES.or(EXPANDS).or(COPIES);
-/// A step of a view of an array: a layout op or a broadcast.
+/// A step of a view: a layout op or a broadcast.
 pub const VIEW_OPS: Properties = LAYOUT_OPS.or(BROADCAST_OPS);
 /// All elements of the result are elements of the first operand.
 pub const SELECTIONS: Properties = VIEW_OPS.or(PICKS);
-/// Each element is computed by itself.
+/// Each element is computed independently.
 pub const POINTWISE: Properties = ELEMENTWISE.or(BROADCASTING);
 /// Has bodies.
 pub const CONTROL_FLOW: Properties = LOOPS.or(BRANCHES);

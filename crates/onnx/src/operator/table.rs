@@ -1,7 +1,7 @@
-//! One row for each operator: all that the rest of the project knows about it.
+//! One row per operator: everything that the rest of the project knows about it.
 //!
-//! The match has no arm for the rest, so that an operator without a row does not compile. Whether a runtime has a kernel
-//! is in [`crate::kernels`].
+//! The match has no wildcard arm, so an operator without a row does not compile. [`crate::kernels`] says whether a
+//! runtime has a kernel.
 
 use std::ops::BitOr;
 
@@ -22,9 +22,9 @@ pub(crate) struct Row {
     /// The rule by which facts about the results follow from facts about the operands.
     pub facts: about::Rule,
     pub properties: Properties,
-    /// The axis that the operator works along if no attribute `axis` names it.
+    /// The axis that the operator works along if it has no attribute `axis`.
     pub axis: Option<i64>,
-    /// The operand that lists the axes if no attribute `axes` does.
+    /// The operand that contains the axes if there is no attribute `axes`.
     pub axes: Option<usize>,
 }
 
@@ -62,17 +62,17 @@ fn row(infer: types::Rule, facts: about::Rule, properties: Properties) -> Row {
 }
 
 impl OpType {
-    /// True if the operator has one of these properties.
+    /// True if the operator has at least one of these properties.
     pub fn is(self, properties: Properties) -> bool {
         self.row().properties.0 & properties.0 != 0
     }
 
-    /// Returns the axis that the operator works along if no attribute `axis` names it.
+    /// Returns the axis that the operator works along if it has no attribute `axis`.
     pub fn default_axis(self) -> Option<i64> {
         self.row().axis
     }
 
-    /// Returns the operand that lists the axes if no attribute `axes` does.
+    /// Returns the operand that contains the axes if there is no attribute `axes`.
     pub fn axes_operand(self) -> Option<usize> {
         self.row().axes
     }

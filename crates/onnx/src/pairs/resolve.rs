@@ -1,4 +1,4 @@
-//! Resolves the notes on variables to values of the finished model.
+//! Resolves the records of variables to values of the finished model.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::operator::Operator;
 use crate::operator::properties::LOOPS;
 use crate::value::{ValueId, Values};
 
-/// A variable, and what holds it.
+/// A variable, and its holder.
 #[derive(Clone, Debug)]
 pub struct Pair<'m> {
     pub variable: &'m Variable,
@@ -23,8 +23,9 @@ pub struct Pair<'m> {
 /// A value that holds a variable in a finished model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// A value with its contents, apart from rounding: with its shape and its order of elements too if the view is empty.
-    /// If it is ambiguous, the contents may be others that are as correct, such as another sign of an eigenvector.
+    /// A value with the variable's contents, apart from rounding. If the view is empty, its shape and its order of
+    /// elements are the same too. If it is ambiguous, its contents may be another correct result, such as an
+    /// eigenvector with another sign.
     Value {
         name: Arc<str>,
         graph: Vec<Hop>,
@@ -37,7 +38,7 @@ pub enum Holder {
     },
     /// Nodes that compute more than the variable, and constants that were computed from it.
     Covered { nodes: Vec<Arc<str>>, constants: Vec<Arc<str>> },
-    /// Nothing: no output needs it.
+    /// Nothing holds it, because no output needs it.
     Unused,
 }
 
@@ -45,19 +46,19 @@ pub enum Holder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
     pub node: Arc<str>,
-    /// The attribute that is the body. `None` for a call.
+    /// The attribute with the body; `None` for a call.
     pub body: Option<Arc<str>>,
 }
 
 impl Holder {
-    /// Nodes that are not known.
+    /// The nodes are not known.
     const NONE: Holder = Holder::Covered { nodes: Vec::new(), constants: Vec::new() };
 }
 
 impl Model {
-    /// Returns what holds each variable, if that was noted. The model has its names.
+    /// Returns the holders of each variable, if pairs were recorded. The model must have its final names.
     ///
-    /// Several values may hold a variable, such as one for each round of a loop that was unrolled.
+    /// Several values may hold a variable, such as one for each iteration of an unrolled loop.
     pub fn pairs(&self) -> Vec<Pair<'_>> {
         let Some(pairs) = self.pairs.as_deref() else {
             return Vec::new();
@@ -90,7 +91,7 @@ impl Model {
 }
 
 impl Pairs {
-    /// Follows all changes, and returns what each value holds, in the order of values.
+    /// Follows all changes, and returns the variables that each value holds, in the order of values.
     fn states(&self, values: &Values) -> Vec<(ValueId, Vec<Held>)> {
         let mut states: FxHashMap<ValueId, Vec<Held>> = FxHashMap::default();
         for held in &self.held {
@@ -125,8 +126,8 @@ impl Pairs {
         states
     }
 
-    /// Returns the values that may have other contents: the first values of ambiguous variables, and all that the nodes of
-    /// their equations make.
+    /// Returns the values with ambiguous contents: the first values of ambiguous variables, and all results of the
+    /// nodes of their equations.
     fn ambiguous(&self, model: &Model) -> FxHashSet<ValueId> {
         let is_ambiguous = |held: &&Held| self.variables[held.variable].is_ambiguous;
         let mut values: FxHashSet<ValueId> =
@@ -147,8 +148,8 @@ impl Pairs {
         values
     }
 
-    /// Returns the place of the innermost equation that made the first value of each variable: a call has no nodes of
-    /// its own.
+    /// Returns the site of the innermost equation that computes the first value of each variable, because a call
+    /// itself has no nodes.
     fn sites(&self) -> Vec<Option<SiteId>> {
         let mut made: FxHashMap<ValueId, SiteId> = FxHashMap::default();
         let mut sites: Vec<Option<SiteId>> =
@@ -164,7 +165,7 @@ impl Pairs {
 }
 
 impl Change {
-    /// Returns what the new value holds, of what the old one holds.
+    /// Returns what the new value holds, given what the old one holds.
     fn applied(&self, held: &Held, values: &Values) -> Option<Held> {
         let mut held = held.clone();
         if let Change::View { to, step, .. } = self {
@@ -184,7 +185,8 @@ impl Change {
     }
 }
 
-/// Keeps, for each round, the values that are the variable, else the one that is the fewest steps away.
+/// Keeps, for each iteration, the values that are equal to the variable, or else the one that is the fewest steps
+/// away.
 fn drop_longer_views(found: &mut Vec<Holder>) {
     let key = |holder: &Holder| match holder {
         Holder::Value { rounds, view, .. } => (rounds.clone(), view.0.len()),
@@ -204,15 +206,15 @@ fn drop_longer_views(found: &mut Vec<Holder>) {
 
 /// A graph of the model.
 struct GraphPath {
-    /// The function that it is in.
+    /// The function that contains it.
     function: Option<Operator>,
-    /// From the main graph or from that of the function.
+    /// The steps from the main graph or from the graph of the function.
     hops: Vec<Hop>,
-    /// How many loops are around it.
+    /// The number of loops around it.
     loops: usize,
 }
 
-/// Where each value is defined.
+/// The graph that defines each value.
 struct GraphPaths {
     all: Vec<GraphPath>,
     /// The index of the graph. `None` for a value of several graphs.
@@ -256,7 +258,7 @@ impl GraphPaths {
             if let (false, Some(&result)) = (node.op.is_onnx(), node.outputs.first()) {
                 self.calls.insert(result, (node.op.clone(), name.clone()));
             }
-            // An initializer is one of the main graph, whichever body reads it.
+            // Initializers belong to the main graph, whichever body reads them.
             let is_initializer =
                 |id: &ValueId| function.is_none() && model.values[*id].tensor.is_some();
             for id in node.inputs.iter().flatten().copied().filter(is_initializer) {
@@ -307,13 +309,13 @@ impl GraphPaths {
         Some(Holder::Value { name, graph, rounds, is_ambiguous, view, shape })
     }
 
-    /// Returns the way to the graph of a value that is inside of these calls, and how many loops are on it.
+    /// Returns the path to the graph of a value inside these calls, and the number of loops on it.
     fn path(&self, value: ValueId, calls: &[Call]) -> Option<(Vec<Hop>, usize)> {
         let GraphPath { function, hops, loops } = &self.all[(*self.of.get(&value)?)?];
         let Some(function) = function else {
             return Some((hops.clone(), *loops));
         };
-        // A value that a function takes from outside is in that of an outer call.
+        // A value from outside a function is in the function of an outer call.
         let (&call, outer) = calls.split_last()?;
         let (result, operator, node) = self.call(call)?;
         if operator != function {
@@ -325,7 +327,7 @@ impl GraphPaths {
         Some((path, outer_loops + loops))
     }
 
-    /// Returns the first result of a call that is left, its function and its name.
+    /// Returns the first result of a remaining call, its function and its name.
     fn call(&self, call: Call) -> Option<(ValueId, &Operator, &Arc<str>)> {
         let now = |value: &ValueId| self.replaced.get(value).copied();
         let result = std::iter::successors(Some(call.result), now).take(self.replaced.len() + 1);
@@ -339,14 +341,14 @@ fn is_loop(node: &Node) -> bool {
     node.op.is(LOOPS)
 }
 
-/// The nodes and constants that answer for each equation.
+/// The nodes and constants that have the origin of each equation.
 #[derive(Default)]
 struct Covering<'m> {
     nodes: FxHashMap<Equation<'m>, Vec<Arc<str>>>,
     constants: FxHashMap<Equation<'m>, Vec<Arc<str>>>,
 }
 
-/// What tells equations apart: the place, and the name of the plugin.
+/// The properties that distinguish equations: the site, and the name of the plugin.
 type Equation<'m> = (Site, Option<&'m str>);
 
 impl<'m> Covering<'m> {

@@ -6,20 +6,20 @@ use crate::operator::OpType;
 use crate::operator::properties::RESHAPES;
 use crate::value::{Type, ValueId, Values};
 
-/// The steps from a value to the variable that it holds; none if it is the variable.
+/// The steps from a value to the variable that it holds; empty if they are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View(pub Vec<ViewStep>);
 
 /// A step that moves all elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewStep {
-    /// To axes in this order.
+    /// Reorders the axes.
     Transpose(Vec<usize>),
-    /// To this shape.
+    /// Changes the shape.
     Reshape(Vec<i64>),
 }
 
-/// A value that is more steps away does not hold the variable.
+/// A value that is more steps away does not count as a holder.
 const MAX_STEPS: usize = 3;
 
 impl View {
@@ -27,8 +27,8 @@ impl View {
         self.0.is_empty()
     }
 
-    /// Returns the view of a value of this type that has the elements of the viewed one after a step. `None` if it has too
-    /// many steps.
+    /// Returns the view of a value that is one step away from the viewed one, where `ty` is its type. `None` if
+    /// there are too many steps.
     pub(super) fn after(&self, step: &ViewStep, ty: Option<&Type>) -> Option<View> {
         let mut steps = vec![step.clone()];
         for next in &self.0 {
@@ -59,7 +59,7 @@ impl View {
 }
 
 impl ViewStep {
-    /// Returns the step from the operand of a node to its result, if it only moves elements.
+    /// Returns the step from the operand of a node to its result, if the node only moves elements.
     pub(crate) fn of(node: &Node, values: &Values) -> Option<ViewStep> {
         let result = *node.outputs.first()?;
         match node.op.onnx()? {

@@ -8,7 +8,7 @@ use super::ReadError;
 use super::schema::{Field, Message};
 use super::wire::{FieldBytes, FormatError, MessageBytes, write_field, write_varint};
 
-/// A metadata entry, and where it is.
+/// A metadata entry and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The message that contains it, counted in the order in which they begin.

@@ -9,8 +9,8 @@ use super::wire::{Fields, FileSource, Walk};
 /// Smaller weights are read with the bytes around them.
 const MIN_SKIPPED: u64 = 1 << 16;
 
-/// Reads the first `size` bytes of a model. Zeros replace the contents of large weights, and take no memory
-/// until somebody looks at them. Bytes that are not a model are read as they are.
+/// Reads the first `size` bytes of a model. Zeros replace the contents of large weights, and take no memory until
+/// they are read. Bytes that are not a model are read unchanged.
 pub fn without_weights(file: &mut (impl Read + Seek), size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; size];
     let mut start = 0;
@@ -23,7 +23,7 @@ pub fn without_weights(file: &mut (impl Read + Seek), size: usize) -> io::Result
     Ok(bytes)
 }
 
-/// Returns the positions of large weights, up to the first place at which the file is not a model.
+/// Returns the positions of large weights, up to the first position at which the file is not a model.
 fn large_weights(file: &mut (impl Read + Seek), size: u64) -> Vec<Range<usize>> {
     let mut source = FileSource::new(file);
     let mut walk = Walk::new(Fields::of_model(size));

@@ -6,8 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use super::schema::Field;
 use super::wire::{Fields, FileSource, Source, Walk};
 
-/// Returns the locations of external data in a model, each once. A tensor that names a file counts, whether or
-/// not it says that its contents are there.
+/// Returns the locations of external data in a model, each once. A tensor that names a file counts even if it does
+/// not say that its contents are external.
 pub fn locations(mut model: impl Read + Seek) -> io::Result<Vec<String>> {
     let size = model.seek(SeekFrom::End(0))?;
     let mut source = FileSource::new(model);

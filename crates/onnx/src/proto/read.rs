@@ -63,24 +63,24 @@ pub(crate) enum DecodeError {
     },
 }
 
-/// The place of contents that are in another file.
+/// The location of contents in another file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct External {
     pub location: String,
     pub offset: u64,
-    /// `None` is the rest of the file.
+    /// `None` means the rest of the file.
     pub length: Option<u64>,
 }
 
 type Fetch<'a> = dyn FnMut(&External) -> io::Result<Bytes> + 'a;
 
-/// Reads a model that has its weights inside; they share memory with `bytes`.
+/// Reads a model with internal weights, which share memory with `bytes`.
 pub(crate) fn read(bytes: Bytes) -> Result<Model, DecodeError> {
     Reader::model(bytes, None)
 }
 
-/// Reads a model; `fetch` returns the contents that are in another file. It may return no bytes if the caller does
-/// not need them.
+/// Reads a model. `fetch` returns the contents that are in another file, or no bytes if the caller does not need
+/// them.
 pub(crate) fn read_with(bytes: Bytes, fetch: &mut Fetch<'_>) -> Result<Model, DecodeError> {
     Reader::model(bytes, Some(fetch))
 }
@@ -90,7 +90,7 @@ struct Reader<'a, 'f> {
     fetch: Option<&'a mut Fetch<'f>>,
     /// The names in each enclosing graph, outermost first.
     scopes: Vec<Names>,
-    /// The origin of all nodes, which says that nothing is known.
+    /// The origin of all nodes, which is unknown.
     origin: OriginId,
     unknown_dims: u32,
 }
@@ -227,7 +227,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         let tensor = self.tensor(proto)?;
         let scope = self.scopes.last().and_then(|names| names.values.get(&name));
         let id = match scope {
-            // The default of an input.
+            // It is the default of an input.
             Some(&id) => id,
             None => self.define(graph, name)?,
         };

@@ -18,7 +18,7 @@ fn strings_are_packed_with_their_lengths() {
     assert_eq!(unpack_strings(&data[..data.len() - 1]), None);
 }
 
-/// A model of prost's that has a tensor at every place, each in a file of its own and with metadata.
+/// A model of prost with a tensor in every possible field, each with a separate file and with metadata.
 #[derive(Default)]
 struct Everywhere {
     tensors: usize,
@@ -134,7 +134,7 @@ fn every_reader_finds_the_tensors_and_the_metadata_at_every_place() {
 #[test]
 fn every_reader_refuses_the_same_bytes() {
     let bytes = Everywhere::default().model();
-    // Only those who read the contents of a field can tell that they are wrong.
+    // Only readers of the contents of a field can detect these errors.
     let is_about_contents = |error: &FormatError| {
         use FormatError::{FileName, NoGraph, Packed, Utf8};
         matches!(error, Utf8 { .. } | Packed { .. } | FileName { .. } | NoGraph)
@@ -155,7 +155,7 @@ fn every_reader_refuses_the_same_bytes() {
         if errors.iter().flatten().any(is_about_contents) {
             return;
         }
-        // `locations` passes over the parts that cannot contain tensors.
+        // `locations` skips the fields that cannot contain tensors.
         let [scan, locations, take] = errors.each_ref().map(Option::is_some);
         assert!(scan == take && (scan || !locations), "{change:?}: {errors:?}");
         *(if locations { &mut refused } else { &mut accepted }) += 1;

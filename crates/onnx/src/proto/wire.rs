@@ -1,7 +1,7 @@
 //! Reads the bytes of messages, from memory or from a file. Only this module knows how protobuf encodes a field.
 //!
-//! A file is untrusted. Reading a field costs the same whatever its contents are, and contents are read only if
-//! somebody asks for them.
+//! A file is untrusted. Reading a field costs the same whatever its contents are, and contents are read only on
+//! request.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -62,14 +62,14 @@ impl From<FormatError> for io::Error {
     }
 }
 
-/// The bytes of a model, wherever they are.
+/// The bytes of a model, in memory or in a file.
 pub(super) trait Source {
     type Error: From<FormatError>;
 
     /// Returns up to `size` bytes; fewer only if the source ends.
     fn peek(&mut self, at: u64, size: u64) -> Result<&[u8], Self::Error>;
 
-    /// Returns the contents of a text that is the name of a file.
+    /// Returns the contents of a field that is the name of a file.
     fn file_name(&mut self, found: &FieldSpan) -> Result<&str, Self::Error> {
         let (message, at) = (found.message.name(), found.content.start);
         if found.size() > MAX_FILE_NAME {
@@ -88,7 +88,7 @@ impl Source for &[u8] {
     }
 }
 
-/// A file, of which a block is in memory.
+/// A file with one block of it in memory.
 pub(super) struct FileSource<F> {
     file: F,
     block: Vec<u8>,
@@ -97,7 +97,7 @@ pub(super) struct FileSource<F> {
 }
 
 impl<F: Read + Seek> FileSource<F> {
-    /// The number of bytes that are read at once, at least [`MAX_FILE_NAME`].
+    /// The number of bytes to read at once, at least [`MAX_FILE_NAME`].
     const BLOCK: u64 = 1 << 13;
 
     pub(super) fn new(file: F) -> FileSource<F> {
@@ -121,12 +121,12 @@ impl<F: Read + Seek> Source for FileSource<F> {
     }
 }
 
-/// Returns a range of bytes, all of which exist.
+/// Returns a range of bytes. The caller knows that all of them exist.
 fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     bytes.get(range.start as usize..range.end as usize).unwrap_or_default()
 }
 
-/// A message of which the fields from `at` on are still to be read.
+/// The fields of a message from `at` on, which are not read yet.
 #[derive(Clone, Debug)]
 pub(super) struct Fields {
     message: Message,
@@ -134,11 +134,11 @@ pub(super) struct Fields {
     at: u64,
     end: u64,
     depth: u32,
-    /// The fields with a message that occurred; a bit for each number.
+    /// The message fields that occurred, one bit per field number.
     seen: u32,
 }
 
-/// A field of a message.
+/// The position of a field in a file.
 #[derive(Clone, Debug)]
 pub(super) struct FieldSpan {
     pub(super) id: Field,
@@ -165,7 +165,7 @@ enum Encoding {
 }
 
 impl Fields {
-    /// Returns the fields of a model of so many bytes.
+    /// Returns the fields of a model with this many bytes.
     pub(super) fn of_model(size: u64) -> Fields {
         Fields::of(Message::Model, 0..size, 0)
     }
@@ -181,7 +181,7 @@ impl Fields {
         }
     }
 
-    /// Reads the next field. After an error there are no more.
+    /// Reads the next field. After an error, there are no more fields.
     pub(super) fn next<S: Source>(
         &mut self,
         source: &mut S,
@@ -208,7 +208,7 @@ impl Fields {
         Ok(Some(found))
     }
 
-    /// Reads the field at `position`, which begins with these bytes.
+    /// Reads the field at `position`, which starts with these bytes.
     fn parse(&self, position: u64, header: &[u8]) -> Result<FieldSpan, EncodingError> {
         let (tag, tag_size) = varint(header)?;
         let number = tag >> 3;
@@ -273,7 +273,7 @@ impl FieldSpan {
 /// Visits the fields of a message, and those of all messages in it.
 pub(super) struct Walk {
     open: Vec<Fields>,
-    /// The message that the last field has.
+    /// The message in the last field.
     inner: Option<Fields>,
 }
 
@@ -282,8 +282,8 @@ impl Walk {
         Walk { open: vec![fields], inner: None }
     }
 
-    /// Returns the next field, which is the first one in the last field if that has a message. After an error there
-    /// are no more.
+    /// Returns the next field. If the last field contains a message, that is the first field in it. After an error,
+    /// there are no more fields.
     pub(super) fn next<S: Source>(
         &mut self,
         source: &mut S,
@@ -300,7 +300,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// Leaves out the fields of the message in the last field.
+    /// Skips the fields of the message in the last field.
     pub(super) fn pass(&mut self) {
         self.inner = None;
     }
@@ -403,7 +403,7 @@ impl<'a> FieldBytes<'a> {
         Ok(self.nested()?.into_iter().flatten())
     }
 
-    /// Reads the field only to find out whether it is valid.
+    /// Checks that the field is valid.
     pub(super) fn check(&self) -> Result<(), FormatError> {
         match self.nested()? {
             Some(message) => message.walk(|_| true).try_for_each(|field| field.map(drop)),
@@ -450,7 +450,7 @@ impl<'a> FieldBytes<'a> {
     }
 }
 
-/// Returns a number, and how many bytes it takes.
+/// Returns a number and its size in bytes.
 fn varint(bytes: &[u8]) -> Result<(u64, usize), EncodingError> {
     // Most numbers are small.
     if let &[byte @ ..0x80, ..] = bytes {
@@ -474,7 +474,7 @@ pub(super) fn write_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Writes the beginning of a field whose contents have so many bytes.
+/// Writes the header of a field whose contents have this many bytes.
 pub(super) fn begin_field(out: &mut Vec<u8>, field: Field, size: usize) {
     write_varint(out, u64::from(field.number()) << 3 | 2);
     write_varint(out, size as u64);

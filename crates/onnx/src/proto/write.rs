@@ -22,7 +22,7 @@ use crate::model::{Function, Graph, Model, Node};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Symbol, Type, ValueId};
 
-/// The metadata to write for an origin.
+/// Returns the metadata to write for an origin.
 pub type Render<'a> = dyn FnMut(OriginId) -> Vec<(&'static str, String)> + 'a;
 
 /// Renders nothing.
@@ -31,7 +31,7 @@ pub(crate) fn no_metadata(_: OriginId) -> Vec<(&'static str, String)> {
     Vec::new()
 }
 
-/// Contents up to this size are part of the encoded message. Larger ones are computed while it is written.
+/// Contents up to this size are a part of the encoded message. Larger ones are computed while it is written.
 const MAX_ENCODED_BYTES: usize = 4096;
 
 /// The maximum size of a protobuf message.
@@ -119,13 +119,13 @@ pub(crate) fn to_bytes(model: &Model, render: &mut Render<'_>) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// The place of an initializer in the external data file.
+/// The position of an initializer in the external data file.
 pub(crate) struct Placed {
     pub offset: u64,
     pub length: u64,
 }
 
-/// Decides which initializers go into the external data file.
+/// Decides which initializers are stored in the external data file.
 pub(crate) trait Layout {
     fn place(&mut self, tensor: &Tensor) -> Option<Placed>;
 }
@@ -205,7 +205,7 @@ impl Writer<'_, '_> {
         })
     }
 
-    /// Returns the constants of a function as nodes, because a function has no initializers.
+    /// Returns a function, with its constants as nodes, because a function has no initializers.
     fn function(&mut self, function: &Function) -> Result<FunctionProto, WriteError> {
         let body = &function.body;
         let mut node = Vec::new();
@@ -380,7 +380,7 @@ fn tensor_proto(
     Ok(proto)
 }
 
-/// True if the file leaves the size out. Such a symbol only says that the size is unknown.
+/// True if the file omits the size. Such a symbol only says that the size is unknown.
 fn is_unknown(dim: &Dim) -> bool {
     matches!(dim.as_symbol(), Some(Symbol::Unknown(_)))
 }

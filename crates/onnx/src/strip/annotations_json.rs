@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::Entry;
 
-/// The key of a source map that has them.
+/// The key in a source map.
 pub(super) const KEY: &str = "annotations";
 
-/// The error for entries of a source map that cannot be read.
+/// The metadata in a source map cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("the `annotations` of the source map are malformed")]
 pub struct NoAnnotations;
 
-/// `texts`, each once, and for each place in a message the entries there as numbers of texts.
+/// Writes `texts`, each once, and for each position in a message its entries as numbers of texts.
 pub(super) fn write(entries: &[Entry]) -> String {
     let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
     let mut texts: Vec<&str> = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn write(entries: &[Entry]) -> String {
     json.finish()
 }
 
-/// Reads the map, and its entries if it has some.
+/// Reads the map, and its entries if it has any.
 pub(super) fn read(text: &str) -> Result<(SourceMap, Option<Vec<Entry>>), super::StripError> {
     let document: Value = serde_json::from_str(text).map_err(MapError::from)?;
     let map = SourceMap::from_value(&document)?;

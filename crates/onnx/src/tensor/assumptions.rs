@@ -1,4 +1,4 @@
-//! What passes assume of large weights, checked when they are written.
+//! Assumptions of passes about large weights, which are checked when the weights are written.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Tensor;
 
-/// Remembers what is assumed of weights. All clones remember the same.
+/// The assumptions about weights. Clones share them.
 ///
-/// Large weights are read when they are written, and reading them twice takes as long as writing them. So a
-/// conversion assumes what holds for weights of ordinary size, and starts again without assumptions if one is wrong.
+/// Reading large weights twice takes as long as writing them. So a conversion assumes that weights have ordinary
+/// magnitudes, and checks that while it writes them. If an assumption is wrong, the conversion starts again without
+/// assumptions.
 #[derive(Clone, Debug, Default)]
 pub struct Assumptions(Arc<State>);
 
@@ -20,7 +21,7 @@ struct State {
 }
 
 impl Assumptions {
-    /// Assumes that no element of a float exceeds a limit in magnitude.
+    /// Assumes that no element of a tensor of floats exceeds a magnitude.
     pub fn limit(&self, tensor: &Tensor, most: f64) {
         let mut limited = self.0.limited.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known =
@@ -30,20 +31,20 @@ impl Assumptions {
         }
     }
 
-    /// True if a product that was computed overflowed or lost digits, or if an element exceeds its limit.
+    /// True if a computed product overflowed or lost digits, or if an element exceeds its limit.
     pub fn are_wrong(&self) -> bool {
         let limited = self.0.limited.lock().unwrap_or_else(PoisonError::into_inner);
         self.0.has_lost.load(Ordering::Acquire)
             || limited.iter().any(|(tensor, most)| tensor.max_magnitude() > *most)
     }
 
-    /// Takes note of a product that overflows or loses digits.
+    /// Records that a product overflows or loses digits.
     pub(super) fn note_loss(&self) {
         self.0.has_lost.store(true, Ordering::Release);
     }
 }
 
-/// Tensors are equal if their elements are.
+/// All are equal, so that tensors are equal if their elements are.
 impl PartialEq for Assumptions {
     fn eq(&self, _: &Assumptions) -> bool {
         true

@@ -7,14 +7,13 @@ use std::thread;
 
 use super::{Contents, Tensor, floats_of};
 
-/// The number of bytes that are computed at a time. At most three such blocks exist.
+/// The number of bytes to compute at a time. At most three such blocks exist.
 const WRITTEN_BYTES: usize = 1 << 23;
 
-/// The number of bytes in the first block and in later blocks, because a few bytes are often
-/// enough.
+/// The sizes of the first and of later blocks. The first is small because a few bytes are often enough.
 const READ_BYTES: [usize; 2] = [1 << 12, 1 << 20];
 
-/// A thread computes at least so many bytes, and there are at most so many threads.
+/// The minimum number of bytes per thread.
 const MIN_THREAD_BYTES: usize = 1 << 20;
 const MAX_THREADS: usize = 8;
 
@@ -46,7 +45,7 @@ pub(crate) fn write_parts(
                         for _ in 0..tensor.byte_len().div_ceil(WRITTEN_BYTES) {
                             let block = blocks.recv().map_err(io::Error::other)?;
                             out.write_all(&block)?;
-                            // The other thread has ended if it does not need the buffer.
+                            // If the other thread does not need the buffer, it has ended.
                             let _ = written_blocks.send(block);
                         }
                     }
@@ -72,11 +71,11 @@ fn compute_blocks(tensors: &[&Tensor], buffers: &Receiver<Vec<u8>>, blocks: &Syn
     }
 }
 
-/// How many threads can run at a time. The standard library reads files to find out.
+/// The number of threads that can run at a time. It is cached because the standard library reads files to find out.
 static AVAILABLE_THREADS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS));
 
-/// Returns how many threads so many bytes are worth.
+/// Returns the number of threads to use for this many bytes.
 fn threads_for(bytes: usize) -> usize {
     match bytes / MIN_THREAD_BYTES {
         few @ 0..2 => few,
@@ -85,7 +84,7 @@ fn threads_for(bytes: usize) -> usize {
 }
 
 impl<'a> Part<'a> {
-    /// Returns a tensor whose contents are computed.
+    /// Returns the tensor, if its contents must be computed.
     fn computed(&self) -> Option<&'a Tensor> {
         match self {
             Part::Contents(tensor) if matches!(tensor.contents, Contents::Lazy(_)) => Some(tensor),
@@ -103,7 +102,7 @@ impl Tensor {
         }
     }
 
-    /// True if the elements are floats of a common type and something holds of each of them.
+    /// True if the elements are floats of a common type and `holds` is true for all of them.
     pub fn all_floats(&self, mut holds: impl FnMut(f64) -> bool) -> bool {
         let all_hold = |block: &[u8]| {
             let floats = floats_of(self.dtype, block).ok_or(())?;
@@ -112,7 +111,7 @@ impl Tensor {
         self.blocks(READ_BYTES, all_hold).is_ok()
     }
 
-    /// True if something holds of each pair of floats of two tensors.
+    /// True if a condition holds for each pair of floats of two tensors.
     pub(super) fn all_floats_with(
         &self,
         other: &Tensor,
@@ -131,13 +130,13 @@ impl Tensor {
         self.blocks(READ_BYTES, all_hold).is_ok()
     }
 
-    /// Returns the tensor of one element that all elements are.
+    /// If all elements are equal, returns a tensor of that element.
     pub fn uniform(&self) -> Option<Tensor> {
         let width = (self.dtype.bits() / 8).max(1);
         let mut first: Option<Vec<u8>> = None;
         let all_same = |block: &[u8]| {
             let first = first.get_or_insert_with(|| block[..width.min(block.len())].to_vec());
-            // Each element is the one before it.
+            // Each element is equal to the one before it.
             let is_one = block.starts_with(first)
                 && block[first.len()..] == block[..block.len() - first.len()];
             is_one.then_some(()).ok_or(())
@@ -147,7 +146,7 @@ impl Tensor {
         is_uniform.then(|| Tensor::new(self.dtype, Vec::new(), first.unwrap_or_default()))
     }
 
-    /// Visits the contents in order: a block of the first size, and then blocks of the second one.
+    /// Visits the contents in order: one block of the first size, then blocks of the second size.
     fn blocks<E>(
         &self,
         [first, later]: [usize; 2],
@@ -173,7 +172,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Computes the elements from number `start` on, as many as `out` has bytes for.
+    /// Fills `out` with the elements from index `start` on.
     fn fill_in_parallel(&self, start: usize, out: &mut [u8]) {
         let threads = threads_for(out.len());
         if threads < 2 {

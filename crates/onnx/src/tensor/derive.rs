@@ -7,7 +7,7 @@ use super::{Contents, Tensor};
 /// A step from one array to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Takes as many elements as `shape` has, from `starts` on.
+    /// Takes `shape` elements along each axis, from `starts` on.
     Slice {
         starts: Vec<i64>,
         shape: Vec<i64>,
@@ -21,8 +21,7 @@ pub enum Step {
 pub type Memory = (usize, usize);
 
 impl Tensor {
-    /// Returns the address and the length of the memory that the elements are in, if they are in one array
-    /// and not computed.
+    /// Returns the memory of the elements, if they are in one array and not computed.
     pub fn memory(&self) -> Option<Memory> {
         let bytes = match &self.contents {
             Contents::Bytes(bytes) => &bytes.0[..],
@@ -34,7 +33,8 @@ impl Tensor {
         Some((bytes.as_ptr().addr(), bytes.len()))
     }
 
-    /// Returns the arrays that the elements are in or computed from, and how many bytes of each are read.
+    /// Returns the arrays that contain the elements or from which they are computed, and how many bytes of each are
+    /// read.
     pub fn sources(&self) -> Vec<(Memory, usize)> {
         let own = || self.memory().map(|memory| (memory, self.byte_len())).into_iter().collect();
         let Contents::Lazy(lazy) = &self.contents else { return own() };
@@ -45,18 +45,18 @@ impl Tensor {
         }
     }
 
-    /// Returns how many bytes the arrays have that the elements are in or computed from.
+    /// Returns the size in bytes of the arrays that contain the elements or from which they are computed.
     pub fn source_bytes(&self) -> usize {
         self.sources().iter().map(|&((_, length), bytes)| bytes.min(length)).sum()
     }
 
-    /// True if the elements are in memory in their order.
+    /// True if the elements are in memory, in their order.
     pub fn is_contiguous(&self) -> bool {
         matches!(self.contents, Contents::Bytes(_))
     }
 
-    /// Returns the parts that are side by side in this tensor, and their axis, and the shape that the tensor
-    /// has before it is reshaped. `None` if it is not made of parts.
+    /// Returns the parts that are concatenated in this tensor, their axis, and the shape before a reshape. `None`
+    /// if it is not a concatenation.
     pub fn parts(&self) -> Option<(&[Tensor], usize, Vec<i64>)> {
         let Contents::Lazy(lazy) = &self.contents else {
             return None;
@@ -79,7 +79,7 @@ impl Tensor {
         Some((parts, axis, shape))
     }
 
-    /// Returns the steps that compute this tensor from one whose memory its elements are in.
+    /// Returns the steps that compute this tensor from `stored`, if its elements are in the same memory.
     pub fn steps_from(&self, stored: &Tensor) -> Option<Vec<Step>> {
         if !stored.is_contiguous()
             || self.memory()? != stored.memory()?
@@ -105,8 +105,8 @@ impl Tensor {
     }
 }
 
-/// Returns the steps to a view each of whose axes is a part of one axis of the array, and the shape that they
-/// lead to.
+/// Returns the steps to a view, each of whose axes is a part of one axis of the array, and the shape after these
+/// steps.
 fn along_axes(shape: &[i64], offset: isize, axes: &[Axis]) -> Option<(Vec<Step>, Vec<i64>)> {
     let stride = |axis: usize| shape[axis + 1..].iter().product::<i64>() as isize;
     let mut rest = offset;
@@ -140,7 +140,7 @@ fn along_axes(shape: &[i64], offset: isize, axes: &[Axis]) -> Option<(Vec<Step>,
     Some((steps, after))
 }
 
-/// Returns the steps to a view of all elements, and the shape that they lead to.
+/// Returns the steps to a view of all elements, and the shape after these steps.
 fn of_whole(stored: &Tensor, offset: isize, axes: &[Axis]) -> Option<(Vec<Step>, Vec<i64>)> {
     let mut order: Vec<usize> = (0..axes.len()).collect();
     order.sort_by_key(|&axis| -axes[axis].stride);

@@ -7,40 +7,41 @@ use super::strided::{Axis, copy, grouped, merged};
 use super::{Assumptions, Buffer, Contents, Tensor, floats_of};
 use crate::dtype::DType;
 
-/// Up to this many bytes are computed at once.
+/// Smaller contents are computed immediately.
 const MAX_EAGER_BYTES: usize = 4096;
 
-/// So many elements are computed at a time if doubles are needed for them. With fewer, a transposed view would read
-/// each cache line several times.
+/// The number of elements to compute at a time as doubles. With fewer, a transposed view would read each cache line
+/// several times.
 const MAX_ELEMENTS: usize = 1 << 18;
 
-/// So many factors are computed at a time, which fit into the cache of a processor.
+/// The number of factors to compute at a time. They fit into the cache of a processor.
 const MAX_FACTORS: usize = 1 << 12;
 
 /// An expression over arrays.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lazy {
     View(View),
-    /// Products of elements and factors in double precision, rounded to the type of the elements. Both have
-    /// the shape of the tensor. If it is not known that all products are exact, [`Assumptions`] take note of it.
+    /// Products of elements and factors in double precision, rounded to the type of the elements. Both have the
+    /// shape of the tensor. If it is not known that all products are exact, [`Assumptions`] record whether they
+    /// are.
     Product(Tensor, Tensor, Option<Assumptions>),
     /// Floats, each rounded to the type of the tensor.
     Cast(Tensor),
-    /// Parts side by side. All axes before the one along which they are joined make up one axis of this size.
+    /// Concatenated parts. All axes before the concatenated one together have this size.
     Joined(Vec<Tensor>, usize),
 }
 
-/// Elements of an array in another order.
+/// The elements of an array in another order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct View {
     source: Buffer,
-    /// The place of the first element.
+    /// The index of the first element.
     offset: isize,
-    /// The axes in row-major order. Several of them may make up one axis of the tensor.
+    /// The axes in row-major order. Several of them may form one axis of the tensor.
     axes: Vec<Axis>,
 }
 
-/// Returns parts of one array, each moved in the same way, side by side again.
+/// Concatenates parts again after the same move of each.
 fn of_moved(
     parts: impl Iterator<Item = Option<Tensor>>,
     axis: usize,
@@ -53,7 +54,7 @@ fn of_moved(
     }
 }
 
-/// Returns the parts that a range along their axis is in, each with the start and the size of what is in it.
+/// Returns the parts that overlap a range along their axis, each with the start and the size of the overlap.
 fn parts_of_range(parts: &[Tensor], axis: usize, range: Range<i64>) -> Vec<(&Tensor, i64, i64)> {
     let mut found = Vec::new();
     let mut begin = 0;
@@ -68,12 +69,12 @@ fn parts_of_range(parts: &[Tensor], axis: usize, range: Range<i64>) -> Vec<(&Ten
     found
 }
 
-/// Moves the axes of an array: given the runs of axes that make up each axis, returns the change of the
-/// offset, and the axes of the result.
+/// Moves the axes of an array: given the runs of axes that form each axis, returns the change of the offset, and
+/// the axes of the result.
 type Move<'a> = dyn Fn(&[Vec<Axis>]) -> Option<(isize, Vec<Axis>)> + 'a;
 
 impl Tensor {
-    /// Returns the same elements in row-major order, with other axes.
+    /// Returns the same elements in row-major order, in another shape.
     #[must_use]
     pub fn with_shape(&self, shape: Vec<i64>) -> Tensor {
         let contents = match self.lazy() {
@@ -90,7 +91,7 @@ impl Tensor {
     }
 
     /// Returns the tensor with its axes in another order: axis `i` of the result is axis `perm[i]`. `None` if
-    /// an element has no address.
+    /// elements are not addressable.
     pub fn transposed(&self, perm: &[usize]) -> Option<Tensor> {
         let size = |&axis: &usize| self.shape.get(axis).copied();
         let shape: Vec<i64> = perm.iter().map(size).collect::<Option<_>>()?;
@@ -103,7 +104,7 @@ impl Tensor {
         })
     }
 
-    /// Returns the tensor repeated along axes, by the rule of broadcasting.
+    /// Broadcasts the tensor to a shape.
     pub fn broadcast(&self, shape: &[i64]) -> Option<Tensor> {
         let missing = shape.len().checked_sub(self.shape.len())?;
         let fits = |(&own, &size): (&i64, &i64)| own == 1 || own == size;
@@ -121,8 +122,8 @@ impl Tensor {
         })
     }
 
-    /// Returns, along each axis, every `step`-th element from `start` on, as many as `shape` has. `None` if
-    /// there are not so many.
+    /// Returns, along each axis, every `step`-th element from `start` on, as many as `shape` says. `None` if there
+    /// are fewer.
     pub fn sliced(&self, starts: &[i64], steps: &[i64], shape: &[i64]) -> Option<Tensor> {
         let rank = self.shape.len();
         let has = |axis: usize, place: i64| (0..self.shape[axis]).contains(&place);
@@ -165,7 +166,7 @@ impl Tensor {
         })
     }
 
-    /// Returns parts of one type side by side along an axis of the result, which has this shape.
+    /// Concatenates parts of one type along an axis of the result, which has this shape.
     pub fn joined(parts: &[&Tensor], axis: usize, shape: Vec<i64>) -> Option<Tensor> {
         let (first, rows) = (parts.first()?, shape.get(..axis)?.iter().product::<i64>() as usize);
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -177,9 +178,9 @@ impl Tensor {
         (is_one_type && fits).then(|| Tensor::of_lazy(first.dtype, shape, joined))
     }
 
-    /// Returns the product with as many factors, each rounded once. `None` if a product overflows or loses
-    /// digits, or if the elements or the factors are not floats of 32 or 64 bits. If there are many elements,
-    /// `assumptions` note when they are computed whether a product overflows or loses digits.
+    /// Returns the products with the factors, each rounded once. `None` if a product overflows or loses digits, or
+    /// if the elements or the factors are not floats of 32 or 64 bits. If there are many elements, the products are
+    /// computed later, and `assumptions` record whether one overflows or loses digits.
     pub fn scaled(&self, factors: &Tensor, assumptions: Option<&Assumptions>) -> Option<Tensor> {
         let is_wide = |tensor: &Tensor| matches!(tensor.dtype, DType::F32 | DType::F64);
         if !is_wide(self) || factors.dtype != DType::F64 || factors.shape != self.shape {
@@ -197,7 +198,7 @@ impl Tensor {
     fn has_exact_products(&self, factors: &Tensor) -> bool {
         let (least, most) = normal_range(self.dtype);
         let bounds = self.magnitudes().times(factors.magnitudes());
-        // Bounds are of all elements, and the smallest one may have the largest factor.
+        // The bounds cover all elements, but the smallest element need not have the smallest factor.
         bounds.are_within(least, most)
             || self.all_floats_with(factors, |x, factor| is_exact_product(self.dtype, x, factor))
     }
@@ -209,13 +210,13 @@ impl Tensor {
         (is_common(self.dtype) && is_common(dtype)).then(cast)
     }
 
-    /// Returns the parts that are side by side in this tensor, and their axis, if it was not reshaped since.
+    /// Returns the concatenated parts of this tensor and their axis, if it was not reshaped since.
     fn own_parts(&self) -> Option<(&[Tensor], usize)> {
         let (parts, axis, shape) = self.parts()?;
         (shape == self.shape).then_some((parts, axis))
     }
 
-    /// Returns a tensor of such contents, computed if they are few or already there.
+    /// Returns a tensor of lazy contents. Computes them if there are few, or if they are in memory already.
     fn of_lazy(dtype: DType, shape: Vec<i64>, lazy: Lazy) -> Tensor {
         let mut tensor = Tensor { dtype, shape, contents: Contents::Lazy(Arc::new(lazy)) };
         if tensor.is_empty() || tensor.expected_bytes() <= MAX_EAGER_BYTES {
@@ -241,7 +242,7 @@ impl Tensor {
         matches!(self.dtype.bits(), 8 | 16 | 32 | 64 | 128).then(|| self.dtype.bits() / 8)
     }
 
-    /// Returns the view that a move of axes makes; `again` is the same move.
+    /// Returns the view after a move of axes. `again` applies the same move to another tensor.
     fn viewed(
         &self,
         shape: &[i64],
@@ -279,7 +280,7 @@ impl Tensor {
         Tensor::new(self.dtype, self.shape.clone(), self.bytes())
     }
 
-    /// Computes the elements from number `start` on, as many as `out` has bytes for.
+    /// Fills `out` with the elements from index `start` on.
     pub(super) fn fill(&self, start: usize, out: &mut [u8]) {
         let width = self.dtype.bits() / 8;
         match &self.contents {
@@ -313,7 +314,7 @@ impl View {
         &self.source.0
     }
 
-    /// Returns the place of the first element, and the axes.
+    /// Returns the index of the first element, and the axes.
     pub(super) fn axes(&self) -> (isize, &[Axis]) {
         (self.offset, &self.axes)
     }
@@ -324,7 +325,7 @@ impl View {
     }
 }
 
-/// Returns the least and the largest number of a type that has all digits.
+/// Returns the smallest and the largest normal number of a type.
 fn normal_range(dtype: DType) -> (f64, f64) {
     match dtype {
         DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
@@ -339,8 +340,8 @@ fn is_exact_product(dtype: DType, x: f64, factor: f64) -> bool {
     is_zero || (least..=most).contains(&product)
 }
 
-/// Computes products. Returns whether all are exact. There are few factors at a time because they are doubles, but all
-/// elements, because a large part of an array is transposed faster than many small ones.
+/// Computes products. Returns true if all are exact. Factors are computed a few at a time because they are doubles.
+/// Elements are computed together, because transposing one large block is faster than transposing many small ones.
 fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) -> bool {
     let width = x.dtype.bits() / 8;
     let mut is_exact = true;
@@ -351,7 +352,7 @@ fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) -> b
         let start = start + number * MAX_FACTORS;
         let numbers = &mut numbers[..out.len() / width * 8];
         factors.fill(start, numbers);
-        // Another thread may change the array, so it is not read again.
+        // Another thread may change the array, so it is read only once.
         elements.clear();
         elements.extend_from_slice(out);
         if !multiply(x.dtype, out, numbers) {
@@ -361,8 +362,8 @@ fn fill_product(x: &Tensor, factors: &Tensor, start: usize, out: &mut [u8]) -> b
     is_exact
 }
 
-/// Multiplies elements in place. Returns whether all products are normal, neither zero nor infinite: then they are
-/// exact. This takes less time than to look at the elements too.
+/// Multiplies elements in place. Returns true if all products are normal, which implies that they are exact. This
+/// is faster than checking the elements too.
 fn multiply(dtype: DType, elements: &mut [u8], factors: &[u8]) -> bool {
     let factors = factors.as_chunks().0.iter().map(|&bytes| f64::from_le_bytes(bytes));
     let mut others = 0_u32;
@@ -389,7 +390,7 @@ fn are_exact_products(dtype: DType, elements: &[u8], factors: &[u8]) -> bool {
     })
 }
 
-/// Computes floats of another type, few at a time because they are doubles in between.
+/// Computes floats of another type, a few at a time because they are doubles in between.
 fn fill_cast(x: &Tensor, dtype: DType, start: usize, out: &mut [u8]) {
     let (before, after) = (x.dtype.bits() / 8, dtype.bits() / 8);
     let mut start = start;
@@ -404,14 +405,14 @@ fn fill_cast(x: &Tensor, dtype: DType, start: usize, out: &mut [u8]) {
     }
 }
 
-/// Computes elements of parts that are side by side in each row.
+/// Computes elements of concatenated parts.
 fn fill_joined(parts: &[Tensor], rows: usize, width: usize, start: usize, out: &mut [u8]) {
     let end = start + out.len() / width;
     let whole = parts.iter().map(Tensor::len).sum::<usize>() / rows;
     let mut before = 0;
     for part in parts {
         let own = part.len() / rows;
-        // How many elements before a place are of this part.
+        // Returns the number of elements of this part before an index.
         let count =
             |place: usize| place / whole * own + (place % whole).saturating_sub(before).min(own);
         let (mut next, last) = (count(start), count(end));

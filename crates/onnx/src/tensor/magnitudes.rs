@@ -5,7 +5,7 @@ use super::{Contents, Tensor};
 use crate::dtype::DType;
 use half::{bf16, f16};
 
-/// Bounds of the magnitudes of numbers that are not zero.
+/// Bounds of the magnitudes of nonzero numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Magnitudes {
     least: f64,
@@ -13,12 +13,12 @@ pub(super) struct Magnitudes {
 }
 
 impl Magnitudes {
-    /// Returns the bounds of products.
+    /// Returns the bounds of the products.
     pub(super) fn times(self, other: Magnitudes) -> Magnitudes {
         Magnitudes { least: self.least * other.least, most: self.most * other.most }
     }
 
-    /// True if all numbers are between these two, and not as close to them as a rounding error.
+    /// True if all numbers are within these bounds, with a margin for rounding errors.
     pub(super) fn are_within(self, least: f64, most: f64) -> bool {
         self.least >= 2.0 * least && self.most <= most / 2.0
     }
@@ -31,24 +31,24 @@ impl Magnitudes {
     }
 }
 
-/// No number at all.
+/// The bounds of an empty set.
 const NOTHING: Magnitudes = Magnitudes { least: f64::INFINITY, most: 0.0 };
 
-/// So many bytes are read again if one number among them needs all bits, and they are still in the cache.
+/// The number of bytes per pass. If a number among them needs all bits, they are read again while they are in the
+/// cache.
 const PART_BYTES: usize = 1 << 16;
 
-/// Numbers about which nothing is known.
+/// The bounds of unknown numbers.
 const ANYTHING: Magnitudes = Magnitudes { least: 0.0, most: f64::INFINITY };
 
 impl Tensor {
-    /// Returns a number that no element of a float exceeds in magnitude, infinity if there is none. Numbers that a
-    /// view leaves out count too.
+    /// Returns an upper bound of the magnitudes of floats, or infinity. Numbers that a view omits count too.
     pub fn max_magnitude(&self) -> f64 {
         let most = self.magnitudes().most;
         if most.is_nan() { f64::INFINITY } else { most }
     }
 
-    /// Returns bounds of the magnitudes of floats. Numbers that a view leaves out count too.
+    /// Returns bounds of the magnitudes of floats. Numbers that a view omits count too.
     pub(super) fn magnitudes(&self) -> Magnitudes {
         match &self.contents {
             Contents::Bytes(bytes) => of_bytes(self.dtype, &bytes.0),
@@ -99,8 +99,8 @@ fn of_upper_halves(bytes: &[u8]) -> Option<Magnitudes> {
     (least > 0 && !blocks.is_empty()).then(|| magnitudes.and(of_singles(rest)))
 }
 
-/// The bits of magnitudes have the order of the magnitudes. One less than those of zero would be the least;
-/// without its sign bit it is the largest of all.
+/// Compares magnitudes by their bits, which have the same order. Subtracting one and clearing the sign bit turns
+/// zero into the largest number, so that the minimum ignores zeros.
 fn of_singles(bytes: &[u8]) -> Magnitudes {
     let bits = bytes.as_chunks().0.iter().map(|&bytes| i32::from_le_bytes(bytes) & i32::MAX);
     let (least, most) = bits.fold((i32::MAX, 0), |(least, most), bits| {

@@ -1,17 +1,17 @@
 //! Copies arrays with strides.
 
-/// An axis: its size, and the distance of two neighbors along it in the source. Both count elements.
+/// An axis: its size, and the distance between neighbors in the source, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Axis {
     pub size: usize,
     pub stride: isize,
 }
 
-/// The sides of the tiles in which elements are transposed, along the first and the last axis, so that what
-/// is read of a page and of a cache line is used before either is evicted.
+/// The sides of the tiles for transposing, along the first and the last axis. They are chosen so that pages and
+/// cache lines are used completely before they are evicted.
 const TILE: [usize; 2] = [512, 32];
 
-/// Drops unit axes, and merges an axis with the next one if the two are one axis in the source.
+/// Drops unit axes, and merges an axis with the next one if the two form one axis in the source.
 pub(super) fn merged(axes: impl IntoIterator<Item = Axis>) -> Vec<Axis> {
     let mut merged: Vec<Axis> = Vec::new();
     for axis in axes {
@@ -26,8 +26,8 @@ pub(super) fn merged(axes: impl IntoIterator<Item = Axis>) -> Vec<Axis> {
     merged
 }
 
-/// Splits axes so that a run of them makes up each axis of `shape`. `None` if an axis of `shape` begins
-/// or ends within one of these axes.
+/// Splits axes so that a run of them forms each axis of `shape`. `None` if an axis of `shape` begins or ends within
+/// one of these axes.
 pub(super) fn grouped(axes: Vec<Axis>, shape: &[i64]) -> Option<Vec<Vec<Axis>>> {
     let mut rest = axes;
     rest.reverse();
@@ -53,8 +53,8 @@ pub(super) fn grouped(axes: Vec<Axis>, shape: &[i64]) -> Option<Vec<Vec<Axis>>> 
     shape.iter().map(&mut group).collect()
 }
 
-/// Copies the elements from number `start` on, in row-major order of the axes, as many as `out` has.
-/// The axes begin at the element `offset` of `source`.
+/// Fills `out` with the elements from index `start` on, in row-major order of the axes. The axes begin at the
+/// element `offset` of `source`.
 pub(super) fn copy<const WIDTH: usize>(
     source: &[[u8; WIDTH]],
     axes: &[Axis],
@@ -117,8 +117,8 @@ fn copy_block<const WIDTH: usize>(
     }
 }
 
-/// Copies in tiles of the first and the last axis. Neighbors along the first axis have the distance `row`
-/// in `out`.
+/// Copies in tiles of the first and the last axis. Neighbors along the first axis are `row` elements apart in
+/// `out`.
 fn copy_tiles<const WIDTH: usize>(
     source: &[[u8; WIDTH]],
     [first, last]: [Axis; 2],

@@ -33,14 +33,14 @@ fn a_double_just_beyond_a_tie_is_rounded_once() {
     }
 }
 
-/// A tensor that counts up.
+/// Returns a tensor that counts up.
 fn counting(dtype: DType, shape: &[i64]) -> Tensor {
     let count: i64 = shape.iter().product();
     let numbers: Vec<i64> = (0..count).collect();
     Tensor::of_ints(dtype, shape.to_vec(), &numbers).unwrap()
 }
 
-/// Returns the numbers of an array at each place of a shape, in row-major order.
+/// Returns the numbers of an array at each index of a shape, in row-major order.
 fn at_each(shape: &[i64], mut number: impl FnMut(&[i64]) -> i64) -> Vec<i64> {
     let count: i64 = shape.iter().product();
     let place = |mut rest: i64| {
@@ -54,12 +54,12 @@ fn at_each(shape: &[i64], mut number: impl FnMut(&[i64]) -> i64) -> Vec<i64> {
     (0..count).map(|rest| number(&place(rest))).collect()
 }
 
-/// Returns the number at a place of an array that counts up.
+/// Returns the number at an index of an array that counts up.
 fn counted(shape: &[i64], place: &[i64]) -> i64 {
     shape.iter().zip(place).fold(0, |number, (size, place)| number * size + place)
 }
 
-/// Checks the contents, read at once, in blocks and from every element on.
+/// Checks the contents: read at once, in blocks, and from every element on.
 #[track_caller]
 fn check(tensor: &Tensor, expected: &[i64]) {
     assert_eq!(tensor.ints().unwrap(), expected);
@@ -104,7 +104,7 @@ fn moves_are_composed_and_go_back_to_the_array() {
     let back = joined.with_shape(vec![8, 24, 8]).transposed(&[1, 0, 2]).unwrap();
     assert!(back.is_same_array(&tensor));
     assert!(!joined.is_same_array(&tensor));
-    // An axis that begins in the middle of another one has no stride.
+    // An axis that begins within another one has no stride.
     let mixed = joined.with_shape(vec![3, 512]).transposed(&[1, 0]).unwrap();
     let flat = joined.ints().unwrap();
     check(&mixed, &at_each(&[512, 3], |at| flat[(at[1] * 512 + at[0]) as usize]));
@@ -141,7 +141,7 @@ fn parts_are_side_by_side() {
         &transposed,
         &at_each(&[90, 30], |at| expected[counted(&[30, 90], &[at[1], at[0]]) as usize]),
     );
-    // The moves go on to the parts, and compute nothing.
+    // Moves are applied to the parts and compute nothing.
     let columns = transposed.sliced(&[5, 0], &[1, 2], &[40, 15]).unwrap();
     check(
         &columns,
@@ -186,7 +186,7 @@ fn products_are_rounded_once_and_keep_their_digits() {
     assert_eq!(tensor.scaled(&uniform(1e37), None), None);
     assert_eq!(tensor.scaled(&uniform(1e-38), None), None);
     assert_eq!(tensor.scaled(&uniform(f64::NAN), None), None);
-    // The bounds alone do not tell.
+    // The bounds alone do not decide this.
     let mut steep = vec![1.0; 2000];
     (steep[0], steep[1]) = (1e-30, 1e30);
     let steep = Tensor::of_floats(DType::F32, vec![2000], &steep).unwrap();
@@ -197,7 +197,7 @@ fn products_are_rounded_once_and_keep_their_digits() {
     factors.swap(0, 1);
     let steeper = Tensor::of_floats(DType::F64, vec![2000], &factors).unwrap();
     assert_eq!(steep.scaled(&steeper, None), None);
-    // Another part has bounds.
+    // The other part has finite bounds.
     let [ones, unknown] = [1.0, f64::NAN]
         .map(|number| Tensor::of_floats(DType::F32, vec![2000], &vec![number; 2000]).unwrap());
     let joined = Tensor::joined(&[&unknown, &ones], 0, vec![4000]).unwrap();
@@ -302,7 +302,7 @@ fn equal_expressions_are_equal() {
     assert_ne!(turned(&a), a);
 }
 
-/// A file with room for so many bytes.
+/// A file with room for a limited number of bytes.
 struct Disk(Vec<u8>, usize);
 
 impl std::io::Write for Disk {

@@ -25,9 +25,9 @@ const OPSET: i64 = 23;
 
 /// Reads a model from its text.
 ///
-/// A node's origin is line *n* of function `f` of the user's `test.py`, where *n* is the line of
-/// the text that it starts on. Constants that the text shows by their type alone count up from
-/// zero. The model imports opset 23 and version 1 of every other domain it uses.
+/// The origin of a node is line *n* of function `f` in the user's `test.py`, where *n* is the first line of the
+/// node in the text. Constants of which the text contains only the type count up from zero. The model imports opset
+/// 23 and version 1 of every other domain that it uses.
 pub fn parse_graph(text: &str) -> Result<Model> {
     let mut parser = Parser {
         cursor: Cursor::new(text),
@@ -76,12 +76,12 @@ pub fn parse_graph(text: &str) -> Result<Model> {
     })
 }
 
-/// Reads a text, and collects what it defines.
+/// Reads a text, and collects its definitions.
 struct Parser<'a> {
     cursor: Cursor<'a>,
     values: Values,
     provenance: Table,
-    /// Values by the name that the text gives them.
+    /// Values by their names in the text.
     names: FxHashMap<String, ValueId>,
     domains: Vec<Arc<str>>,
 }
@@ -92,7 +92,7 @@ impl<'a> Parse<'a> for Parser<'a> {
     }
 }
 
-/// A definition: the name, and the type if the text has it.
+/// A definition: the name, and the type if the text contains it.
 type Definition = (String, Option<Type>);
 
 impl<'a> Parser<'a> {
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         let inputs = inputs.into_iter().map(|input| self.define(input)).collect();
         self.cursor.expect("->")?;
         self.cursor.expect("(")?;
-        // The outputs are defined below, so they are read when everything else has been.
+        // The outputs are defined below, so they are read last.
         let outputs_at = self.cursor.position();
         self.cursor.advance(self.cursor.rest().find('\n').unwrap_or(self.cursor.rest().len()));
         let mut nodes = Vec::new();
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
         Ok(Graph { name: name.into(), inputs, outputs, nodes })
     }
 
-    /// Reads a constant with a name, or a node.
+    /// Reads a named constant or a node.
     fn line(&mut self) -> Result<Option<Node>> {
         let origin = self.origin_here();
         let mut outputs = vec![self.definition()?];
@@ -276,7 +276,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the characters from here on that can be in a plain name.
+    /// Returns the next characters that can be in a plain name.
     fn peek_word(&mut self) -> &'a str {
         self.cursor.skip_space();
         self.cursor.peek_while(is_plain)
@@ -310,7 +310,7 @@ impl<'a> Parser<'a> {
         Ok(word.into())
     }
 
-    /// Reads the name of a value: `%0` if it has none, `_` if it is left out.
+    /// Reads the name of a value: `%0` if it has none, `_` if it is omitted.
     fn reference(&mut self) -> Result<String> {
         if self.eat_word("_") {
             return Ok(OMITTED.into());
@@ -338,7 +338,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the name of a value from the text; nothing if the value has none.
+/// Returns the name of a value from the text; `None` if the value has none.
 fn shown_name(text: &str) -> Option<Arc<str>> {
     (!text.starts_with('%')).then(|| text.into())
 }

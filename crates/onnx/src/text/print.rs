@@ -16,7 +16,7 @@ use crate::proto::{OMITTED, unpack_strings};
 use crate::tensor::Tensor;
 use crate::value::ValueId;
 
-/// A model, to be shown.
+/// A model that can be displayed.
 pub struct Text<'a> {
     model: &'a Model,
     is_typed: bool,
@@ -24,7 +24,7 @@ pub struct Text<'a> {
     numbers: RefCell<FxHashMap<ValueId, usize>>,
 }
 
-/// Constants with more elements are shown by their type.
+/// Larger constants are printed as their type.
 const SHOWN_ELEMENTS: usize = 8;
 
 impl<'a> Text<'a> {
@@ -42,7 +42,7 @@ impl<'a> Text<'a> {
         write!(f, "{:indent$}{title}(", "", indent = 2 * depth)?;
         separated(f, &graph.inputs, |f, &id| self.definition(f, id, true))?;
         f.write_str(") -> (")?;
-        // The outputs are defined below, so a number that is missing here has to be given here.
+        // The outputs are defined below, so values without a name get their numbers here.
         for node in &graph.nodes {
             for &id in &node.outputs {
                 self.number(id);
@@ -61,7 +61,7 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
-    /// Writes the constants that have a name.
+    /// Writes the named constants.
     fn declarations(&self, f: &mut Formatter<'_>, graph: &Graph) -> fmt::Result {
         for id in constants_of(self.model, graph) {
             let value = &self.model.values[id];
@@ -163,7 +163,7 @@ impl Display for Text<'_> {
     }
 }
 
-/// A name, in backticks where it needs them.
+/// A name, in backticks if it needs them.
 struct Name<'a>(&'a str);
 
 impl Display for Name<'_> {
@@ -175,7 +175,7 @@ impl Display for Name<'_> {
     }
 }
 
-/// A number that does not look like an integer.
+/// A float that is printed with a decimal point or an exponent.
 struct Float<T>(T);
 
 impl<T: fmt::Debug> Display for Float<T> {
@@ -185,7 +185,7 @@ impl<T: fmt::Debug> Display for Float<T> {
     }
 }
 
-/// The contents of a tensor as far as they are shown.
+/// The contents of a tensor, or its type if it is large.
 struct Literal<'a>(&'a Tensor);
 
 impl Display for Literal<'_> {
@@ -240,7 +240,7 @@ fn elements(tensor: &Tensor) -> Option<Vec<String>> {
     })
 }
 
-/// Writes elements in as many brackets as there are axes.
+/// Writes elements in as many levels of brackets as there are axes.
 fn nested(f: &mut Formatter<'_>, shape: &[i64], elements: &[String]) -> fmt::Result {
     let Some((&size, inner)) = shape.split_first() else {
         return elements.iter().try_for_each(|element| f.write_str(element));

@@ -11,7 +11,7 @@ fn check(text: &str, expect: &Expect) {
     }
 }
 
-/// Reads a text that is printed as it was.
+/// Checks that a text is printed as it was read.
 #[track_caller]
 fn unchanged(text: &str) {
     let model = parse_graph(text).unwrap();

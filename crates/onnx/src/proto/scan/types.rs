@@ -113,7 +113,7 @@ pub struct Tensor<'a> {
     pub raw: Option<&'a [u8]>,
     /// The number of bytes of the contents, if they are not raw bytes.
     pub typed: usize,
-    /// The place of contents in another file.
+    /// The location of contents in another file.
     pub external: Vec<Pair<'a>>,
     pub is_external: bool,
     pub is_sparse: bool,

@@ -50,12 +50,12 @@ fn bytes_that_are_not_a_message_are_refused() {
 
 #[test]
 fn a_field_has_the_kind_of_the_table() {
-    // `graph` as a number, `ir_version` as bytes.
+    // `graph` is a number, `ir_version` is bytes.
     let wrong =
         "this is not an ONNX model: `graph` has the wrong kind, in the `ModelProto` at byte 0";
     assert_eq!(refused(Message::Model, &[7 << 3, 1]), wrong);
     assert!(refused(Message::Model, &[1 << 3 | 2, 0]).contains("`ir_version` has the wrong kind"));
-    // Repeated numbers may be packed or not, but not of another width.
+    // Repeated numbers may be packed or not, but not have another width.
     for dims in [&[1 << 3, 2][..], &[1 << 3 | 2, 2, 2, 3]] {
         assert_eq!(refused(Message::Tensor, dims), "accepted");
     }
@@ -116,7 +116,7 @@ fn a_file_is_read_like_memory() {
     let memory = MessageBytes::new(Message::Model, &model).walk(|_| true).map(Result::unwrap);
     assert!(found.iter().cloned().eq(memory.map(|field| (field.id(), field.found.content))));
     assert_eq!(found.len(), 3 * 5002 + 2);
-    // A file that became shorter is truncated.
+    // A file that became shorter counts as truncated.
     let mut file = FileSource::new(io::Cursor::new(&model[..model.len() - 3]));
     let mut walk = Walk::new(Fields::of_model(model.len() as u64));
     let end = std::iter::from_fn(|| walk.next(&mut file).transpose()).last();

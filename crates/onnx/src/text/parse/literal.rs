@@ -11,14 +11,14 @@ use crate::tensor::Tensor;
 use crate::text::is_plain;
 use crate::value::{Dim, Type};
 
-/// An element of a constant, as it is written.
+/// An element of a constant in the text.
 pub(super) enum Element {
     Number(String),
     Bool(bool),
     Text(String),
 }
 
-/// The largest number of elements of a constant that the text shows by its type.
+/// The maximum number of elements of a constant of which the text contains only the type.
 const MAX_ELEMENTS: i64 = 1 << 24;
 
 impl Parser<'_> {
@@ -150,7 +150,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// Reads the brackets of an array from axis `depth` on: its elements, and the sizes of its axes.
+    /// Reads the brackets of an array from axis `depth` on. Returns its elements and the sizes of its axes.
     fn rows(
         &mut self,
         depth: usize,
