@@ -14,7 +14,7 @@ pub struct ParseError {
 
 pub type Result<T, E = ParseError> = std::result::Result<T, E>;
 
-/// Nesting deeper than this is refused, so that no text exhausts the stack.
+/// The maximum depth of nesting, so that no text exhausts the stack.
 const MAX_DEPTH: usize = 64;
 
 /// A position in a text, with methods that read from there.
@@ -283,7 +283,7 @@ mod tests {
             count(&nested(65)).unwrap_err().to_string(),
             "line 1, column 65: this is nested too deeply"
         );
-        // A form that ended does not count.
+        // Completed forms do not count.
         assert_eq!(count(&format!("[{}1]", "[[1]],".repeat(100))), Ok(101));
     }
 

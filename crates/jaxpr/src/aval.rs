@@ -34,11 +34,11 @@ pub enum DType {
     C128,
     /// A random key of the named implementation (`fry`, `rbg`).
     Key(Arc<str>),
-    /// Another type, by the name that JAX gives it: `float0`, `float8_e3m4`.
+    /// Another type, by its name in JAX: `float0`, `float8_e3m4`.
     Other(Arc<str>),
 }
 
-/// Each type with the short name of the text form and the name NumPy and `ml_dtypes` have for it.
+/// Each type with its short name in the text form and its name in NumPy and `ml_dtypes`.
 const NAMES: &[(DType, &str, &str)] = &[
     (DType::Bool, "bool", "bool"),
     (DType::I2, "i2", "int2"),
@@ -67,7 +67,7 @@ const NAMES: &[(DType, &str, &str)] = &[
 ];
 
 impl DType {
-    /// Returns the type that NumPy calls `name`.
+    /// Returns the type with this name in NumPy.
     pub fn from_numpy(name: &str) -> DType {
         if let Some(implementation) = name.strip_prefix("key<").and_then(|n| n.strip_suffix('>')) {
             return DType::Key(implementation.into());
@@ -124,7 +124,7 @@ pub enum Aval {
         dtype: DType,
         shape: Arc<[Dim]>,
     },
-    /// A value that is not an array, such as a token or a reference, as JAX writes it.
+    /// A value that is not an array, such as a token or a reference, by its text in JAX.
     Other(Arc<str>),
 }
 

@@ -31,8 +31,8 @@ pub enum Broken {
     DataSize { dtype: DType, shape: Arc<[i64]>, found: usize },
 }
 
-/// Checks that every variable exists and is defined once, before it is read, and that every array
-/// has the bytes that its type needs. Checks the jaxprs inside this one too.
+/// Checks that every variable exists and is defined once, before it is read, and that every array has the bytes
+/// that its type needs. Checks nested jaxprs too.
 pub fn check(jaxpr: &Jaxpr) -> Result<(), CheckError> {
     let at = |why| CheckError { jaxpr: jaxpr.name.clone(), why };
     let mut scope = Scope { defined: vec![false; jaxpr.vars.len()] };
@@ -113,7 +113,7 @@ fn data_size(constant: &Constant) -> Result<(), Broken> {
 mod tests {
     use super::*;
 
-    /// Checks what is left of a sound jaxpr after `breaking` it.
+    /// Checks a valid jaxpr after `breaking` it. Returns the error.
     fn broken(text: &str, breaking: impl FnOnce(&mut Jaxpr)) -> String {
         let mut jaxpr = Jaxpr::clone(&crate::parse(text).unwrap().main);
         assert_eq!(check(&jaxpr), Ok(()));

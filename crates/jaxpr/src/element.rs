@@ -4,9 +4,9 @@ use half::{bf16, f16};
 
 use crate::aval::DType;
 
-/// Returns the numbers that an element is made of: their type, and how many.
+/// Returns the type and the count of the numbers that an element consists of.
 ///
-/// `None` for a type whose contents are not known.
+/// Returns `None` for a type with unknown contents.
 pub(crate) fn parts(dtype: &DType) -> Option<(DType, usize)> {
     match dtype {
         DType::Key(_) | DType::Other(_) => None,
@@ -16,12 +16,12 @@ pub(crate) fn parts(dtype: &DType) -> Option<(DType, usize)> {
     }
 }
 
-/// Returns the bytes that an element takes in a [`crate::Constant`].
+/// Returns the size of an element in a [`crate::Constant`], in bytes.
 pub(crate) fn size(dtype: &DType) -> Option<usize> {
     dtype.bits().map(|bits| bits.div_ceil(8))
 }
 
-/// Writes a number that reads back as the same bits: readable if possible, else `0x…`.
+/// Writes a number so that reading it returns the same bits: readable if possible, else `0x…`.
 pub(crate) fn write(dtype: &DType, bytes: &[u8]) -> String {
     let readable = readable(dtype, bytes);
     if read(dtype, &readable).as_deref() == Some(bytes) {
@@ -61,7 +61,7 @@ pub(crate) fn read(dtype: &DType, text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes a number for people, which need not be exact.
+/// Writes a number for people; the text need not be exact.
 fn readable(dtype: &DType, bytes: &[u8]) -> String {
     let text = match (dtype, bytes) {
         (DType::Bool, [0]) => "False".to_owned(),
@@ -102,8 +102,8 @@ fn integer_value(dtype: &DType, bytes: &[u8]) -> i128 {
 
 /// Returns the value of a float of one byte; `None` if it is NaN.
 ///
-/// A byte is a sign, an exponent and a mantissa; the types differ in the widths, in the bias, and in
-/// which patterns are infinite or no number. See the table of `ml_dtypes`.
+/// A byte consists of a sign, an exponent and a mantissa. The types differ in the widths, in the bias, and in the
+/// patterns for infinity and NaN, as documented by `ml_dtypes`.
 fn small_float(dtype: &DType, byte: u8) -> Option<f32> {
     let (mantissa_bits, bias) = match dtype {
         DType::F8E4M3Fn => (3, 7),

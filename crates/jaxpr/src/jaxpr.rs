@@ -10,7 +10,7 @@ use crate::param::Params;
 use crate::recipe::Recipe;
 use crate::walk;
 
-/// A jaxpr with the table that its places refer to.
+/// A jaxpr with the table that its call paths and name scopes refer to.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub table: Table,
@@ -19,7 +19,7 @@ pub struct Program {
 
 /// A function: equations in order, from inputs to outputs.
 ///
-/// Constants are part of it, so that a jaxpr stands alone (JAX calls that a closed jaxpr).
+/// It contains its constants, so that it is complete (JAX calls that a closed jaxpr).
 #[derive(Clone, Debug, Default)]
 pub struct Jaxpr {
     /// The name of the Python function.
@@ -28,15 +28,15 @@ pub struct Jaxpr {
     pub vars: Vec<Var>,
     pub constants: Vec<(VarId, Constant)>,
     pub inputs: Vec<VarId>,
-    /// The names of the arguments that the inputs belong to, where JAX knows them.
+    /// The names of the arguments that the inputs belong to, if JAX knows them.
     pub input_names: Vec<Arc<str>>,
     pub eqns: Vec<Eqn>,
     pub outputs: Vec<Atom>,
-    /// The place where the function is defined.
+    /// The source location of the function's definition.
     pub place: SourceInfo,
-    /// How deeply other jaxprs are nested in its equations, as the reader counts.
+    /// The depth of other jaxprs in its equations, as the reader counts it.
     pub depth: usize,
-    /// The number of its equations with those of the jaxprs inside, as the reader counts. A jaxpr that is called
+    /// The number of equations, including those of nested jaxprs, as the reader counts it. A jaxpr that is called
     /// twice counts twice.
     pub equations: usize,
 }
@@ -75,14 +75,14 @@ pub struct Eqn {
     pub recipe: Option<Arc<Recipe>>,
 }
 
-/// The place of an equation, relative to the jaxpr that contains it.
+/// The call path and the name scope of an equation, relative to the jaxpr that contains it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceInfo {
     pub stack: Option<StackId>,
     pub scope: Option<ScopeId>,
 }
 
-/// Drops the jaxprs inside one after the other, however deeply they are nested.
+/// Drops nested jaxprs one after the other, so that deep nesting does not exhaust the stack.
 impl Drop for Jaxpr {
     fn drop(&mut self) {
         let mut open = std::mem::take(&mut self.eqns);
@@ -97,13 +97,13 @@ impl Drop for Jaxpr {
 }
 
 impl Eqn {
-    /// Returns how deeply jaxprs are nested in the equation.
+    /// Returns the depth of nested jaxprs in the equation.
     pub fn depth(&self) -> usize {
         let called = walk::called(self).into_iter().map(|inner| inner.depth + 1);
         called.chain(self.recipe.iter().map(|recipe| recipe.depth())).max().unwrap_or(0)
     }
 
-    /// Returns the number of equations that it stands for, with those of the jaxprs inside.
+    /// Returns the number of equations, including those of nested jaxprs.
     pub fn equations(&self) -> usize {
         let called = walk::called(self).into_iter().map(|inner| inner.equations);
         called.fold(1, usize::saturating_add)

@@ -9,7 +9,7 @@ use crate::aval::{Aval, DType};
 use crate::constant::Constant;
 use crate::jaxpr::Jaxpr;
 
-/// A parameter's value.
+/// The value of a parameter.
 #[derive(Clone, Debug)]
 pub enum Param {
     None,
@@ -18,27 +18,27 @@ pub enum Param {
     Float(f64),
     Str(Arc<str>),
     DType(DType),
-    /// A size that depends on symbols; a plain number is an [`Param::Int`].
+    /// A size that depends on symbols; a plain number is a [`Param::Int`].
     Dim(Dim),
     Aval(Aval),
     /// A tuple, a list, or a set in a fixed order.
     Seq(Arc<[Param]>),
-    /// A named tuple, a dataclass, a mapping: the name of its type, and the fields in order.
+    /// A named tuple, a dataclass or a mapping: the name of its type, and the fields in order.
     Record(Arc<str>, Arc<[(Arc<str>, Param)]>),
-    /// A member of an enumeration: the name of the type, and of the member.
+    /// A member of an enumeration: the name of the type and the name of the member.
     Enum(Arc<str>, Arc<str>),
     Jaxpr(Arc<Jaxpr>),
     Array(Constant),
-    /// Anything else (a callable, a mesh, a sharding): the name of its type, and no contents.
+    /// Anything else (a callable, a mesh, a sharding), by the name of its type.
     Opaque(Arc<str>),
 }
 
-/// The name of the only parameter of an equation whose primitive has a definition that cannot be used. Its
-/// value is the reason.
+/// The name of a parameter for a primitive whose definition cannot be used. It is the only parameter of the
+/// equation, and its value is the reason.
 pub const NO_DEFINITION: &str = "no_definition";
 
 impl Param {
-    /// True if a symbolic size is in the value.
+    /// True if the value contains a symbolic size.
     pub fn is_symbolic(&self) -> bool {
         match self {
             Param::Dim(_) => true,
@@ -48,7 +48,7 @@ impl Param {
         }
     }
 
-    /// Passes on the jaxprs that only this value holds.
+    /// Calls `take` with the jaxprs that only this value refers to.
     fn take_jaxprs(&mut self, take: &mut impl FnMut(Arc<Jaxpr>)) {
         match self {
             Param::Jaxpr(_) => {
@@ -71,7 +71,7 @@ impl Param {
     }
 }
 
-/// The parameters of one equation, in the order JAX has them.
+/// The parameters of one equation, in the order of JAX.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
     entries: Arc<[(Arc<str>, Param)]>,
@@ -81,7 +81,7 @@ pub struct Params {
 #[derive(Debug)]
 pub struct Reading<'a> {
     params: &'a Params,
-    /// One bit per entry: whether it was read or ignored.
+    /// One bit per entry, set if it was read or ignored.
     seen: Cell<u64>,
 }
 
@@ -103,7 +103,7 @@ impl Params {
         Params { entries: entries.into() }
     }
 
-    /// Passes on the jaxprs that only these parameters hold.
+    /// Calls `take` with the jaxprs that only these parameters refer to.
     pub(crate) fn take_jaxprs(&mut self, take: &mut impl FnMut(Arc<Jaxpr>)) {
         for (_, param) in Arc::get_mut(&mut self.entries).into_iter().flatten() {
             param.take_jaxprs(take);
@@ -120,16 +120,16 @@ impl Params {
         self.entries.iter().find(|(key, _)| &**key == name).map(|(_, value)| value)
     }
 
-    /// Starts a reading in which nothing has been looked at.
+    /// Starts a reading. No parameter counts as read.
     pub fn reading(&self) -> Reading<'_> {
         Reading { params: self, seen: Cell::new(0) }
     }
 }
 
 impl<'a> Reading<'a> {
-    /// Returns the parameter `name`, which counts as read.
+    /// Returns the parameter `name`, and counts it as read.
     ///
-    /// No primitive has more than 64 parameters; what stood beyond would count as never read.
+    /// No primitive has more than 64 parameters. Further ones would never count as read.
     pub fn get(&self, name: &str) -> Option<&'a Param> {
         let index = self.params.entries.iter().position(|(key, _)| &**key == name)?;
         self.seen.set(self.seen.get() | bit(index));
@@ -155,13 +155,13 @@ fn bit(index: usize) -> u64 {
 
 /// A Rust type that a parameter can be read as.
 pub trait FromParam: Sized {
-    /// The expected value, as messages name it: "a list of integers".
+    /// A phrase for the expected value in messages: "a list of integers".
     const WANTED: &'static str;
 
     fn from_param(param: &Param) -> Option<Self>;
 }
 
-/// Each kind that a parameter is read as directly.
+/// The types that a parameter is read as directly.
 macro_rules! from_param {
     ($($type:ty, $wanted:literal, $pattern:pat => $value:expr;)*) => {$(
         impl FromParam for $type {

@@ -20,8 +20,8 @@ use crate::word::{continues_word, starts_word};
 
 /// Parses a program.
 ///
-/// Either the complete form that [`crate::text::print`] writes, or one equation after its inputs:
-/// `x:f32[3] y:f32[3] -> z:f32[3] = add x y`, whose outputs are then those of the program.
+/// The text is either the complete form that [`crate::text::print`] writes, or the inputs and one equation:
+/// `x:f32[3] y:f32[3] -> z:f32[3] = add x y`. The outputs of that equation are those of the program.
 pub fn parse(text: &str) -> Result<Program> {
     let mut parser = Parser { cursor: Cursor::new(text), table: Table::default() };
     parser.cursor.skip_space();
@@ -37,7 +37,7 @@ struct Parser<'a> {
     table: Table,
 }
 
-/// A jaxpr as far as it has been read, and what its variables are called.
+/// A jaxpr as far as it was read, and the names of its variables.
 #[derive(Default)]
 struct Body<'a> {
     jaxpr: Jaxpr,
@@ -51,7 +51,7 @@ impl<'a> Parse<'a> for Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// `jaxpr` and the name of a function, rather than a variable that is called so.
+    /// True if `jaxpr` and the name of a function come next, not a variable called `jaxpr`.
     fn at_jaxpr(&self) -> bool {
         let rest = self.cursor.rest().strip_prefix("jaxpr");
         rest.is_some_and(|rest| rest.starts_with([' ', '\n', '"']))
@@ -91,8 +91,7 @@ impl<'a> Parser<'a> {
         Ok(body.jaxpr)
     }
 
-    /// Reads a constant, an equation or the outputs. Returns true after the outputs, which come
-    /// last.
+    /// Reads a constant, an equation or the outputs. Returns true after the outputs, which come last.
     fn statement(&mut self, body: &mut Body<'a>) -> Result<bool> {
         self.cursor.skip_space();
         let start = self.cursor.position();
@@ -126,9 +125,9 @@ impl<'a> Parser<'a> {
         Ok(false)
     }
 
-    /// `outputs = primitive{params} inputs`, and if it was written.
+    /// Reads `outputs = primitive{params} inputs`, and the source location if there is one.
     fn equation(&mut self, body: &mut Body<'a>) -> Result<()> {
-        // An equation may not read what it defines, so the outputs get their names at its end.
+        // An equation cannot read its own outputs, so they are defined at its end.
         let mut outputs = Vec::new();
         while !self.cursor.eat("=") {
             outputs.push(self.typed_name()?);
@@ -189,7 +188,7 @@ impl<'a> Parser<'a> {
         self.define(body, typed_name)
     }
 
-    /// `x:f32[3]`, and the place where it stands.
+    /// Reads `x:f32[3]`. Returns its position too.
     fn typed_name(&mut self) -> Result<(usize, &'a str, Aval)> {
         self.cursor.skip_space();
         let start = self.cursor.position();
@@ -198,7 +197,7 @@ impl<'a> Parser<'a> {
         Ok((start, name, self.aval()?))
     }
 
-    /// Defines a variable. There may be several called `_`, which nothing reads.
+    /// Defines a variable. Several may be called `_`, which nothing reads.
     fn define(
         &self,
         body: &mut Body<'a>,
@@ -249,7 +248,7 @@ impl<'a> Parser<'a> {
         Some(self.cursor.take(continues_word))
     }
 
-    /// Reads words with dots between them, or a quoted text.
+    /// Reads words that are joined by dots, or a quoted text.
     fn name(&mut self, what: &str) -> Result<Cow<'a, str>> {
         self.cursor.skip_space();
         if self.cursor.peek() == Some('"') {

@@ -1,7 +1,7 @@
 //! The steps that a plugin written in Python recorded for an equation.
 //!
-//! A recipe is plain data, recorded when the jaxpr is read, so that lowering needs no Python. It is
-//! not part of the text form, which shows what JAX traced.
+//! A recipe is plain data, recorded when the jaxpr is read, so that lowering needs no Python. It is not part of the
+//! text form, which contains what JAX traced.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub struct Slot(pub u32);
 
 /// Steps in order, from inputs to results.
 ///
-/// That of an equation has no inputs of its own: its operands are slots already. A body inside it
-/// may read the slots around it.
+/// The recipe of an equation has no inputs, because its operands are slots already. A nested body may read the
+/// slots of the enclosing recipe.
 #[derive(Clone, Debug, Default)]
 pub struct Recipe {
     pub inputs: Vec<(Slot, Aval)>,
@@ -25,7 +25,7 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// Returns how deeply jaxprs and bodies are nested in the recipe.
+    /// Returns the depth of jaxprs and bodies in the recipe.
     pub fn depth(&self) -> usize {
         let of_action = |action: &Action| match action {
             Action::Inline { jaxpr, .. } => jaxpr.depth + 1,
@@ -46,7 +46,7 @@ impl Recipe {
 pub struct Step {
     pub action: Action,
     pub outputs: Vec<Slot>,
-    /// The Python frames of the plugin that asked for the step, outermost first.
+    /// The Python frames of the plugin that recorded the step, outermost first.
     pub frames: Vec<RecipeFrame>,
 }
 
@@ -54,20 +54,20 @@ pub struct Step {
 pub enum Action {
     Node {
         domain: Arc<str>,
-        /// The version of the domain that the model then needs.
+        /// The version of the domain that the model needs.
         version: i64,
         op: Arc<str>,
-        /// `None` is an optional operand that is left out.
+        /// `None` is an omitted optional operand.
         inputs: Vec<Option<Slot>>,
         attrs: Vec<(Arc<str>, RecipeAttr)>,
     },
     Constant(Constant),
-    /// The equations of a jaxpr in place.
+    /// Inlines the equations of a jaxpr.
     Inline {
         jaxpr: Arc<Jaxpr>,
         inputs: Vec<Slot>,
     },
-    /// The plugin raised an exception: what it was, and its number among those of the program.
+    /// The plugin raised an exception: its message, and its number in the program.
     Fail {
         message: Arc<str>,
         failure: usize,
@@ -92,6 +92,6 @@ pub enum RecipeAttr {
 pub struct RecipeFrame {
     pub file: Arc<str>,
     pub line: u32,
-    /// `MyPlugin.lower`, or the name of what it called.
+    /// `MyPlugin.lower`, or the name of a function that it called.
     pub function: Arc<str>,
 }

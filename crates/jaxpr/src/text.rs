@@ -1,4 +1,4 @@
-//! A jaxpr as text, complete: [`crate::parse`] reads back what is written here.
+//! A jaxpr as text. It is complete: [`crate::parse`] reads it.
 //!
 //! ```text
 //! jaxpr predict(a:f32[2,B]) names("x") @ "model.py":3 in predict {
@@ -8,9 +8,9 @@
 //! }
 //! ```
 //!
-//! Variables have no names of their own; they are lettered in the order of their definition.
-//! Frames stand innermost first, name scopes outermost first with a `~` before a transformation. An
-//! array is a number, a list of its elements in a row, or the bytes of it in hexadecimal.
+//! Variables have no names; they get letters in the order of their definition. Frames are written innermost first,
+//! name scopes outermost first with a `~` before a transformation. An array is a number, a flat list of its
+//! elements, or its bytes in hexadecimal.
 
 use std::sync::Arc;
 
@@ -33,24 +33,24 @@ pub fn print(program: &Program) -> String {
     print_jaxpr(&program.main, &program.table)
 }
 
-/// Returns the complete text of a jaxpr whose places are in `table`.
+/// Returns the complete text of a jaxpr. `table` contains its call paths and name scopes.
 pub fn print_jaxpr(jaxpr: &Jaxpr, table: &Table) -> String {
     Printer::new(jaxpr, table, 0, None).jaxpr() + "\n"
 }
 
-/// Returns the text for people: every equation with its types, its parameters and its call site. It
-/// leaves out the contents of long arrays and the frames of libraries. `path` names a file.
+/// Returns a text for people: every equation with its types, its parameters and its call site. It omits the
+/// contents of long arrays and the frames of libraries. `path` names a file.
 pub fn record(program: &Program, path: &dyn Fn(&str) -> String) -> String {
     Printer::new(&program.main, &program.table, 0, Some(path)).jaxpr() + "\n"
 }
 
-/// Writes one jaxpr; a jaxpr inside it has a printer of its own.
+/// Writes one jaxpr. Each nested jaxpr has a separate printer.
 struct Printer<'a> {
     jaxpr: &'a Jaxpr,
     table: &'a Table,
     names: FxHashMap<VarId, String>,
     indent: usize,
-    /// Names a file in a text for people. In the complete text, files have their paths.
+    /// Names a file in a text for people. The complete text contains paths.
     for_people: Option<&'a dyn Fn(&str) -> String>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Returns the name of a variable. If nothing defines it, the name cannot be read back.
+    /// Returns the name of a variable. If nothing defines it, the name cannot be read again.
     fn var(&self, var: VarId) -> String {
         self.names.get(&var).cloned().unwrap_or_else(|| format!("?{}", var.0))
     }
@@ -198,8 +198,7 @@ impl<'a> Printer<'a> {
         format!(" @ {}:{} in {function}", quoted(&file), location.line)
     }
 
-    /// Writes the contents, the type and the name of an array. The type is left out if it is
-    /// `known`.
+    /// Writes the contents, the type and the name of an array. The type is omitted if it is `known`.
     fn constant(&self, constant: &Constant, known: Option<&Aval>) -> String {
         let shape: Vec<Dim> = constant.shape.iter().map(|&size| size.into()).collect();
         let aval = Aval::array(constant.dtype.clone(), shape);
@@ -233,7 +232,7 @@ pub(crate) fn is_plain_in_scope(c: char) -> bool {
     c.is_alphanumeric() || "_.()-".contains(c)
 }
 
-/// `a`, `b`, …, `z`, `aa`, `ab`, …, as JAX names variables.
+/// Returns `a`, `b`, …, `z`, `aa`, `ab`, …, as JAX names variables.
 fn letters(index: usize) -> String {
     let last = char::from(b'a' + (index % 26) as u8);
     match index / 26 {
@@ -242,7 +241,7 @@ fn letters(index: usize) -> String {
     }
 }
 
-/// Writes the elements one by one, if they are few and fit the shape.
+/// Writes the elements one by one, if there are few and they match the shape.
 fn contents(constant: &Constant) -> Option<String> {
     let count = constant.elements()?;
     let size = element::size(&constant.dtype)?;
@@ -291,7 +290,7 @@ fn dtype_text(dtype: &DType) -> String {
     }
 }
 
-/// Returns a size as a parameter: it must not look like a number, a flag or an element type.
+/// Returns the text of a size in a parameter. It must not look like a number, a boolean or an element type.
 fn dim_text(dim: &Dim) -> String {
     let text = dim.to_string();
     let word = text.trim_start_matches('-');
@@ -299,13 +298,13 @@ fn dim_text(dim: &Dim) -> String {
     if other || text.starts_with('(') || is_reserved(word) { format!("dim({text})") } else { text }
 }
 
-/// True if a word alone is a parameter of another kind than a size.
+/// True if a word is a parameter of another kind than a size.
 pub(crate) fn is_reserved(word: &str) -> bool {
     matches!(word, "None" | "True" | "False" | "nan" | "inf")
         || !matches!(DType::from_short(word), DType::Other(_))
 }
 
-/// Returns the name of a type in front of a bracket.
+/// Returns the name of a type before a parenthesis.
 fn kind_text(kind: &str) -> String {
     if kind == "dim" { quoted(kind) } else { name(kind) }
 }

@@ -10,9 +10,9 @@ use crate::param::Param;
 /// The primitives that draw random numbers.
 const DRAWS: &[&str] = &["random_bits", "rng_bit_generator", "rng_uniform", "threefry2x32"];
 
-/// True if no equation draws random numbers and every result is read, in the jaxprs inside too.
+/// True if no equation draws random numbers and every result is read, in nested jaxprs too.
 ///
-/// A layer in training mode does one or the other: it drops random elements, or statistics that it computed.
+/// A layer in training mode violates this: it drops random elements, or it computes statistics that nothing reads.
 pub fn is_plain(jaxpr: &Jaxpr) -> bool {
     let mut seen = FxHashSet::default();
     let mut open = vec![jaxpr];
@@ -53,7 +53,7 @@ pub fn called(eqn: &Eqn) -> Vec<&Arc<Jaxpr>> {
     found
 }
 
-/// Visits a parameter and everything inside it, jaxprs excepted: they are visited, not entered.
+/// Visits a parameter and everything inside it. Jaxprs are visited but not entered.
 pub fn collect<'a>(param: &'a Param, visit: &mut impl FnMut(&'a Param)) {
     visit(param);
     match param {

@@ -15,7 +15,7 @@ pub(crate) fn is_word(name: &str) -> bool {
     name.starts_with(starts_word) && name.chars().all(continues_word)
 }
 
-/// Returns a name, in quotes unless it consists of words with dots between them.
+/// Returns a name, in quotes unless it consists of words that are joined by dots.
 pub(crate) fn name(text: &str) -> String {
     if text.split('.').all(is_word) { text.to_owned() } else { quoted(text) }
 }

@@ -1,4 +1,4 @@
-//! What the text of a jaxpr looks like, and what is said of a wrong one.
+//! Checks the text of a jaxpr, and the errors for malformed texts.
 
 use expect_test::{Expect, expect};
 use jaxpr::{Param, parse, text};

@@ -19,24 +19,25 @@ pub struct Row {
     pub value_name: &'static str,
     /// The documentation of the flag.
     pub help: &'static str,
-    /// The variable of the environment.
+    /// The environment variable.
     pub variable: String,
     /// Another key in `pyproject.toml`.
     pub alias: Option<&'static str>,
-    /// The option without which the flag has no effect.
+    /// The option without which this flag has no effect.
     pub requires: Option<&'static str>,
-    /// True if an export that writes no file ignores the environment and the project.
+    /// True if the environment and the project do not apply to an export that writes no file.
     pub needs_file: bool,
 }
 
-/// The values that an option takes. The type of the option follows from it, and how each place writes a value.
+/// The values that an option takes. The kind determines the type of the option, and the syntax of its values in
+/// Python, in `pyproject.toml`, in the environment and on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     Flag,
     /// A name.
     Text,
-    /// A whole number from `least` to `most`. `refusal` says that the value `{}` is wrong, in
-    /// the syntax of `str.format`, and `advice` lists the right values.
+    /// An integer from `least` to `most`. `refusal` is the message for a wrong value `{}`, in the syntax of
+    /// `str.format`, and `advice` lists the correct values.
     Number {
         least: i64,
         most: i64,
@@ -54,11 +55,11 @@ pub enum OptionKind {
     Positions,
     /// The path of a file to write.
     Path,
-    /// Whether to write a file, or its path.
+    /// A path of a file to write, or whether to write it to the default path.
     FlagOrPath,
-    /// Packages, files and folders. The entries of all places add up.
+    /// Packages, files and folders. Entries from several sources are combined.
     Code,
-    /// Folders and the names to write instead. The entries of all places add up.
+    /// Folders, and the names to write instead. Entries from several sources are combined.
     Prefixes,
 }
 
@@ -79,7 +80,7 @@ impl OptionKind {
         }
     }
 
-    /// Returns the default of an option that has no other.
+    /// Returns the default of an option whose row has none.
     fn default(self) -> Value {
         match self {
             OptionKind::Flag | OptionKind::FlagOrPath => Value::Flag(false),
@@ -91,7 +92,7 @@ impl OptionKind {
 }
 
 impl Row {
-    /// Makes a row. `flag` is the flag as the user writes it, with the name of its value: `--unroll NODES`.
+    /// Creates a row. `flag` is the flag as the user writes it, with the name of its value: `--unroll NODES`.
     pub(crate) fn new(
         name: &'static str,
         doc: &'static str,

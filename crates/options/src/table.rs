@@ -9,9 +9,9 @@ use crate::{OptionKind, Row, Value};
 
 /// Defines [`table`] and [`Options`].
 ///
-/// A row starts with the documentation of the argument of `to_onnx`. Then follow the name, the type and the default in
-/// Rust, the kind, the heading, the flag, the documentation of the flag, and other fields of [`Row`]. A row without a
-/// type is not a field of [`Options`]: Python reads the option before it calls the core.
+/// A row starts with the documentation of the argument of `to_onnx`. The name, the type and the default in Rust,
+/// the kind, the heading, the flag, the documentation of the flag, and other fields of [`Row`] follow. A row
+/// without a type is not a field of [`Options`]: Python reads the option before it calls the core.
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
@@ -31,7 +31,7 @@ macro_rules! options {
         }
 
         impl Options {
-            /// Reads all options. Fails with the name of an option that is missing or has another type.
+            /// Reads all options. Fails with the name of an option that is missing or has the wrong type.
             pub fn read(value: impl Fn(&'static str) -> Option<Value>) -> Result<Options, &'static str> {
                 fn typed<T: TryFrom<Value>>(
                     name: &'static str,
@@ -59,13 +59,13 @@ macro_rules! options {
 
 /// Returns all options, in the order in which `jax2onnx config` shows them.
 ///
-/// The arguments of `to_onnx` that are not here describe one call: the function, its inputs, and where the model goes.
+/// The other arguments of `to_onnx` describe one call: the function, its inputs, and the output path.
 pub fn table() -> &'static [Row] {
     static TABLE: LazyLock<Vec<Row>> = LazyLock::new(rows);
     &TABLE
 }
 
-/// The kind of an option with a few words.
+/// Returns the kind of an option that takes one of a few words.
 macro_rules! word {
     ($type:ident) => {
         OptionKind::Word { alias: stringify!($type), what: $type::WHAT, words: $type::NAMES }
@@ -197,7 +197,7 @@ options! {
 }
 
 words! {
-    /// The readers of the model.
+    /// The runtime that the model is for.
     ExportMode, "an export mode" {
         #[default]
         Standard = "standard",
@@ -206,7 +206,7 @@ words! {
 }
 
 words! {
-    /// The place for the weights.
+    /// The file that contains the weights.
     WeightsMode, "a place for weights" {
         Inline = "inline",
         External = "external",
@@ -216,7 +216,7 @@ words! {
 }
 
 words! {
-    /// Whether a norm becomes one operator.
+    /// Decides whether a norm becomes one operator.
     NormalizationMode, "a normalization mode" {
         #[default]
         Auto = "auto",
@@ -226,7 +226,7 @@ words! {
 }
 
 words! {
-    /// What the model computes from a NaN.
+    /// Decides what the model computes for NaN inputs.
     NanMode, "a NaN mode" {
         #[default]
         Exact = "exact",
@@ -235,7 +235,7 @@ words! {
 }
 
 words! {
-    /// What a source map stores for each source file.
+    /// The information about each source file in a source map.
     SourcesMode, "a way to keep sources" {
         #[default]
         Hash = "hash",

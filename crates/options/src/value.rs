@@ -1,4 +1,4 @@
-//! Values of options, for those who do not know the types of the options.
+//! Values of options, for code that does not know the types of the options.
 
 use std::path::PathBuf;
 
@@ -41,13 +41,13 @@ macro_rules! represented {
 represented! {
     bool: Flag, bool::from, bool::try_from;
     i64: Number, i64::from, i64::try_from;
-    // Also a count that is too large for `i64` is only a large count.
+    // A count that does not fit into `i64` becomes the largest one, which has the same effect.
     usize: Number, |count| i64::try_from(count).unwrap_or(i64::MAX), usize::try_from;
     String: Text, String::from, String::try_from;
     Vec<(String, String)>: Pairs, Vec::from, Vec::try_from;
 }
 
-/// Represents types with a few words as text.
+/// Represents words as text.
 macro_rules! represented_by_words {
     ($($type:ty),* $(,)?) => {$(
         impl From<$type> for $crate::Value {

@@ -8,9 +8,8 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 /// The spaces that replace a tab.
 const TAB: &str = "    ";
 
-/// True if a character does more to a terminal or a page than to take its place: control codes, which move
-/// the cursor or start an escape sequence, separators of lines, characters that reorder the text around
-/// them, and invisible tags.
+/// True if a character affects a terminal or a page beyond its own position: control codes, which move the cursor
+/// or start an escape sequence, line separators, characters that reorder the text around them, and invisible tags.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -31,29 +30,29 @@ pub fn clean(text: &str) -> String {
     cleaned
 }
 
-/// Returns a text of several lines without characters that are not printable. Line ends and tabs stay.
+/// Returns a text of several lines without unprintable characters. Line ends and tabs stay.
 pub fn clean_lines(text: &str) -> String {
     let is_kept = |c: char| matches!(c, '\n' | '\t') || !is_unprintable(c);
     text.chars().map(|c| if is_kept(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
-/// Writes a value as indented JSON. Characters that are not printable are escaped, so the data is exact.
+/// Writes a value as indented JSON. Unprintable characters are escaped, so the data is exact.
 pub fn write_json(out: impl io::Write, value: &impl Serialize) -> io::Result<()> {
     let mut serializer = Serializer::with_formatter(out, Escaping(PrettyFormatter::new()));
     Ok(value.serialize(&mut serializer)?)
 }
 
-/// Returns a value as JSON on several lines, without characters that are not printable.
+/// Returns a value as JSON on several lines, without unprintable characters.
 pub fn json_text(value: &impl Serialize) -> String {
     let mut written = Vec::new();
-    // Writing to memory does not fail, and neither does a value with keys that are texts.
+    // Writing to memory cannot fail, and neither can values whose keys are texts.
     let _ = write_json(&mut written, value);
     String::from_utf8_lossy(&written).into_owned()
 }
 
 struct Escaping<'a>(PrettyFormatter<'a>);
 
-/// The parts that JSON itself escapes never get here.
+/// JSON itself escapes the other parts, which never get here.
 impl Formatter for Escaping<'_> {
     fn write_string_fragment<W: ?Sized + io::Write>(
         &mut self,

@@ -1,7 +1,7 @@
 //! The table as one versioned text, for the `indexed` level.
 //!
-//! A JSON object with a list for each kind of entry; an entry refers to another by its position. Texts are
-//! lists of texts, and numbers are packed: see `packed.rs`. `docs/provenance-format.md` is the
+//! The text is a JSON object with a list for each kind of entry. An entry refers to another by its position. Texts
+//! are lists of texts, and numbers are packed, as `packed.rs` describes. `docs/provenance-format.md` is the
 //! specification.
 
 mod decode;
@@ -15,7 +15,7 @@ pub(crate) use decode::decode_value;
 pub use decode::{DecodeError, Decoded, decode};
 pub use encode::{Encoded, Encoder, encode};
 
-/// The version that is written, and the only one that is read.
+/// The version that jax2onnx writes, and the only one that it reads.
 pub const VERSION: u64 = 1;
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
         encode(table, roots, &mut Paths::new(PathPolicy::Absolute, &nothing_there))
     }
 
-    /// Returns every origin with all that its ids stand for, as one text each.
+    /// Returns every origin as texts, one for each site, with all ids resolved.
     fn spelled_out(table: &Table, origins: &[OriginId]) -> Vec<Vec<String>> {
         let spell = |site: Site| {
             let frames = site.stack.map(|stack| {
@@ -122,7 +122,7 @@ mod tests {
         let places = text.replace(r#""places":"AA""#, r#""places":"CA""#);
         assert_eq!(refused(&places), malformed("places"));
         for (list, right, wrongs) in [
-            // A frame of a location that is not there, and one that calls itself.
+            // Among these are a frame of a location that does not exist, and a frame that calls itself.
             ("frames", "", &["ABA", "ABAA", "B", "A", "é"][..]),
             ("origins", "AABA", &["CABA", "AABC", "AAA", "AB", "A"]),
             ("fused", "", &["AABAA", "BABAA", "AAA", "AB"]),
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Returns a document with these packed lists; the others have one entry or none.
+    /// Returns a document with these packed lists. The other lists have at most one entry.
     fn document(lists: &[(&str, &str)]) -> String {
         let packed = |name: &str, default: &str| {
             let given = lists.iter().find(|(list, _)| *list == name);
@@ -150,7 +150,7 @@ mod tests {
         format!("{{{texts},{}}}", all.collect::<Vec<_>>().join(","))
     }
 
-    /// Returns a packed list of these numbers, and then `count` times the others.
+    /// Returns a packed list of the numbers in `first`, followed by `count` repetitions of those in `again`.
     fn list(first: &[u32], again: &[u32], count: usize) -> String {
         let mut packer = Packer::default();
         let repeated = std::iter::repeat_n(again, count).flatten();

@@ -3,19 +3,19 @@
 use crate::paths::Paths;
 use crate::table::{EmitterId, FileId, FunctionId, ScopeId};
 
-/// A place in a Python file: a line of a function, and the expression on it where known.
+/// A location in a Python file: a line of a function, and the expression on it if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
     pub file: FileId,
     pub function: FunctionId,
-    /// 1-based; 0 where unknown.
+    /// 1-based; 0 if unknown.
     pub line: u32,
     pub span: Option<Span>,
 }
 
 /// The extent of an expression that starts on [`Location::line`].
 ///
-/// Columns are 0-based UTF-8 byte offsets and `end_column` is exclusive, as Python has them.
+/// As in Python, columns are 0-based UTF-8 byte offsets, and `end_column` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     pub column: u32,
@@ -58,22 +58,22 @@ pub enum EmitterKind {
     Plugin,
     /// A function that several plugins share.
     Helper,
-    /// The `lower` of a plugin written in Python, called `MyPlugin.lower`.
+    /// The `lower` of a plugin written in Python, named `MyPlugin.lower`.
     PythonPlugin,
-    /// A function of Python that such a plugin called.
+    /// A Python function that such a plugin called.
     PythonHelper,
 }
 
 impl EmitterKind {
-    /// True if the frame is that of a plugin, and not of what it called.
+    /// True if the frame belongs to a plugin, and not to a function that it called.
     pub fn is_plugin(self) -> bool {
         matches!(self, EmitterKind::Plugin | EmitterKind::PythonPlugin)
     }
 }
 
 impl Emitter {
-    /// Returns the name to write for the file. A Rust file keeps its name; a Python file is named
-    /// like any other path of this machine.
+    /// Returns the name to write for the file. A Rust file keeps its name; a Python file is named like any other
+    /// path on this machine.
     pub(crate) fn shown_file(&self, paths: &mut Paths<'_>) -> String {
         match self.kind {
             EmitterKind::Plugin | EmitterKind::Helper => self.file.to_string(),

@@ -1,6 +1,6 @@
-//! Origins from the texts that the levels `minimal` and `full` write on nodes.
+//! Reads origins from the texts on nodes that the levels `minimal` and `full` write.
 //!
-//! The texts have the lines, not the expressions on them, nor the name scopes; `minimal` has no files.
+//! The texts contain lines, but neither the expressions on them nor name scopes; `minimal` contains no files.
 
 use std::path::Path;
 
@@ -25,24 +25,24 @@ pub struct NodeTexts<'a> {
     pub fused_from: Option<&'a str>,
 }
 
-/// The provenance that was read from the texts of a model.
+/// The provenance in the texts of a model.
 #[derive(Clone, Debug)]
 pub struct FromText {
     /// The table, as the level `indexed` would write it.
     pub table: String,
-    /// For each node.
+    /// The number of the origin of each node.
     pub origins: Vec<Option<u32>>,
-    /// The parts of that level that the texts do not contain.
+    /// The information of that level that the texts do not contain.
     pub lost: Vec<&'static str>,
 }
 
-/// The file of a frame of which only the function and the line are known.
+/// The file of a frame if only the function and the line are known.
 pub const UNKNOWN_FILE: &str = "<unknown>";
 
-/// A frame as it is written: file, line, function.
+/// A frame in a text: file, line, function.
 type FrameText<'a> = (&'a str, u32, &'a str);
 
-/// Reads the texts of all nodes; nothing if no node has any.
+/// Reads the texts of all nodes; returns `None` if no node has any.
 pub fn read(nodes: &[NodeTexts<'_>]) -> Option<FromText> {
     if nodes.iter().all(|node| node.callsite.is_none() && node.plugin.is_none()) {
         return None;
@@ -58,7 +58,7 @@ pub fn read(nodes: &[NodeTexts<'_>]) -> Option<FromText> {
         nodes.iter().zip(&paths).map(|(node, path)| reader.origin(node, path)).collect();
     let known: Vec<OriginId> = origins.iter().copied().flatten().collect();
     let nothing_there = |_: &Path| false;
-    // The files of a model are named already as they are to be.
+    // The model already contains the final names of files.
     let mut paths = Paths::new(PathPolicy::Absolute, &nothing_there);
     let document = encode(&reader.table, &known, &mut paths);
     let number = |origin: OriginId| document.numbers.get(&origin).copied();
@@ -68,9 +68,9 @@ pub fn read(nodes: &[NodeTexts<'_>]) -> Option<FromText> {
 
 struct Reader<'a> {
     table: Table,
-    /// The files whose lines are the user's.
+    /// The files of the user.
     users: FxHashSet<&'a str>,
-    /// The file of each function and line, if there is one alone.
+    /// The file of each function and line, if it is unique.
     places: FxHashMap<(u32, &'a str), Option<&'a str>>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         Some(self.table.origin(origin))
     }
 
-    /// Returns a call path of which only the line of the user is known.
+    /// Returns a call path that contains only the user's line.
     fn callsite(&mut self, function: &'a str, line: u32) -> StackId {
         let file = self.places.get(&(line, function)).copied().flatten();
         self.push(None, (file.unwrap_or(UNKNOWN_FILE), line, function), Tier::User)
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         self.table.push(caller, location)
     }
 
-    /// Returns the plugin, and what it called: the last lines of the stack of the export.
+    /// Returns the plugin and the functions that it called: the last lines of the stack of the export.
     fn emitter(&mut self, node: &NodeTexts<'a>) -> Option<EmitterId> {
         let (plugin, line) = function_and_line(node.plugin?)?;
         let frames: Vec<FrameText<'_>> =
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `ReduceSumPlugin.lower` is `reduce_sum`, if that is the way back.
+/// Returns `reduce_sum` for `ReduceSumPlugin.lower`, if the conversion can be reversed.
 fn primitive(shown: &str) -> Option<String> {
     let plugin = shown.strip_suffix(".lower")?;
     let mut primitive = String::new();
@@ -170,7 +170,7 @@ fn is_rust(file: &str) -> bool {
     Path::new(file).extension().is_some_and(|extension| extension == "rs")
 }
 
-/// Returns the files that contain call sites and no frame inside a call site.
+/// Returns the files that contain call sites but no frame that a call site called.
 fn users<'a>(nodes: &[NodeTexts<'a>], paths: &[Vec<FrameText<'a>>]) -> FxHashSet<&'a str> {
     let mut users = FxHashSet::default();
     let mut others = FxHashSet::default();

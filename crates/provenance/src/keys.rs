@@ -8,18 +8,18 @@ pub const FUSED_FROM: &str = "pkg.jax2onnx.fused_from";
 /// For a weight, an input or an output, its path in the model, the arguments or the result.
 pub const PATH: &str = "pkg.jax2onnx.path";
 pub const ORIGIN: &str = "pkg.jax2onnx.origin";
-/// On the model: the table that [`ORIGIN`] points into.
+/// On the model: the table that [`ORIGIN`] refers to.
 pub const PROVENANCE: &str = "pkg.jax2onnx.provenance";
-/// On the model: what its source map has as well.
+/// On the model: the id that its source map contains too.
 pub const DEBUG_ID: &str = "pkg.jax2onnx.debug_id";
-/// On the model: [`IGNORE`] if it computes what JAX computes only where no NaN is.
+/// On the model: [`IGNORE`] if it matches JAX only without NaN.
 pub const NAN: &str = "pkg.jax2onnx.nan";
 /// The value of [`NAN`].
 pub const IGNORE: &str = "ignore";
 /// The prefix of every metadata key of jax2onnx.
 pub const PREFIX: &str = "pkg.jax2onnx.";
 
-/// True if the key says where something comes from. [`NAN`] says what the model computes.
+/// True if the key describes the origin of something. [`NAN`] describes what the model computes.
 pub fn is_provenance(key: &str) -> bool {
     key.starts_with(PREFIX) && key != NAN
 }

@@ -9,7 +9,7 @@ pub struct UnknownWord {
     pub allowed: &'static [&'static str],
 }
 
-/// Defines an enum whose values users write as words.
+/// Defines an enum whose values are words that users write.
 #[macro_export]
 macro_rules! words {
     (
@@ -53,7 +53,7 @@ macro_rules! words {
 }
 
 words! {
-    /// The amount of provenance that is written into the model.
+    /// The amount of provenance in the model.
     Level, "a provenance level" {
         #[default]
         Off = "off",
@@ -64,9 +64,9 @@ words! {
 }
 
 words! {
-    /// The way that files are named in the model.
+    /// The form of file names in the model.
     PathPolicy, "a path policy" {
-        /// Below the root of its project, or below the folder that packages are installed in.
+        /// Relative to the root of the project, or to the folder of installed packages.
         #[default]
         Relative = "relative",
         Absolute = "absolute",

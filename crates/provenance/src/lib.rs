@@ -1,4 +1,4 @@
-//! Where a node came from: frames, call paths, origins, and how they are shown.
+//! The origin of a node: frames, call paths, origins, and how they are shown.
 //!
 //! Origins are always captured, as 32-bit ids into a [`Table`]; a [`Level`] only decides what
 //! [`render`] writes at the end. This crate knows neither JAX nor ONNX.

@@ -5,34 +5,34 @@ use crate::table::{EmitterId, ScopeId, SiteId, StackId};
 /// One equation of a node: its call path, its name scope, and the plugin that emitted the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// The call path of the equation; `None` only where JAX kept no frame at all.
+    /// The call path of the equation; `None` only if JAX kept no frame.
     pub stack: Option<StackId>,
     pub scope: Option<ScopeId>,
     pub emitter: Option<EmitterId>,
 }
 
-/// The origin of a node: every equation that asked for it.
+/// The origin of a node: every equation that it implements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// The place to show first.
+    /// The site to show first.
     pub primary: SiteId,
-    /// The other places, sorted, without `primary` and without repetition.
+    /// The other sites, sorted, each once, without `primary`.
     pub absorbed: Box<[SiteId]>,
 }
 
 impl Origin {
-    /// Returns the origin of a node that one equation asked for.
+    /// Returns the origin of a node that implements one equation.
     pub fn of(primary: SiteId) -> Origin {
         Origin { primary, absorbed: Box::default() }
     }
 
-    /// Takes over every place of `other`; the one shown first stays.
+    /// Adds every site of `other`. The primary site stays.
     #[must_use]
     pub fn absorb(&self, other: &Origin) -> Origin {
         self.absorb_sites(other.sites().collect())
     }
 
-    /// Takes over places.
+    /// Adds sites.
     #[must_use]
     pub(crate) fn absorb_sites(&self, mut absorbed: Vec<SiteId>) -> Origin {
         absorbed.extend(self.absorbed.iter().copied());
@@ -42,7 +42,7 @@ impl Origin {
         Origin { primary: self.primary, absorbed: absorbed.into() }
     }
 
-    /// Returns every place, the one to show first at the front.
+    /// Returns every site, the primary one first.
     pub fn sites(&self) -> impl Iterator<Item = SiteId> + '_ {
         std::iter::once(self.primary).chain(self.absorbed.iter().copied())
     }

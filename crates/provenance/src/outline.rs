@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Every node of a model, and the graphs they are in.
+/// Every node of a model, and the graphs that contain them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// Each stands behind the one that it is a body in.
+    /// A body comes after the graph that contains it.
     pub graphs: Vec<Graph>,
     /// In the order of their graphs.
     pub nodes: Vec<Node>,
 }
 
-/// Nodes that stand side by side.
+/// A graph of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     pub place: GraphPlace,
-    /// The first of its nodes; they end where those of the next graph begin.
+    /// Its first node; its last one is before the first node of the next graph.
     pub first: u32,
 }
 
@@ -27,18 +27,18 @@ pub enum GraphPlace {
     Main,
     /// `domain::name`
     Function(Arc<str>),
-    /// The body of a node, by the attribute that holds it.
+    /// The body of a node, with the attribute that contains it.
     Body {
         node: u32,
         attribute: Arc<str>,
     },
 }
 
-/// An operator, by names.
+/// A node with the names of its operator and its results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub name: Arc<str>,
-    /// With its domain in front if that is not ONNX's: `com.microsoft::FusedGemm`.
+    /// Prefixed with the domain unless that is ONNX's: `com.microsoft::FusedGemm`.
     pub op: Arc<str>,
     /// The nodes that it reads, each once.
     pub inputs: Vec<u32>,
@@ -55,16 +55,16 @@ impl Outline {
     }
 }
 
-/// Puts an outline together, graph by graph.
+/// Builds an outline graph by graph.
 #[derive(Debug, Default)]
 pub struct OutlineBuilder {
     outline: Outline,
-    /// For each graph.
+    /// The scope of each graph.
     scopes: Vec<Scope>,
     words: FxHashMap<String, Arc<str>>,
 }
 
-/// The graph around one, and which node makes a value.
+/// The enclosing graph, and the node that produces each value.
 #[derive(Debug)]
 struct Scope {
     around: Option<usize>,
@@ -72,7 +72,7 @@ struct Scope {
 }
 
 impl OutlineBuilder {
-    /// Adds a graph, which the nodes that follow belong to. `around` is the graph that encloses it.
+    /// Adds a graph. The following nodes belong to it. `around` is the enclosing graph.
     pub fn graph(&mut self, place: GraphPlace, around: Option<usize>) -> usize {
         let first = self.outline.nodes.len() as u32;
         self.outline.graphs.push(Graph { place, first });
@@ -80,7 +80,7 @@ impl OutlineBuilder {
         self.scopes.len() - 1
     }
 
-    /// Adds a node to the graph that was begun last.
+    /// Adds a node to the last graph.
     pub fn node<'n>(
         &mut self,
         name: &str,
@@ -108,7 +108,7 @@ impl OutlineBuilder {
         self.outline
     }
 
-    /// Returns the node that makes a value, seen from the graph that was begun last.
+    /// Returns the node that produces a value, as seen from the last graph.
     fn producer(&self, value: &str) -> Option<u32> {
         let mut scope = self.scopes.last();
         while let Some(Scope { around, values }) = scope {

@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 use crate::level::PathPolicy;
 use crate::tier::is_below;
 
-/// Names files by a policy, and remembers each.
+/// Names files by a policy, and caches the names.
 ///
-/// The disk is asked through `is_there`, once per folder, so that the policy can be tested without
-/// one and nothing else of this crate touches it.
+/// It accesses the disk only through `is_there`, once per folder, so that tests need no disk. Nothing else in this
+/// crate accesses it.
 pub struct Paths<'a> {
     policy: PathPolicy,
     packages: &'a [String],
@@ -19,7 +19,7 @@ pub struct Paths<'a> {
     roots: FxHashMap<PathBuf, PathBuf>,
 }
 
-/// A folder with one of these is the root of a project.
+/// A folder that contains one of these is the root of a project.
 const ROOT_MARKERS: &[&str] = &[".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg"];
 
 impl<'a> Paths<'a> {
@@ -27,22 +27,21 @@ impl<'a> Paths<'a> {
         Paths { policy, packages: &[], prefixes: &[], is_there, roots: FxHashMap::default() }
     }
 
-    /// Sets the folders of packages whose files are named from the package, installed or in the
-    /// source tree of its project.
+    /// Sets the folders of packages. A file of such a package is named relative to it, whether it is installed or
+    /// in a source tree.
     #[must_use]
     pub fn with_packages(self, packages: &'a [String]) -> Paths<'a> {
         Paths { packages, ..self }
     }
 
-    /// Writes folders under other names: `/home/x/proj` as `proj`. If several folders contain a file, the
+    /// Replaces folders with other names: `/home/x/proj` with `proj`. If several folders contain a file, the
     /// longest one wins.
     #[must_use]
     pub fn with_prefixes(self, prefixes: &'a [(String, String)]) -> Paths<'a> {
         Paths { prefixes, ..self }
     }
 
-    /// Returns the name to write for `file`, with forward slashes. Code without a file keeps its
-    /// name.
+    /// Returns the name to write for `file`, with forward slashes. Code without a file keeps its name.
     pub fn shown(&mut self, file: &str) -> String {
         if file.starts_with('<') {
             let is_path = self.policy != PathPolicy::Absolute && file.contains(['/', '\\']);
@@ -63,7 +62,7 @@ impl<'a> Paths<'a> {
         path.replace('\\', "/")
     }
 
-    /// `…/src/jax2onnx/_api.py` is `jax2onnx/_api.py` where `…/src/jax2onnx` is a known package.
+    /// Returns `jax2onnx/_api.py` for `…/src/jax2onnx/_api.py` if `…/src/jax2onnx` is a known package.
     fn below_known<'f>(&self, file: &'f str) -> Option<&'f str> {
         let package = self.packages.iter().find(|package| is_below(file, package))?;
         let package = package.trim_end_matches(['/', '\\']);
@@ -75,7 +74,7 @@ impl<'a> Paths<'a> {
         let (folder, name) = fitting.max_by_key(|(folder, _)| folder.len())?;
         let rest = file.get(folder.trim_end_matches(['/', '\\']).len()..)?;
         let replaced = format!("{}{rest}", name.trim_end_matches(['/', '\\'])).replace('\\', "/");
-        // A folder that is replaced by nothing leaves the path below it.
+        // If a folder is replaced with nothing, only the path below it is left.
         let below = replaced.strip_prefix('/').filter(|_| name.is_empty());
         Some(below.map_or(replaced.clone(), str::to_owned))
     }
@@ -91,13 +90,13 @@ impl<'a> Paths<'a> {
             .replace('\\', "/")
     }
 
-    /// Returns the nearest folder that looks like a project's, else the one that holds the top
+    /// Returns the nearest folder that looks like the root of a project, or else the folder that contains the top
     /// package.
     fn root(&mut self, folder: &Path) -> PathBuf {
         if let Some(root) = self.roots.get(folder) {
             return root.clone();
         }
-        // Below the root of the disk, a path names users.
+        // The root of the disk does not count, because paths below it contain the names of users.
         let has_marker = |folder: &&Path| {
             folder.parent().is_some()
                 && ROOT_MARKERS.iter().any(|marker| (self.is_there)(&folder.join(marker)))
@@ -114,8 +113,8 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// Returns the path in a URL, `/home/me/a.py` for `file:///home/me/a.py`; only its last part if it is on
-/// another machine.
+/// Returns the path in a URL: `/home/me/a.py` for `file:///home/me/a.py`. If the file is on another machine,
+/// returns only the last part of the path.
 fn without_scheme(file: &str) -> &str {
     let Some((scheme, rest)) = file.split_once("://") else { return file };
     let rest = rest.split(['?', '#']).next().unwrap_or(rest);
@@ -125,8 +124,8 @@ fn without_scheme(file: &str) -> &str {
     }
 }
 
-/// True if a path that is not absolute here may name folders outside the project: `../../me/a.py`,
-/// `~/a.py`, `C:\Users\me\a.py`, `\\server\share\a.py`.
+/// True if a relative path may contain folders outside the project: `../../me/a.py`, `~/a.py`, `C:\Users\me\a.py`,
+/// `\\server\share\a.py`.
 fn leads_out(file: &str) -> bool {
     let mut letters = file.bytes();
     let has_drive =
@@ -140,7 +139,7 @@ fn basename(file: &str) -> &str {
     file.rsplit(['/', '\\']).next().unwrap_or(file)
 }
 
-/// `…/site-packages/flax/nnx/nn.py` is `flax/nnx/nn.py`; `…/lib/python3.11/runpy.py` is `runpy.py`.
+/// Returns `flax/nnx/nn.py` for `…/site-packages/flax/nnx/nn.py`, and `runpy.py` for `…/lib/python3.11/runpy.py`.
 fn below_packages(file: &str) -> Option<&str> {
     let is_python = |part: &str| {
         part.strip_prefix("python")

@@ -17,12 +17,12 @@ pub struct ExportFrame {
     pub function: String,
 }
 
-/// Turns origins into metadata, each distinct origin once.
+/// Renders origins as metadata, each distinct origin once.
 pub struct Renderer<'a> {
     table: &'a Table,
     level: Level,
     paths: Paths<'a>,
-    /// The stack that called the export, outermost first, already as text.
+    /// The stack that called the export as text, outermost first.
     export_stack: String,
     /// The origins that nodes refer to by number.
     encoder: Encoder<'a>,
@@ -84,14 +84,13 @@ impl<'a> Renderer<'a> {
         props
     }
 
-    /// Returns the metadata of the model: at `indexed`, the table that the nodes rendered so far
-    /// refer to.
+    /// Returns the metadata of the model: at `indexed`, the table that all rendered nodes refer to.
     pub fn model(&self) -> Option<(&'static str, String)> {
         (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.table()))
     }
 
-    /// Returns the number of an origin that a plugin made. An input or a weight has the lines of its
-    /// readers, which have their own numbers.
+    /// Returns the number of an origin with a plugin. The origin of an input or a weight consists of the lines of
+    /// its readers, which have their own numbers.
     pub fn made_number(&mut self, origin: OriginId) -> Option<u32> {
         let primary = self.table.get_origin(origin).primary;
         self.table.get_site(primary).emitter?;
@@ -103,13 +102,13 @@ impl<'a> Renderer<'a> {
         self.encoder.number(origin, &mut self.paths)
     }
 
-    /// Returns the table of the origins that were numbered so far.
+    /// Returns the table of the origins that have a number.
     pub fn table(&self) -> String {
         self.encoder.text()
     }
 
-    /// Returns the files of that table, in its order, as they are called on this machine; nothing
-    /// if several have one name in the table.
+    /// Returns the files of that table, in its order, with their names on this machine; `None` if several files
+    /// have the same name in the table.
     pub fn files(&self) -> &[Option<File>] {
         self.encoder.files()
     }
@@ -137,8 +136,7 @@ impl<'a> Renderer<'a> {
         text
     }
 
-    /// Returns the other call sites, in the order of their first use, without the one that is
-    /// shown.
+    /// Returns the other call sites, in the order of their first use, without the one that is shown.
     fn fused_from(&self, origin: OriginId, shown: Option<&str>) -> String {
         let mut others: Vec<String> = Vec::new();
         for &site in &self.table.get_origin(origin).absorbed {
@@ -153,7 +151,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// `function:line` of the user's code that a site is about.
+/// Returns the user's `function:line` of a site.
 pub fn callsite(table: &Table, site: SiteId) -> Option<String> {
     let location = table.get_location(table.callsite(table.get_site(site).stack?)?);
     let function = table.get_function(location.function);
@@ -165,7 +163,7 @@ pub fn plugin_line(emitter: &Emitter) -> String {
     format!("{}:{}", emitter_name(emitter), emitter.line)
 }
 
-/// Returns the name of a plugin as users see it: `ReduceSumPlugin` for `reduce_sum`.
+/// Returns the name of a plugin for users: `ReduceSumPlugin` for `reduce_sum`.
 pub fn plugin_name(primitive: &str) -> String {
     let mut name = String::new();
     for word in primitive.split(['_', '-', ' ', '.']) {
@@ -188,7 +186,7 @@ fn push_line(text: &mut String, line: std::fmt::Arguments<'_>) {
     if !text.is_empty() {
         text.push('\n');
     }
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = text.write_fmt(line);
 }
 
@@ -206,7 +204,7 @@ mod tests {
     use crate::testing::{Frame, frame, stack};
     use crate::tier::Tier;
 
-    /// Returns a helper that the plugin for `reduce_sum` called.
+    /// Adds a helper that the plugin for `reduce_sum` called.
     fn helper(table: &mut Table) -> EmitterId {
         let plugin = table.emitter(Emitter {
             kind: EmitterKind::Plugin,
@@ -231,8 +229,7 @@ mod tests {
         table.site(Site { stack, scope, emitter })
     }
 
-    /// Returns a node of the user's line 12, which absorbed line 13, line 12 again, and line 13
-    /// again.
+    /// Adds the origin of a node on the user's line 12 that absorbed line 13, line 12 again, and line 13 again.
     fn fused(table: &mut Table) -> OriginId {
         let jax = frame("/venv/site-packages/jax/numpy.py", Tier::Internal, "sum", 900);
         let main = frame("main.py", Tier::User, "<module>", 3);

@@ -8,13 +8,12 @@ use crate::paths::Paths;
 use crate::table::{LocationId, SiteId, Table};
 use crate::tier::Tier;
 
-/// The callers that are listed after the line itself.
+/// The maximum number of callers after the line itself.
 const MAX_CALLERS: usize = 5;
 
-/// Returns the text of an error about `site`: what is wrong, where, through which scopes, and a
-/// hint.
+/// Returns the text of an error about `site`: the message, the location, the name scopes and a hint.
 ///
-/// `source` returns the text of a file by its path. Without it, the line is not shown.
+/// `source` returns the text of a file by its path. If it does not, the report omits the line.
 ///
 /// ```text
 /// error: no plugin for `eigh`
@@ -56,7 +55,7 @@ pub fn report(
     lines.join("\n") + "\n"
 }
 
-/// Returns the arrow to the file, and its line if the file can be read.
+/// Returns the arrow to the file, and the line if the file can be read.
 fn place(
     table: &Table,
     location: &Location,
@@ -69,7 +68,7 @@ fn place(
     let mut place = paths.shown(path);
     if location.line > 0 {
         place = format!("{place}:{}", location.line);
-        // Without the line at hand, the bytes before the expression are the best guess.
+        // Without the line, the byte offset of the expression is the best guess.
         let column = match &excerpt {
             Some(excerpt) => excerpt.column,
             None => location.span.map(|span| span.column as usize + 1),
@@ -87,7 +86,7 @@ fn place(
     lines
 }
 
-/// Returns the name scopes around a site, outermost first, and the primitive if it is known.
+/// Returns the name scopes of a site, outermost first, and the primitive if it is known.
 fn through(table: &Table, site: Site) -> Option<String> {
     let path = table.scope_path(site.scope?).into_iter().rev();
     let mut names: Vec<&str> = path.map(|id| &*table.get_scope(id).name).collect();
@@ -96,7 +95,7 @@ fn through(table: &Table, site: Site) -> Option<String> {
     Some(names.join(" / "))
 }
 
-/// Returns the user's frames outside the one that is shown.
+/// Returns the user's frames that called the one that is shown.
 fn callers(table: &Table, site: Site, callsite: Option<LocationId>) -> Vec<LocationId> {
     let Some(stack) = site.stack else {
         return Vec::new();

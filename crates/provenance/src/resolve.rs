@@ -1,8 +1,7 @@
 //! Finds the original nodes behind the nodes of a changed model.
 //!
-//! Optimizers, converters and quantizers drop metadata but keep names: those of values nearly always,
-//! those of nodes usually. They name fused nodes after the original nodes. Each answer states how it
-//! was found.
+//! Optimizers, converters and quantizers drop metadata but keep names: nearly always those of values, and usually
+//! those of nodes. They name fused nodes after the original nodes. Each answer states how it was found.
 
 mod model;
 mod names;
@@ -14,16 +13,16 @@ use rustc_hash::FxHashMap;
 use crate::outline::{GraphPlace, Outline};
 use crate::source_map::{MapValue, SourceMap};
 
-/// The way that an answer was found, the surest first.
+/// How an answer was found, the most certain way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sure {
-    /// The node itself: the same operator with the same result.
+    /// The same node: the same operator with the same result.
     Exact,
-    /// The node of that name and operator, whose result is called otherwise.
+    /// A node with the same name and operator, but another name of the result.
     Name,
-    /// A node that stands for these.
+    /// A node that replaces several nodes.
     Fused,
-    /// A new node, next to these.
+    /// A new node beside known ones.
     Neighbour,
     Unknown,
 }
@@ -40,7 +39,7 @@ impl Sure {
     }
 }
 
-/// The origin of a node of a later model.
+/// The origin of a node of a changed model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub sure: Sure,
@@ -48,17 +47,17 @@ pub struct Answer {
     pub origins: Vec<u32>,
 }
 
-/// A map, with its names at hand.
+/// A source map with indices by name.
 #[derive(Debug)]
 pub struct Resolver {
     map: SourceMap,
-    /// `None` is a name that several have.
+    /// `None` for a name that several nodes have.
     nodes: FxHashMap<Arc<str>, Option<u32>>,
     outputs: FxHashMap<Arc<str>, Option<u32>>,
     values: FxHashMap<Arc<str>, u32>,
     /// The names of functions, without their domains.
     functions: Vec<Arc<str>>,
-    /// For each node: whether it is of a function, or of a body in one.
+    /// For each node, true if it is in a function, or in a body in one.
     is_of_function: Vec<bool>,
 }
 
@@ -82,13 +81,13 @@ impl Resolver {
         &self.map
     }
 
-    /// Finds the origin of a node or a value by its name alone.
+    /// Finds the origin of a node or a value by its name.
     pub fn resolve(&self, name: &str) -> Answer {
         self.resolve_run(name, &|_| false)
     }
 
-    /// Finds the origin of a node that a runtime ran. `has_run` says which nodes of the map ran under a name of their
-    /// own, so that no other node stands for them.
+    /// Finds the origin of a node that a runtime ran. `has_run` returns true for nodes of the map that ran under
+    /// their own names, so that no other node replaces them.
     pub fn resolve_run(&self, name: &str, has_run: &dyn Fn(u32) -> bool) -> Answer {
         let found = |nodes: Vec<u32>, sure| {
             let origins = self.origins(nodes);
@@ -106,7 +105,7 @@ impl Resolver {
             .unwrap_or(Answer { sure: Sure::Unknown, origins: Vec::new() })
     }
 
-    /// Finds the origin of each node of a later form of the model.
+    /// Finds the origin of each node of a changed model.
     pub fn resolve_model(&self, later: &Outline) -> Vec<Answer> {
         let found = model::resolve(self, later).into_iter();
         let answer = |(sure, nodes): (Sure, Vec<u32>)| {
@@ -124,18 +123,18 @@ impl Resolver {
         self.outputs.get(name).copied().flatten()
     }
 
-    /// Returns the node of that name, or the one with a result of that name.
+    /// Returns the node with that name, or the one with a result of that name.
     fn known(&self, name: &str) -> Option<u32> {
         self.node(name).or_else(|| self.output(name))
     }
 
-    /// Returns the node that a name leads to, if it leads to one.
+    /// Returns the node that a name refers to, if there is one.
     pub fn node_of(&self, name: &str) -> Option<u32> {
         self.known(name).or_else(|| self.inlined(name)).or_else(|| self.undecorated(name))
     }
 
-    /// Returns the nodes that a name is made of: the node of [`Resolver::undecorated`], and before it the convolution
-    /// that the runtime named after that node's result.
+    /// Returns the nodes that a name is derived from: the node of [`Resolver::undecorated`], preceded by the
+    /// convolution that the runtime named after that node's result.
     fn made_of(&self, name: &str, has_run: &dyn Fn(u32) -> bool) -> Vec<u32> {
         let Some(node) = self.undecorated(name) else { return Vec::new() };
         let convolution = match names::is_blocked(name) {
@@ -145,9 +144,9 @@ impl Resolver {
         convolution.into_iter().chain([node]).collect()
     }
 
-    /// Returns the convolution that a runtime fuses with a node behind it: nothing else reads what it computes.
+    /// Returns the convolution that a runtime fuses with a later node, if nothing else reads its result.
     fn convolution_before(&self, node: u32, has_run: &dyn Fn(u32) -> bool) -> Option<u32> {
-        /// A bias, a norm and an activation.
+        /// The maximum number of fused nodes: a bias, a norm and an activation.
         const MAX_FUSED: usize = 3;
         let nodes = &self.map.outline.nodes;
         let is_fused = |&input: &u32| {
@@ -171,12 +170,12 @@ impl Resolver {
         None
     }
 
-    /// Returns the node that a name is made of, by the ways in which tools make names.
+    /// Returns the node that a name is derived from, by the conventions of tools.
     fn undecorated(&self, name: &str) -> Option<u32> {
         names::within(name).find_map(|inner| self.known(inner).or_else(|| self.inlined(inner)))
     }
 
-    /// Returns the node of a function that was put in the place of its call, and renamed.
+    /// Returns the node of a function that was inlined and renamed.
     fn inlined(&self, name: &str) -> Option<u32> {
         let is_of_function = |&node: &u32| self.is_of_function[node as usize];
         let mut inner = names::within_calls(name, &self.functions);
@@ -195,7 +194,7 @@ impl Resolver {
     }
 }
 
-/// Operators that have a blocked form of their own.
+/// Operators with a separate blocked form.
 const STAND_ALONE: &[&str] =
     &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Resize", "Upsample"];
 
@@ -206,7 +205,7 @@ fn add(names: &mut FxHashMap<Arc<str>, Option<u32>>, name: &Arc<str>, node: u32)
         .or_insert(Some(node));
 }
 
-/// Returns the names of the functions, and which nodes are of one.
+/// Returns the names of the functions, and which nodes are in one.
 fn functions(outline: &Outline) -> (Vec<Arc<str>>, Vec<bool>) {
     let mut names = Vec::new();
     let mut is_of_function: Vec<bool> = Vec::with_capacity(outline.nodes.len());

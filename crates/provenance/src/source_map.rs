@@ -13,21 +13,21 @@ use crate::outline::Outline;
 pub use read::MapError;
 pub use write::{Draft, debug_id};
 
-/// The version that is written, and the only one that is read.
+/// The version that jax2onnx writes, and the only one that it reads.
 pub const VERSION: u64 = 1;
 
-/// The origins of the nodes of a model, in a file of its own.
+/// The origins of the nodes of a model, in a separate file.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
-    /// The same text as in the model: a map is used with its own model only.
+    /// The same text as in the model: a map belongs to one model.
     pub debug_id: Arc<str>,
     pub provenance: Arc<Decoded>,
     pub outline: Outline,
-    /// For each node of the outline: its number in `provenance.origins`.
+    /// For each node of the outline, its number in `provenance.origins`.
     pub origins: Vec<Option<u32>>,
     /// The inputs, weights and outputs of the main graph.
     pub values: Vec<MapValue>,
-    /// For each file of the table.
+    /// The sources of the files in the table.
     pub sources: Vec<Source>,
 }
 
@@ -41,7 +41,7 @@ pub struct MapValue {
     pub paths: Vec<Arc<str>>,
 }
 
-/// A map and a model that do not belong together.
+/// The error for a map and a model that do not belong together.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "this is the source map of another model: its debug id is `{map}`, and the debug id of the model is `{model}`"

@@ -36,7 +36,7 @@ ids!(
     FunctionId,
     /// A [`Location`].
     LocationId,
-    /// A call path: its innermost frame, and through it all that enclose it.
+    /// A call path: its innermost frame, which refers to its callers.
     StackId,
     /// A [`Scope`].
     ScopeId,
@@ -48,14 +48,14 @@ ids!(
     OriginId,
 );
 
-/// A source file, and whose it is.
+/// A source file and its tier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct File {
     pub path: Box<str>,
     pub tier: Tier,
 }
 
-/// A frame of a call path: where, and called from where.
+/// A frame of a call path: its location, and its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub location: LocationId,
@@ -92,7 +92,7 @@ impl Table {
         LocationId::at(self.locations.intern(location))
     }
 
-    /// Returns the call path that enters `location` from `caller`.
+    /// Returns the call path that calls `location` from `caller`.
     pub fn push(&mut self, caller: Option<StackId>, location: LocationId) -> StackId {
         StackId::at(self.stacks.intern(Frame { location, parent: caller }))
     }
@@ -113,9 +113,9 @@ impl Table {
         OriginId::at(self.origins.intern(origin))
     }
 
-    /// Returns the call path `inner`, entered from `outer`.
+    /// Returns the call path `inner`, called from `outer`.
     ///
-    /// Associative: `(a from b) from c` is `a from (b from c)`.
+    /// The operation is associative: `(a from b) from c` is `a from (b from c)`.
     pub fn stack_called_from(
         &mut self,
         inner: Option<StackId>,
@@ -156,8 +156,8 @@ impl Table {
         Some(scope)
     }
 
-    /// Removes from a call path the part that it has in common with `outer`. If that part is all of
-    /// `outer`, `stack_called_from` puts it back.
+    /// Removes the part that a call path has in common with `outer`. If that part is all of `outer`,
+    /// `stack_called_from` restores it.
     ///
     /// If `outer` begins with the whole path, the innermost frame stays.
     pub fn stack_within(&mut self, stack: StackId, outer: StackId) -> StackId {
@@ -172,7 +172,7 @@ impl Table {
         locations.fold(first.unwrap_or(stack), |caller, location| self.push(Some(caller), location))
     }
 
-    /// Removes from a name scope the part that it has in common with `outer`.
+    /// Removes the part that a name scope has in common with `outer`.
     pub fn scope_within(
         &mut self,
         scope: Option<ScopeId>,
@@ -190,14 +190,13 @@ impl Table {
         })
     }
 
-    /// Returns the innermost name scope that is around both.
+    /// Returns the innermost name scope that contains both.
     pub fn common_scope(&self, a: Option<ScopeId>, b: Option<ScopeId>) -> Option<ScopeId> {
         let around = self.scope_path(b?);
         self.scope_path(a?).into_iter().find(|entry| around.contains(entry))
     }
 
-    /// Returns the call path without its innermost frames that are neither the user's nor a
-    /// library's.
+    /// Returns the call path without its innermost internal frames.
     pub fn without_internal(&self, stack: StackId) -> Option<StackId> {
         let tier = |id: StackId| {
             let location = self.get_location(self.get_frame(id).location);
@@ -206,12 +205,12 @@ impl Table {
         self.ancestors(stack).find(|&id| tier(id) != Tier::Internal)
     }
 
-    /// Returns a call path, and those it was entered from, innermost first.
+    /// Returns a call path and its callers, innermost first.
     fn ancestors(&self, stack: StackId) -> impl Iterator<Item = StackId> + '_ {
         std::iter::successors(Some(stack), |&id| self.get_frame(id).parent)
     }
 
-    /// Returns the origin `inner`, called from `outer`: the places of `inner`, each inside `outer`.
+    /// Returns the origin `inner`, called from `outer`: the sites of `inner`, each inside `outer`.
     pub fn called_from(&mut self, inner: OriginId, outer: SiteId) -> OriginId {
         if let Some(&known) = self.called.get(&(inner, outer)) {
             return known;
@@ -234,7 +233,7 @@ impl Table {
         origin
     }
 
-    /// Returns the origin `kept`, which takes over the places of `dropped`.
+    /// Returns the origin `kept` with the sites of `dropped` added.
     pub fn absorb(&mut self, kept: OriginId, dropped: OriginId) -> OriginId {
         if kept == dropped {
             return kept;
@@ -266,7 +265,7 @@ impl Table {
 
     /// Returns the call site of every call path, by its number.
     ///
-    /// A call path stands behind the one that it was entered from, so each is looked at once.
+    /// A call path comes after its caller, so one pass is enough.
     pub fn callsites(&self) -> Vec<LocationId> {
         struct Known {
             user: Option<LocationId>,
@@ -294,7 +293,7 @@ impl Table {
         self.locations.iter().copied()
     }
 
-    /// Returns how many files there are; their ids are the numbers below.
+    /// Returns the number of files. Their ids are the numbers below it.
     pub fn file_count(&self) -> usize {
         self.files.iter().len()
     }
@@ -330,7 +329,7 @@ impl Table {
         std::iter::successors(Some(emitter), |&id| self.get_emitter(id).parent).collect()
     }
 
-    /// Returns the innermost frame of the emitter that is a plugin's.
+    /// Returns the innermost frame of the emitter that belongs to a plugin.
     pub fn plugin_of(&self, emitter: EmitterId) -> Option<EmitterId> {
         self.emitter_path(emitter).into_iter().find(|&id| self.get_emitter(id).kind.is_plugin())
     }
@@ -342,9 +341,8 @@ impl Table {
         self.frames(stack).find(is_user)
     }
 
-    /// Returns the place in the user's code that a call path is about: the innermost frame of the
-    /// user, else the innermost of a library, else the outermost of all, which is the function
-    /// exported.
+    /// Returns the location in the user's code that a call path refers to: the innermost frame of the user, or else
+    /// the innermost frame of a library, or else the outermost frame, which is the exported function.
     pub fn callsite(&self, stack: StackId) -> Option<LocationId> {
         let tier = |id: LocationId| self.get_file(self.get_location(id).file).tier;
         self.user_frame(stack)
@@ -353,7 +351,7 @@ impl Table {
     }
 }
 
-/// Values with an index each, in the order of first use.
+/// Distinct values, indexed in the order of their first use.
 #[derive(Clone, Debug)]
 pub(crate) struct Interned<T>(IndexSet<T, FxBuildHasher>);
 
@@ -368,7 +366,7 @@ impl<T: Hash + Eq> Interned<T> {
         self.0.insert_full(value).0
     }
 
-    /// Returns every id is made by `intern` of the same table, so the index is in range.
+    /// Returns the value at an index. Every id comes from `intern` of the same table, so the index is in range.
     pub(crate) fn get(&self, index: usize) -> &T {
         &self.0[index]
     }

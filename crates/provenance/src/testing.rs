@@ -8,7 +8,7 @@ use crate::origin::{Origin, Site};
 use crate::table::{EmitterId, OriginId, ScopeId, StackId, Table};
 use crate::tier::Tier;
 
-/// Returns the same cases in every run.
+/// Returns a configuration that generates the same cases in every run.
 pub(crate) fn seeded() -> ProptestConfig {
     ProptestConfig {
         rng_seed: RngSeed::Fixed(1),
@@ -38,7 +38,7 @@ impl Frame<'_> {
     }
 }
 
-/// Returns the call path of some frames, innermost first; there is at least one.
+/// Returns the call path of at least one frame, innermost first.
 pub(crate) fn stack(table: &mut Table, frames: &[Frame<'_>]) -> StackId {
     let stack = frames.iter().rev().fold(None, |caller, frame| {
         let location = Location {
@@ -53,7 +53,7 @@ pub(crate) fn stack(table: &mut Table, frames: &[Frame<'_>]) -> StackId {
     stack.unwrap()
 }
 
-/// Random tables, drawn from a list of choices so that they shrink.
+/// Generates random tables from a list of choices, so that they shrink.
 pub(crate) struct Draw<'a> {
     choices: std::slice::Iter<'a, u8>,
     table: Table,

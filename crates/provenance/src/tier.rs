@@ -1,31 +1,31 @@
 //! Decides whose code a file is: the user's, a library's, or internal.
 
-/// Whose code a frame runs.
+/// The owner of the code that a frame runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     /// JAX and this package.
     Internal,
     /// Installed packages and the standard library.
     Library,
-    /// The rest.
+    /// All other code.
     User,
 }
 
-/// The rules that sort files into tiers, by name alone.
+/// The rules that sort files into tiers by name.
 ///
-/// An entry is a file, or a folder with everything below it. What a user added is asked first.
+/// An entry is a file, or a folder with everything below it. The user's additions take precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Tiers {
     pub added_user: Vec<String>,
     pub added_library: Vec<String>,
     pub internal: Vec<String>,
     pub library: Vec<String>,
-    /// Names of the modules of the standard library, for those that are frozen.
+    /// Names of the modules of the standard library, to recognize frozen ones.
     pub frozen_library: Vec<String>,
 }
 
 impl Tiers {
-    /// Returns the tier of the file that a code object names.
+    /// Returns the tier of a file.
     pub fn of(&self, file: &str) -> Tier {
         let below = |folders: &[String]| folders.iter().any(|folder| is_below(file, folder));
         if below(&self.added_user) {
@@ -41,9 +41,8 @@ impl Tiers {
         }
     }
 
-    /// True if code without a file belongs to a library: frozen modules of the standard library,
-    /// and wrappers that a type checker generated. False for `<stdin>`, `<string>` and notebook
-    /// cells.
+    /// True if code without a file belongs to a library: frozen modules of the standard library, and wrappers that
+    /// a type checker generated. False for `<stdin>`, `<string>` and notebook cells.
     fn is_generated(&self, file: &str) -> bool {
         if let Some(module) = file.strip_prefix("<frozen ").and_then(|m| m.strip_suffix('>')) {
             let top = module.split('.').next().unwrap_or(module);
@@ -53,7 +52,7 @@ impl Tiers {
     }
 }
 
-/// True if `file` is `folder` itself or lies below it.
+/// True if `file` is `folder` itself or is below it.
 pub(crate) fn is_below(file: &str, folder: &str) -> bool {
     let folder = folder.trim_end_matches(['/', '\\']);
     !folder.is_empty()

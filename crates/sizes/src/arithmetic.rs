@@ -42,8 +42,8 @@ impl Dim {
         dims.into_iter().try_fold(Dim::Known(1), |product, dim| product.checked_mul(dim))
     }
 
-    /// Returns `factor` and `rest` of `factor · symbol + rest`, if the size is linear in the symbol: `rest` does not
-    /// contain it, and `factor` is a number.
+    /// Returns `factor` and `rest` of `factor · symbol + rest`, if the size is linear in the symbol: `rest` does
+    /// not contain it, and `factor` is a number.
     pub fn linear_in(&self, symbol: &Symbol) -> Option<(i64, Dim)> {
         let Dim::Symbolic(polynomial) = self else { return None };
         let is_symbol = |factors: &Factors| match &factors[..] {
@@ -56,7 +56,7 @@ impl Dim {
         (factor != i64::MIN && !rest.contains(symbol)).then_some((factor, rest))
     }
 
-    /// Returns the larger one. It is a symbol or a number, if that is the larger one for all sizes.
+    /// Returns the larger size. If one is larger for all values of the symbols, returns that one.
     pub fn checked_max(&self, other: &Dim) -> Option<Dim> {
         let difference = self.checked_sub(other)?;
         if difference.is_at_least(0) {
@@ -68,7 +68,7 @@ impl Dim {
         operation(Operation::Max, self, other)
     }
 
-    /// Returns the smaller one.
+    /// Returns the smaller size.
     pub fn checked_min(&self, other: &Dim) -> Option<Dim> {
         let difference = self.checked_sub(other)?;
         if difference.is_at_least(0) {
@@ -81,7 +81,7 @@ impl Dim {
     }
 }
 
-/// Returns an operation that is not simplified.
+/// Returns an operation without simplifying it.
 pub(crate) fn operation(op: Operation, a: &Dim, b: &Dim) -> Option<Dim> {
     let atom = Atom::Operation(op, Arc::new([a.clone(), b.clone()]));
     Dim::from_terms(Polynomial::from_atom(atom).terms().to_vec())
@@ -113,7 +113,7 @@ fn sum(a: Vec<Term>, b: Vec<Term>) -> Option<Dim> {
     }
 }
 
-/// Multiplies each term with each one.
+/// Multiplies each term of one size with each term of the other.
 fn product(a: &Dim, b: &Dim) -> Option<Dim> {
     let (of_a, of_b) = (a.to_terms(), b.to_terms());
     let weight = of_a.len() * b.extent().weight + of_b.len() * a.extent().weight;

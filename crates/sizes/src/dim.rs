@@ -17,7 +17,7 @@ pub enum Dim {
 pub enum Symbol {
     /// A name means the same size everywhere. It may be any text.
     Named(Arc<str>),
-    /// An axis of which a model says nothing.
+    /// An axis whose size a model does not specify.
     Unknown(u32),
 }
 
@@ -48,7 +48,7 @@ impl Dim {
         self.known() == Some(size)
     }
 
-    /// Calls `f` with each symbol, those inside of operations included. A symbol may come several times.
+    /// Calls `f` with each symbol, including those inside operations. A symbol may occur several times.
     pub fn for_each_symbol<'a>(&'a self, f: &mut impl FnMut(&'a Symbol)) {
         let Dim::Symbolic(polynomial) = self else { return };
         let factors = polynomial.terms().iter().flat_map(|term| term.factors());
@@ -64,7 +64,7 @@ impl Dim {
         }
     }
 
-    /// True if the symbol is in it, or in an operation of it.
+    /// True if the size contains the symbol, also inside an operation.
     pub fn contains(&self, symbol: &Symbol) -> bool {
         let mut is_found = false;
         self.for_each_symbol(&mut |other| is_found |= other == symbol);

@@ -8,7 +8,7 @@ use crate::polynomial::{Factors, Operation, Term};
 impl Dim {
     /// Returns the size whose product with `divisor` is this one. `None` if there is none, or if `divisor` is 0.
     ///
-    /// A symbolic divisor counts as positive, as it does in JAX: `6*B` divided by `B` is 6.
+    /// As in JAX, a symbolic divisor counts as positive: `6*B` divided by `B` is 6.
     pub fn divide_exact(&self, divisor: &Dim) -> Option<Dim> {
         match (self, divisor) {
             (_, Dim::Known(0)) => None,
@@ -43,8 +43,8 @@ impl Dim {
         if is_number || divisor.is(0) { None } else { operation(op, self, divisor) }
     }
 
-    /// Returns the quotient and the remainder if they are polynomials: a number divides all terms but the number, or
-    /// a polynomial divides without a remainder.
+    /// Returns the quotient and the remainder if they are polynomials: a number divides all terms except the
+    /// constant one, or a polynomial divides without a remainder.
     fn quotient_and_remainder(&self, divisor: &Dim) -> Option<(Dim, Dim)> {
         let Some(by) = divisor.known() else {
             return Some((self.divide_exact(divisor)?, Dim::Known(0)));
@@ -56,7 +56,7 @@ impl Dim {
         Some((multiple.checked_add(&Dim::Known(rounded))?, Dim::Known(remainder)))
     }
 
-    /// Returns the number that is added to the other terms.
+    /// Returns the constant term.
     pub(crate) fn number(&self) -> i64 {
         match self {
             Dim::Known(number) => *number,
@@ -75,7 +75,7 @@ pub(crate) fn floor_division(a: i64, b: i64) -> Option<i64> {
     Some(if is_below { quotient - 1 } else { quotient })
 }
 
-/// Divides the leading term of what is left by the leading term of the divisor until nothing is left.
+/// Divides the leading term of the rest by the leading term of the divisor, until the rest is 0.
 fn divide_polynomial(dividend: &Dim, divisor: &Dim) -> Option<Dim> {
     let by = leading(divisor)?;
     let (mut rest, mut quotient) = (dividend.clone(), Dim::Known(0));

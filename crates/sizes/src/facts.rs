@@ -6,7 +6,7 @@ use crate::dim::Dim;
 use crate::division::floor_division;
 use crate::polynomial::{Atom, Operation, Term};
 
-/// How many of the choices in a size are looked at one by one.
+/// The maximum number of `max` and `min` operations for which both cases are examined.
 const MAX_CHOICES: usize = 3;
 
 impl Dim {
@@ -36,12 +36,12 @@ impl Dim {
         }
     }
 
-    /// Returns a number that the size is never below, if one is known.
+    /// Returns a lower bound of the size, if one is known.
     pub fn lower_bound(&self) -> Option<i64> {
         self.bounds().low
     }
 
-    /// Returns a number that the size is never above, if one is known.
+    /// Returns an upper bound of the size, if one is known.
     pub fn upper_bound(&self) -> Option<i64> {
         self.bounds().high
     }
@@ -50,7 +50,8 @@ impl Dim {
         self.bounds_with(MAX_CHOICES)
     }
 
-    /// Returns the bounds that follow from those of each term, and from both values of up to `choices` choices.
+    /// Returns the bounds that follow from those of each term, and from both cases of up to `choices` operations
+    /// `max` and `min`.
     fn bounds_with(&self, choices: usize) -> Bounds {
         match self {
             Dim::Known(size) => Bounds::exactly(*size),
@@ -68,8 +69,8 @@ impl Dim {
         }
     }
 
-    /// Returns the size as the larger or the smaller one of two, if one of its terms is a multiple of such a choice:
-    /// `B - min(B, 2)` is the larger one of `B - B` and `B - 2`.
+    /// Returns the size as a `max` or a `min` of two sizes, if one of its terms is a multiple of such an operation:
+    /// `B - min(B, 2)` is the maximum of `B - B` and `B - 2`.
     fn chosen(&self) -> Option<(Operation, [Dim; 2])> {
         let Dim::Symbolic(polynomial) = self else { return None };
         polynomial.terms().iter().find_map(|term| {
@@ -110,7 +111,7 @@ impl Atom {
     }
 }
 
-/// Numbers between which a size is; `None` is no bound.
+/// The bounds of a size; `None` if there is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     low: Option<i64>,
@@ -132,7 +133,7 @@ impl Bounds {
         self.low.is_some_and(|low| low >= 0)
     }
 
-    /// Bounds of the larger one of two sizes, or of the smaller one.
+    /// Returns the bounds of a `max` or a `min`.
     fn chosen(self, op: Operation, other: Bounds) -> Bounds {
         if op == Operation::Max {
             let high = self.high.zip(other.high).map(|(a, b)| a.max(b));
@@ -142,7 +143,7 @@ impl Bounds {
         }
     }
 
-    /// Bounds of a size that both are bounds of.
+    /// Returns the tighter bounds.
     fn within(self, other: Bounds) -> Bounds {
         let high = self.high.into_iter().chain(other.high).min();
         Bounds { low: self.low.max(other.low), high }
@@ -184,7 +185,7 @@ impl Bounds {
         Bounds { low: negated(self.high), high: negated(self.low) }
     }
 
-    /// Bounds of the quotient that is rounded down. A model divides by 1 in place of 0.
+    /// Returns the bounds of a quotient, rounded down. A model divides by 1 instead of 0.
     fn divided(self, by: Bounds) -> Bounds {
         match by {
             Bounds { low: Some(low), high: Some(high) } if low == high && low > 0 => {
@@ -200,7 +201,7 @@ impl Bounds {
         }
     }
 
-    /// Bounds of the remainder, which has the sign of the divisor.
+    /// Returns the bounds of a remainder, which has the sign of the divisor.
     fn remainder(self, by: Bounds) -> Bounds {
         if !by.is_non_negative() {
             return Bounds::UNKNOWN;

@@ -1,4 +1,4 @@
-//! Laws of sizes: they agree with the values of random expressions at random sizes.
+//! Checks that sizes have the same values as random expressions, for random values of the symbols.
 
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! The order in which JAX prints sizes.
 //!
-//! It has no meaning for the values. JAX compares the extents first, then the parts one by one.
+//! The order does not depend on values. JAX compares the extents first, then the parts one by one.
 
 use std::cmp::Ordering;
 
@@ -33,9 +33,9 @@ impl Ord for Dim {
 }
 
 impl Dim {
-    /// True if the degree of this polynomial is lower, or is the same with smaller coefficients in all.
+    /// True if this polynomial has a lower degree, or the same degree and a smaller sum of coefficients.
     ///
-    /// No sequence of sizes becomes simpler forever, so what computes a size from simpler ones ends.
+    /// No sequence of sizes can become simpler forever, so a computation of sizes from simpler ones terminates.
     pub fn is_simpler_than(&self, other: &Dim) -> bool {
         self.complexity() < other.complexity()
     }
@@ -49,7 +49,7 @@ impl Dim {
 }
 
 impl Term {
-    /// Compares the factors. Two terms of a polynomial are never equal by this.
+    /// Compares the factors. They differ for any two terms of a polynomial.
     pub(crate) fn cmp_factors(&self, other: &Term) -> Ordering {
         let factors = || cmp_sequence(&self.factors, &other.factors, cmp_powers);
         self.extent().order.cmp(&other.extent().order).then_with(factors)
@@ -78,8 +78,8 @@ impl Ord for Atom {
 
 /// Compares products by degree, then by the exponents of the atoms from the largest on.
 ///
-/// Unlike the order of JAX, it does not change if both products are multiplied by a third one, which polynomial
-/// division needs.
+/// Unlike the order of JAX, it does not change if both products are multiplied by a third one. Polynomial division
+/// needs this.
 pub(crate) fn cmp_degrees(a: &Factors, b: &Factors) -> Ordering {
     degree(a).cmp(&degree(b)).then_with(|| cmp_sequence(a, b, cmp_powers))
 }

@@ -9,7 +9,7 @@ use crate::dim::{Dim, Symbol};
 /// A polynomial that is not a number.
 ///
 /// The terms are sorted, no two of them have the same factors, and no coefficient is 0. So equal polynomials have
-/// equal terms. Only the arithmetic of [`Dim`] creates one.
+/// equal terms. Only the arithmetic of [`Dim`] creates polynomials.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Polynomial {
     /// Largest first.
@@ -17,7 +17,7 @@ pub struct Polynomial {
     extent: Extent,
 }
 
-/// `coefficient · factor^exponent · …`; the number of a polynomial is a term without factors.
+/// `coefficient · factor^exponent · …`; the constant term has no factors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     pub(crate) coefficient: i64,
@@ -34,10 +34,10 @@ pub enum Atom {
     Operation(Operation, Arc<[Dim; 2]>),
 }
 
-/// An operation on two sizes whose result is not a polynomial of them.
+/// An operation on two sizes whose result is not a polynomial.
 ///
-/// The quotient is rounded down, and the remainder has the sign of the divisor, as in Python. The order is that of
-/// the names.
+/// As in Python, the quotient is rounded down, and the remainder has the sign of the divisor. The variants are in
+/// the order of their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     FloorDiv,
@@ -46,25 +46,25 @@ pub enum Operation {
     Mod,
 }
 
-/// How large a size is. A text cannot make a size whose extent exceeds [`MAX_WEIGHT`] and [`MAX_DEPTH`].
+/// The complexity of a size. No text can create a size that exceeds [`MAX_WEIGHT`] or [`MAX_DEPTH`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Extent {
-    /// By this, JAX orders sizes.
+    /// The number by which JAX orders sizes.
     pub order: u64,
     /// The number of symbols, numbers and operations in the text of the size.
     pub weight: usize,
-    /// How deep operations are nested.
+    /// The depth of nested operations.
     pub depth: usize,
 }
 
-/// The largest weight of a size. It limits the time and the memory that a size takes.
+/// The maximum weight of a size. It limits the time and the memory for a size.
 pub(crate) const MAX_WEIGHT: usize = 4096;
 
-/// The deepest nesting of operations, so that no size exhausts the stack.
+/// The maximum depth of operations, so that no size exhausts the stack.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Polynomial {
-    /// Returns the terms in the order in which they are written: the number is the last one.
+    /// Returns the terms in the order of the text, with the constant term last.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
@@ -105,7 +105,7 @@ impl Term {
         self.coefficient
     }
 
-    /// Returns the factors with their exponents, in the order in which they are written.
+    /// Returns the factors with their exponents, in the order of the text.
     pub fn factors(&self) -> impl DoubleEndedIterator<Item = (&Atom, u32)> {
         self.factors.iter().rev().map(|(atom, exponent)| (atom, *exponent))
     }
@@ -158,7 +158,7 @@ impl Dim {
         }
     }
 
-    /// Returns the terms, of which a number other than 0 has one and 0 has none.
+    /// Returns the terms. A number has one, and 0 has none.
     pub(crate) fn to_terms(&self) -> Vec<Term> {
         match self {
             Dim::Known(0) => Vec::new(),

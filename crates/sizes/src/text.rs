@@ -8,7 +8,7 @@ use cursor::{Cursor, Parse, ParseError, Result};
 use crate::dim::{Dim, Symbol};
 use crate::polynomial::{Atom, Operation, Polynomial, Term};
 
-/// The longest text of a size. The time to read a text grows faster than its length.
+/// The maximum length of the text of a size, because the time to read a text grows faster than its length.
 const MAX_LENGTH: usize = 8192;
 
 const MAX_EXPONENT: i64 = 256;
@@ -22,7 +22,7 @@ impl fmt::Display for Dim {
     }
 }
 
-/// Reading the text returns the same polynomial, if the names of its symbols are words.
+/// If the names of all symbols are words, reading the text returns the same polynomial.
 impl fmt::Display for Polynomial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(symbol) = self.as_symbol() {
@@ -33,7 +33,7 @@ impl fmt::Display for Polynomial {
             match (i, coefficient) {
                 (0, 0..) => {}
                 (0, _) => f.write_str("-")?,
-                // The magnitude alone is not a number of 64 bits.
+                // The magnitude does not fit into 64 bits.
                 (_, i64::MIN) => f.write_str(" + -")?,
                 (_, 0..) => f.write_str(" + ")?,
                 _ => f.write_str(" - ")?,
@@ -94,7 +94,7 @@ fn is_word(name: &str) -> bool {
     name.starts_with(is_start) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// `3`, `2*b + 1`, `-1*a + b`, `a^2`, `floordiv(b, 2)`.
+/// Reads `3`, `2*b + 1`, `-1*a + b`, `a^2` or `floordiv(b, 2)`.
 impl FromStr for Dim {
     type Err = ParseError;
 
@@ -112,9 +112,9 @@ impl Dim {
         Reader { cursor, start }.sum()
     }
 
-    /// Returns the size that a model file names `text`.
+    /// Returns the size with the name `text` in a model file.
     ///
-    /// A text that is not written as jax2onnx writes it is the name of a symbol, so that it is kept as it is.
+    /// If jax2onnx would write the size differently, the text is the name of a symbol, so that it stays unchanged.
     pub fn from_param(text: &str) -> Dim {
         match text.parse() {
             Ok(dim @ Dim::Symbolic(_)) if is_text_of(&dim, text) => dim,

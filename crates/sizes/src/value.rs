@@ -5,14 +5,14 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use crate::dim::{Dim, Symbol};
 use crate::polynomial::{Atom, Operation};
 
-/// A number with many divisors, so that quotients of sizes are whole numbers.
+/// A number with many divisors, so that quotients of sizes are integers.
 const MANY_DIVISORS: i64 = 5040;
 
-/// The number of assignments that are tried.
+/// The number of assignments to try.
 const TRIES: u64 = 3;
 
 impl Dim {
-    /// Returns the size for these values of its symbols; `None` if it is too large, or if it is divided by 0.
+    /// Returns the size for these values of its symbols; `None` if it is too large, or if a divisor is 0.
     pub fn value(&self, symbol: &dyn Fn(&Symbol) -> i64) -> Option<i128> {
         let polynomial = match self {
             Dim::Known(size) => return Some((*size).into()),

@@ -17,7 +17,7 @@ enum Contents<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// `1.0:f32[]`, `[1, 2]:i32[2] "name"`, `hex"0a0b":u8[2]`; the type may be left out if `known`.
+    /// Reads `1.0:f32[]`, `[1, 2]:i32[2] "name"` or `hex"0a0b":u8[2]`. The type may be omitted if it is `known`.
     pub(super) fn constant(&mut self, known: Option<&Aval>) -> Result<Constant> {
         self.cursor.skip_space();
         let start = self.cursor.position();
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
         self.numbers().map(Contents::One)
     }
 
-    /// Reads one element: a number, or the two numbers of a complex one in brackets.
+    /// Reads one element: a number, or the two numbers of a complex one in parentheses.
     fn numbers(&mut self) -> Result<Vec<&'a str>> {
         if self.cursor.eat("(") {
             return self.list(")", Parser::number);
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the bytes of an array. Their number fits the type, unless the text contains bytes.
+/// Returns the bytes of an array. Their number matches the type, unless the text contains bytes.
 fn data(constant: &Constant, contents: Contents<'_>) -> Result<Vec<u8>, String> {
     let elements = match contents {
         Contents::Bytes(bytes) => return Ok(bytes),

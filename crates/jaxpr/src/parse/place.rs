@@ -8,7 +8,7 @@ use crate::jaxpr::SourceInfo;
 use crate::text::is_plain_in_scope;
 
 impl Parser<'_> {
-    /// `@ "model.py":12:4-12:20 in f < "main.py":30 in main #~jit(f)/attn`, each part optional.
+    /// Reads `@ "model.py":12:4-12:20 in f < "main.py":30 in main #~jit(f)/attn`. Each part is optional.
     pub(super) fn place(&mut self) -> Result<SourceInfo> {
         let mut place = SourceInfo::default();
         self.cursor.skip_blanks();
@@ -37,7 +37,7 @@ impl Parser<'_> {
         Ok(stack)
     }
 
-    /// `library "nn.py":12:4-12:20 in Linear.__call__`
+    /// Reads `library "nn.py":12:4-12:20 in Linear.__call__`.
     fn location(&mut self) -> Result<Location> {
         self.cursor.skip_space();
         let start = self.cursor.position();

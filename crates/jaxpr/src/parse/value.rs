@@ -81,7 +81,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a single word that is not a size: a flag, an element type.
+    /// Reads a single word that is not a size: a boolean or an element type.
     fn reserved_word(&mut self) -> Option<Param> {
         let word = self.word()?;
         if !self.at_delimiter() || !is_reserved(word) {
@@ -97,7 +97,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Reads a whole number, or an expression of symbols.
+    /// Reads an integer, or an expression of symbols.
     fn size(&mut self) -> Option<Param> {
         let start = self.cursor.position();
         let dim = self.dim().ok()?;
@@ -133,7 +133,7 @@ impl Parser<'_> {
         Ok(Param::Aval(aval))
     }
 
-    /// Reads what follows a name: the fields of a record, `...`, or the member of an enumeration.
+    /// Reads the rest of a value after a name: the fields of a record, `...`, or the member of an enumeration.
     fn named(&mut self, name: &str) -> Result<Param> {
         if self.cursor.rest().starts_with('(') {
             self.cursor.advance(1);

@@ -1,4 +1,4 @@
-//! Random programs, drawn from a list of choices so that they shrink.
+//! Generates random programs from a list of choices, so that they shrink.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ const WORDS: &[&str] = &[
 
 const SYMBOLS: &[&str] = &["a", "B", "f32", "inf", "max", "None", "dim"];
 
-/// Takes decisions one after the other; when they are used up, the first choice is taken.
+/// Makes decisions from a list. After the end of the list, every decision is the first choice.
 pub struct Draw<'a> {
     choices: std::slice::Iter<'a, u8>,
     table: Table,

@@ -1,4 +1,4 @@
-//! The law of the text form: what is printed is read back as the same program.
+//! Checks the law of the text form: parsing a printed program returns the same program.
 
 mod draw;
 mod same;

@@ -1,4 +1,4 @@
-//! Equality of programs, whatever the ids of their variables and places.
+//! Compares programs regardless of the ids of variables, call paths and name scopes.
 
 use std::collections::HashMap;
 
@@ -67,7 +67,7 @@ fn params((left, left_table): In<'_, Param>, (right, right_table): In<'_, Param>
     }
 }
 
-/// A place with everything that its ids stand for.
+/// Resolves all ids of a source location.
 fn places(place: SourceInfo, table: &Table) -> impl PartialEq {
     let frames = place.stack.map(|stack| {
         let locations = table.frames(stack).map(|id| table.get_location(id));

@@ -14,7 +14,7 @@ use crate::table::{EmitterId, LocationId, OriginId, ScopeId, SiteId, StackId, Ta
 #[derive(Clone, Debug, Default)]
 pub struct Decoded {
     pub table: Table,
-    /// The origin with number `n` is the entry `n`.
+    /// Entry `n` is the origin with the number `n`.
     pub origins: Vec<OriginId>,
 }
 
@@ -34,15 +34,15 @@ pub enum DecodeError {
     Expansion { list: &'static str },
 }
 
-/// Decodes the table and the origins of a document.
+/// Decodes a document.
 pub fn decode(text: &str) -> Result<Decoded, DecodeError> {
     decode_value(&serde_json::from_str(text)?)
 }
 
-/// Decodes a document that is part of another.
+/// Decodes a document that is a part of another one.
 ///
-/// An entry may only refer to one that exists, and to an enclosing one only before itself, so what
-/// is read has no cycle.
+/// An entry may refer only to existing entries. Its enclosing entry must come before it, so the result has no
+/// cycles.
 pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
     match document.get("version") {
         None => return Err(DecodeError::Missing("version")),
@@ -207,7 +207,7 @@ fn read_origins(
     Ok(origins.into_iter().map(|origin| table.origin(origin)).collect())
 }
 
-/// Reads how far before an origin its other sites are, the nearest first; at most `most`.
+/// Reads the distances from an origin back to its other sites, the nearest first; at most `most`.
 fn read_distances(unpacker: &mut Unpacker<'_>, most: usize) -> Option<Vec<u32>> {
     let mut distances = Vec::new();
     let mut at = 0_u32;
@@ -236,7 +236,7 @@ fn texts<'a, T>(
     entries.iter().enumerate().map(read).collect()
 }
 
-/// Reads a list of packed numbers, each entry with those that were read before it.
+/// Reads a list of packed numbers. `entry` gets the entries before the current one.
 fn packed<T>(
     document: &Value,
     list: &'static str,
@@ -257,7 +257,7 @@ fn packed<T>(
     Ok(entries)
 }
 
-/// Returns the id with one less than a number; nothing for 0.
+/// Returns the id at `number - 1`; no id for 0.
 #[expect(clippy::option_option)]
 fn refer<Id: Copy>(ids: &[Id], number: u32) -> Option<Option<Id>> {
     match number.checked_sub(1) {

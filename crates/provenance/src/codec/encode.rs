@@ -19,7 +19,7 @@ pub struct Encoded {
     pub numbers: FxHashMap<OriginId, u32>,
 }
 
-/// Encodes the document of `roots` and of nothing else.
+/// Encodes the document of `roots` only.
 pub fn encode(table: &Table, roots: &[OriginId], paths: &mut Paths<'_>) -> Encoded {
     let mut encoder = Encoder::new(table);
     for &origin in roots {
@@ -28,10 +28,10 @@ pub fn encode(table: &Table, roots: &[OriginId], paths: &mut Paths<'_>) -> Encod
     Encoded { text: encoder.text(), numbers: encoder.numbers }
 }
 
-/// Numbers origins one after the other, and writes all that they reach.
+/// Numbers origins one after the other, and writes everything that they refer to.
 ///
-/// What is reached is copied into a table of its own, where every entry has the number of its first
-/// use and stands behind the one that encloses it.
+/// The encoder copies these entries into a separate table, in which every entry has the number of its first use and
+/// comes after its enclosing entry.
 #[derive(Debug)]
 pub struct Encoder<'a> {
     from: &'a Table,
@@ -39,7 +39,7 @@ pub struct Encoder<'a> {
     numbers: FxHashMap<OriginId, u32>,
     locations: FxHashMap<LocationId, LocationId>,
     stacks: FxHashMap<StackId, StackId>,
-    /// The files of `into`, as they are in `from`; nothing if several have one name.
+    /// The files of `into`, as they are in `from`; `None` if several files have the same name.
     files: Vec<Option<File>>,
     places: IndexSet<SharedSite, FxBuildHasher>,
     entries: Vec<Entry>,
@@ -51,7 +51,7 @@ pub struct Encoder<'a> {
 /// The call path and the emitter: the part of a site that the layers of a model have in common.
 pub(super) type SharedSite = (Option<StackId>, Option<EmitterId>);
 
-/// The place to show first of an origin, and the name scope it is in.
+/// The shared part of the site that is shown first for an origin, and its name scope.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub scope: Option<ScopeId>,
@@ -75,7 +75,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Returns the number of an origin in the document, which is the one to write on a node.
+    /// Returns the number of an origin in the document. The model stores this number on nodes.
     pub fn number(&mut self, origin: OriginId, paths: &mut Paths<'_>) -> u32 {
         if let Some(&number) = self.numbers.get(&origin) {
             return number;
@@ -126,13 +126,13 @@ impl<'a> Encoder<'a> {
         self.entries.len() as u32 - 1
     }
 
-    /// Returns the files of the document, in its order, as the table that is encoded names them;
-    /// nothing if several have one name in the document.
+    /// Returns the files of the document, in its order, with their names in the source table; `None` if several
+    /// files have the same name in the document.
     pub fn files(&self) -> &[Option<File>] {
         &self.files
     }
 
-    /// Returns the document of the origins that were numbered so far.
+    /// Returns the document with all origins that have a number.
     pub fn text(&self) -> String {
         let table = &self.into;
         let mut json = Json::default();
@@ -163,7 +163,7 @@ impl<'a> Encoder<'a> {
         self.into.site(copy)
     }
 
-    /// Copies the frames of a call path that were not copied before, outermost first.
+    /// Copies the frames of a call path that are not copied yet, outermost first.
     fn stack(&mut self, stack: StackId, paths: &mut Paths<'_>) -> StackId {
         if let Some(&known) = self.stacks.get(&stack) {
             return known;

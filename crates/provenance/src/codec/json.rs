@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A document that is being written. Commas are put between what is written side by side.
+/// A document that is being written. It inserts commas between neighbors.
 #[derive(Debug, Default)]
 pub struct Json {
     text: String,
@@ -23,7 +23,7 @@ impl Json {
         self.nested('{', '}', fill);
     }
 
-    /// Writes a list with an entry for each of `items`.
+    /// Writes a list with one entry for each item.
     pub fn each<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -40,7 +40,7 @@ impl Json {
 
     pub fn number(&mut self, number: impl Into<u64>) {
         self.comma();
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(self.text, "{}", number.into());
     }
 

@@ -1,7 +1,7 @@
 //! The lists of a document, as texts of packed numbers.
 //!
-//! Layers of a model are alike, so what an entry has in common with an earlier one is written as how far
-//! before it that one is.
+//! The layers of a model are similar, so an entry stores the distance to an earlier entry instead of the part that
+//! both have in common.
 
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -32,8 +32,8 @@ pub(super) fn locations(table: &Table) -> String {
     packer.text
 }
 
-/// Writes the call paths. They are copied from the outside in, so most frames are called from the
-/// one before, and inside JAX they end alike.
+/// Writes the call paths. They are copied from the outside in, so most frames are called from the frame before, and
+/// inside JAX the paths end alike.
 pub(super) fn frames(table: &Table) -> String {
     let mut packer = Packer::default();
     let frames: Vec<(usize, &Frame)> = table.stacks.iter().enumerate().collect();
@@ -99,7 +99,7 @@ pub(super) fn emitters(json: &mut Json, table: &Table) {
     json.key("emitters").text(&packer.text);
 }
 
-/// Writes places. An absent part is 0, and every other part is one more than its number.
+/// Writes the shared parts of sites. A missing part is 0, and any other part is its number plus one.
 pub(super) fn places<'a>(places: impl IntoIterator<Item = &'a SharedSite>) -> String {
     let mut packer = Packer::default();
     let (mut frame, mut emitter) = (0, 0);

@@ -1,11 +1,11 @@
-//! Numbers as text: digits of 5 bits in the letters of Base64, the lowest first. A digit that has bit 5
-//! is followed by another. A number that may be negative is `2n`, or `-2n - 1`.
+//! Numbers as text: digits of 5 bits in the letters of Base64, the lowest first. If bit 5 of a digit is set,
+//! another digit follows. A signed number is written as `2n`, or as `-2n - 1` if it is negative.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const MORE: u64 = 32;
 
-/// The entries that a list may repeat, whatever its length, and the further ones for each letter of it.
-/// Therefore reading a document takes memory in proportion to its size.
+/// The number of entries that any list may repeat, and the additional number for each of its letters. This bounds
+/// the memory for reading a document by its size.
 const MIN_REPEATED: usize = 1 << 16;
 const MAX_REPEATED_PER_LETTER: usize = 32;
 
@@ -13,7 +13,7 @@ fn may_repeat(count: usize, letters: usize) -> bool {
     count <= letters.saturating_mul(MAX_REPEATED_PER_LETTER).saturating_add(MIN_REPEATED)
 }
 
-/// Numbers that are being written.
+/// A text of packed numbers that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     pub text: String,
@@ -30,7 +30,7 @@ impl Packer {
         self.digit(rest);
     }
 
-    /// Writes how much further a number is than the one before it.
+    /// Writes the difference between a number and the one before it.
     pub fn step(&mut self, before: &mut u32, number: u32) {
         let step = i64::from(number) - i64::from(*before);
         *before = number;
@@ -42,13 +42,13 @@ impl Packer {
         self.number(if number < 0 { doubled - 1 } else { doubled });
     }
 
-    /// Writes how far an earlier entry of the same list is before `index`; 0 stands for no entry.
+    /// Writes the distance from `index` back to an earlier entry of the same list; 0 means no entry.
     pub fn earlier(&mut self, index: usize, entry: Option<usize>) {
         self.number(entry.map_or(0, |entry| (index - entry) as u64));
     }
 
-    /// True if the next entry may repeat `count` entries that were written before; they then count as
-    /// repeated. A reader refuses a list that repeats more.
+    /// True if the next entry may repeat `count` earlier entries, which then count as repeated. A reader refuses a
+    /// list that repeats more.
     pub fn repeat(&mut self, count: usize) -> bool {
         let repeated = self.repeated + count;
         let is_allowed = may_repeat(repeated, self.text.len());
@@ -96,7 +96,7 @@ impl<'a> Unpacker<'a> {
         Some(if number % 2 == 0 { half } else { -half - 1 })
     }
 
-    /// Returns the index of an earlier entry, or none of them.
+    /// Returns the index of an earlier entry, or that there is none.
     #[expect(clippy::option_option)]
     pub fn earlier(&mut self, index: usize) -> Option<Option<usize>> {
         match self.number()? {
@@ -105,14 +105,13 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// Counts entries that are repeated instead of written; `None` if they are too many for a text of
-    /// this length.
+    /// Counts repeated entries; `None` if there are too many for a text of this length.
     pub fn repeat(&mut self, count: usize) -> Option<()> {
         self.repeated = self.repeated.checked_add(count)?;
         may_repeat(self.repeated, self.letters).then_some(())
     }
 
-    /// True if the text repeats more than it may.
+    /// True if the text repeats more entries than allowed.
     pub fn repeats_too_much(&self) -> bool {
         !may_repeat(self.repeated, self.letters)
     }

@@ -3,23 +3,23 @@
 use crate::clean::clean;
 use crate::frame::Span;
 
-/// A line of source as it is shown.
+/// A line of source to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The line as it is shown.
+    /// The line, cleaned.
     pub line: String,
     /// The start of the expression, 1-based, in characters.
     pub column: Option<usize>,
     pub carets: Option<String>,
 }
 
-/// Returns the line of `text` with that number; `None` if there is none, or nothing on it.
+/// Returns the line of `text` with that number; `None` if it does not exist or is blank.
 pub fn of(text: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
     let index = (number as usize).checked_sub(1)?;
     of_line(text.lines().nth(index)?, number, span)
 }
 
-/// Returns the line itself, which has that number; `None` if there is nothing on it.
+/// Returns an excerpt of a line, which has that number; `None` if it is blank.
 pub fn of_line(line: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
     let line = line.trim_end();
     if line.is_empty() {
@@ -40,7 +40,7 @@ pub fn of_line(line: &str, number: u32, span: Option<Span>) -> Option<Excerpt> {
 
 /// Splits a line into the text before the expression and the part of the expression on this line.
 ///
-/// Returns `None` if the span does not fit the line, which has then changed since the export.
+/// Returns `None` if the span does not fit the line, because the line changed after the export.
 fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
     let start = span.column as usize;
     let end = if span.end_line > number { line.len() } else { span.end_column as usize };
@@ -48,12 +48,12 @@ fn split(line: &str, number: u32, span: Span) -> Option<(&str, &str)> {
     Some((before, line.get(start..end.max(start))?))
 }
 
-/// Returns the columns that a text takes in a terminal.
+/// Returns the number of columns that a text takes in a terminal.
 pub fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// Marks that join the letter before them take no column; East Asian letters and emoji take two.
+/// Combining marks take no column; East Asian letters and emoji take two.
 fn char_width(c: char) -> usize {
     match c as u32 {
         0x0300..=0x036f | 0x200b..=0x200f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,

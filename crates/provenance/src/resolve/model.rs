@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use super::{Resolver, Sure};
 use crate::outline::{Node, Outline};
 
-/// Finds, for each node of `later`, the nodes of the map that it came from, and says how.
+/// Finds the nodes of the map that each node of `later` came from, and how certain that is.
 pub(super) fn resolve(resolver: &Resolver, later: &Outline) -> Vec<(Sure, Vec<u32>)> {
     let mut found: Vec<Option<(Sure, Vec<u32>)>> =
         later.nodes.iter().map(|node| by_names(resolver, node)).collect();
@@ -29,7 +29,7 @@ fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
     if named.is_none()
         && let Some(inner) = resolver.inlined(&node.name)
     {
-        // The result of a function has the name of the call's.
+        // The result of an inlined function has the name of the call's result.
         let sure = if nodes.is_empty() && has_op(inner) { Sure::Name } else { Sure::Fused };
         nodes.insert(0, inner);
         return Some((sure, nodes));
@@ -61,8 +61,8 @@ fn by_names(resolver: &Resolver, node: &Node) -> Option<(Sure, Vec<u32>)> {
     if nodes.is_empty() { None } else { Some((Sure::Fused, nodes)) }
 }
 
-/// Adds to what stands for several nodes those in the middle of them: nodes that no name in `later`
-/// leads to, on a way from a fused node back to another one of them or to one that is read.
+/// Adds the nodes between those that a fused node replaces. No name in `later` refers to them, and they are on a
+/// path from one of the replaced nodes back to another one, or to an operand of the fused node.
 fn add_vanished(resolver: &Resolver, later: &Outline, found: &mut [Option<(Sure, Vec<u32>)>]) {
     let kept: FxHashSet<u32> =
         found.iter().flatten().flat_map(|(_, nodes)| nodes.iter().copied()).collect();
@@ -85,9 +85,9 @@ fn add_vanished(resolver: &Resolver, later: &Outline, found: &mut [Option<(Sure,
     }
 }
 
-/// Returns the nodes that are not kept, on a way from `node` back to one of `ends`.
+/// Returns the nodes that are not kept, on paths from `node` back to one of `ends`.
 fn between(outline: &Outline, node: u32, kept: &FxHashSet<u32>, ends: &[u32]) -> Vec<u32> {
-    /// More than any fusion joins; a bound for models that a constant folder took apart.
+    /// More nodes than any fusion replaces. It bounds the work for models that a constant folder changed.
     const MAX: usize = 256;
     let inputs = |node: u32| outline.nodes[node as usize].inputs.iter().copied();
     let mut reached: Vec<u32> = Vec::new();
@@ -102,7 +102,7 @@ fn between(outline: &Outline, node: u32, kept: &FxHashSet<u32>, ends: &[u32]) ->
         reached.push(next);
         open.extend(inputs(next).filter(|input| !kept.contains(input)));
     }
-    // What does not lead to an end was not fused but folded.
+    // Nodes that do not lead to an end were folded, not fused.
     let mut leading: Vec<u32> = Vec::new();
     let mut grew = true;
     while grew {
@@ -129,8 +129,8 @@ fn readers(outline: &Outline) -> Vec<Vec<u32>> {
     readers
 }
 
-/// Returns the nearest nodes that were found on both sides of a new one: who reads it first, for whom it
-/// was made, then what it reads.
+/// Returns the nearest known nodes on both sides of a new one: first those that read it, because it was inserted
+/// for them, then those that it reads.
 fn next_to(
     later: &Outline,
     readers: &[Vec<u32>],
@@ -145,7 +145,7 @@ fn next_to(
     (sure, nodes)
 }
 
-/// The number of nodes that are looked at for neighbors: what is further away says nothing.
+/// The maximum number of nodes to search for neighbors, because nodes further away are not related.
 const MAX_VISITED: usize = 1000;
 
 fn nearest<'a>(

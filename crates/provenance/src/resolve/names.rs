@@ -2,40 +2,39 @@
 
 use std::sync::Arc;
 
-/// The prefixes that ONNX Runtime adds: to the name of a node that it fused with an activation, and to the name of a
+/// The prefixes that ONNX Runtime adds to the name of a node that it fused with an activation, and to the name of a
 /// value that it casts.
 const PREFIXES: &[&str] = &["fused ", "InsertedPrecisionFreeCast_"];
 
-/// The suffix that ONNX Runtime adds to the result of a node that it computes in its blocked layout of images. The
-/// result may be that of an activation that it fused with a convolution.
+/// The suffix that ONNX Runtime adds to the result of a node that it computes in its blocked layout of images. If
+/// it fused an activation with a convolution, this is the result of the activation.
 const BLOCKED: &str = "_nchwc";
 
-/// The suffixes that tools add to the name of a node that they changed. None is a number alone:
-/// `add_1` is another node than `add`.
+/// The suffixes that tools add to the name of a node that they changed. Numbers are not among them, because `add_1`
+/// and `add` are different nodes.
 const SUFFIXES: &[&str] = &[
-    // ONNX Runtime: an operand of a product that was made a Gemm; profiles.
+    // ONNX Runtime: an operand of a product that became a Gemm; profiles.
     "_new_reshape",
     "_kernel_time",
     BLOCKED,
     "_fence_before",
     "_fence_after",
-    // Its quantisation of a product.
+    // ONNX Runtime: the quantization of a product.
     "_quant",
     "_quant_scales_mul",
     "_output_quantized",
     "_output_quantized_cast",
 ];
 
-/// The prefix that ONNX Runtime adds to the names in a function that it inlines, before the name of the
-/// function.
+/// The prefix that ONNX Runtime adds to the names in an inlined function, before the name of the function.
 const INLINED: &str = "_inlfunc_";
 
-/// Returns the names that `name` may be made of, the longest first; not itself.
+/// Returns the names that `name` may be derived from, the longest first, without `name` itself.
 pub(super) fn within(name: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(name), |name| undecorated(name)).skip(1)
 }
 
-/// True if the name is that of a node in the blocked layout.
+/// True if the name belongs to a node in the blocked layout.
 pub(super) fn is_blocked(name: &str) -> bool {
     let name = name.strip_suffix("_kernel_time").unwrap_or(name);
     token(name).unwrap_or(name).ends_with(BLOCKED)
@@ -56,8 +55,7 @@ fn fusion(name: &str) -> Option<&str> {
     is_pass.then_some(inner)
 }
 
-/// Returns the names in functions that `name` may be made of by inlining calls, the outermost call
-/// first.
+/// Returns the names in functions from which inlining may have derived `name`, the outermost call first.
 pub(super) fn within_calls<'n>(
     name: &'n str,
     functions: &[Arc<str>],
@@ -65,8 +63,8 @@ pub(super) fn within_calls<'n>(
     std::iter::successors(Some(name), |name| without_call(name, functions)).skip(1)
 }
 
-/// `_inlfunc_f_f/exp` and `_inlfunc_f_token_3_f/exp` of ONNX Runtime; `f/exp__1` of ONNX's inliner,
-/// and `f/exp__1_64` for values.
+/// Handles `_inlfunc_f_f/exp` and `_inlfunc_f_token_3_f/exp` of ONNX Runtime, `f/exp__1` of ONNX's inliner, and its
+/// `f/exp__1_64` for values.
 fn without_call<'n>(name: &'n str, functions: &[Arc<str>]) -> Option<&'n str> {
     if let Some(inner) = name.strip_prefix(INLINED) {
         return functions.iter().find_map(|function| {

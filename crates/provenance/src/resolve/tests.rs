@@ -5,8 +5,8 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::outline::OutlineBuilder;
 
-/// Returns a node a line: `name = Op(values) -> values`, where the values may be left out when they
-/// are the name. `function f` begins a function.
+/// Parses one node per line: `name = Op(values) -> values`. Values that are equal to the name may be omitted.
+/// `function f` begins a function.
 fn outline(text: &str) -> Outline {
     let mut builder = OutlineBuilder::default();
     builder.graph(GraphPlace::Main, None);
@@ -24,7 +24,7 @@ fn outline(text: &str) -> Outline {
     builder.finish()
 }
 
-/// Returns a map in which each node has an origin of its own.
+/// Returns a map in which each node has a separate origin.
 fn resolver(text: &str) -> Resolver {
     let outline = outline(text);
     let origins = (0..).zip(&outline.nodes).map(|(number, _)| Some(number)).collect();
@@ -198,6 +198,6 @@ fn a_name_is_resolved_without_its_model() {
     check("sin/QuickGeluFusion/", "fused sin");
     check("sin_kernel_time", "fused sin");
     check("sin_1", "unknown ");
-    // A node, and the result of another.
+    // One is the name of a node, the other the name of another node's result.
     check("mul", "fused mul, add");
 }

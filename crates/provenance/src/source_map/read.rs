@@ -25,12 +25,12 @@ pub enum MapError {
 }
 
 impl SourceMap {
-    /// Returns the map that a text is.
+    /// Reads a map from its text.
     pub fn read(text: &str) -> Result<SourceMap, MapError> {
         SourceMap::from_value(&serde_json::from_str(text)?)
     }
 
-    /// Returns the map of a document that was read as JSON.
+    /// Reads a map from JSON.
     pub fn from_value(document: &Value) -> Result<SourceMap, MapError> {
         let id = document.get("debug_id").and_then(Value::as_str);
         let debug_id = id.ok_or(MapError::Missing("debug_id"))?.into();
@@ -68,7 +68,7 @@ fn source(entry: &Value) -> Option<Source> {
     Some(Source { sha256: if sha256.is_null() { None } else { Some(text_of(sha256)?) }, text })
 }
 
-/// Returns the outline, and the origin of each node; `known` is how many origins there are.
+/// Returns the outline, and the origin of each node. `known` is the number of origins.
 fn outline(document: &Value, known: usize) -> Result<(Outline, Vec<Option<u32>>), MapError> {
     let ops: Vec<Arc<str>> = entries(document, "ops", |op| Some(op.as_str()?.into()))?;
     let graphs = list(document, "graphs")?;

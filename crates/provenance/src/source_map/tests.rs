@@ -9,7 +9,7 @@ use crate::outline::{GraphPlace, OutlineBuilder};
 use crate::paths::Paths;
 use crate::testing::{Draw, seeded};
 
-/// The nodes of a made-up model: by their number, whether they begin a body, and what they read.
+/// The nodes of a generated model: for each its number, whether it begins a body, and its operands.
 type Steps = Vec<(u8, bool, Vec<u8>)>;
 
 fn steps() -> impl Strategy<Value = Steps> {

@@ -7,23 +7,23 @@ use super::{MapValue, Source, VERSION};
 use crate::codec::json::Json;
 use crate::outline::{GraphPlace, Node, Outline};
 
-/// The parts that a map is made of.
+/// The contents of a map.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
     /// The text of the table.
     pub table: &'a str,
     pub outline: &'a Outline,
-    /// For each node of the outline.
+    /// The origin of each node of the outline.
     pub origins: &'a [Option<u32>],
     pub values: &'a [MapValue],
-    /// For each file of the table.
+    /// The sources of the files in the table.
     pub sources: &'a [Source],
-    /// Other keys of the document, each with JSON.
+    /// Other keys of the document, with their values as JSON.
     pub more: &'a [(&'static str, String)],
 }
 
 impl Draft<'_> {
-    /// Returns the text of the map, and the id that model and map have in common.
+    /// Returns the text of the map, and the id that it shares with the model.
     pub fn finish(&self) -> (String, String) {
         let graphs = self.graphs();
         let id = debug_id([self.table, &graphs]);
@@ -35,7 +35,7 @@ impl Draft<'_> {
         debug_id([self.table, &self.graphs()])
     }
 
-    /// Returns the text of the map of a model that has an id already.
+    /// Returns the text of the map for a model that already has an id.
     pub fn finish_with(&self, id: &str) -> String {
         self.with_id(&self.graphs(), id)
     }
@@ -62,7 +62,7 @@ impl Draft<'_> {
         json.finish()
     }
 
-    /// Returns the part that is about the model: the operators, the graphs, and the values.
+    /// Returns the part that describes the model: the operators, the graphs and the values.
     fn graphs(&self) -> String {
         let mut ops: IndexMap<&str, u32, FxBuildHasher> = IndexMap::default();
         for node in &self.outline.nodes {
@@ -101,7 +101,7 @@ impl Draft<'_> {
     }
 }
 
-/// Writes a node. Most nodes have one result, which has the name of the node.
+/// Writes a node. Most nodes have one result with the name of the node.
 fn write_node(json: &mut Json, node: &Node, op: u32, origin: Option<u32>) {
     json.list(|json| {
         json.text(&node.name);
@@ -114,7 +114,7 @@ fn write_node(json: &mut Json, node: &Node, op: u32, origin: Option<u32>) {
     });
 }
 
-/// Returns an id that is made of what it is about: FNV-1a with 128 bits, in hexadecimal.
+/// Returns an id that depends only on the contents: FNV-1a with 128 bits, in hexadecimal.
 pub fn debug_id<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
