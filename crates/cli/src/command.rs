@@ -45,13 +45,13 @@ pub(crate) trait Answer {
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// Prints a value for programs, with characters escaped that a terminal would not print.
+/// Prints a value for programs. Unprintable characters are escaped.
 pub(crate) fn print_json(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     write_json(&mut *out, value)?;
     writeln!(out)
 }
 
-/// Whether a command found anything.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Found,

@@ -75,7 +75,7 @@ pub enum Task<'a> {
     Doctor { json: bool },
 }
 
-/// Runs a command in Python, if there is Python, and returns the exit code.
+/// Runs a command in Python, if Python is available, and returns the exit code.
 pub type Python<'a> = dyn FnMut(&Task<'_>) -> i32 + 'a;
 
 /// Runs the program. Returns 0 on success, 1 if the answer is "nothing", and 2 on failure.
@@ -88,7 +88,7 @@ pub fn run(
 ) -> i32 {
     let lines = exports(&arguments);
     if lines.len() > 1 {
-        // A mistake in the last export is reported before the first one runs.
+        // A mistake in any export is reported before the first one runs.
         if let Some(wrong) = lines.iter().find(|line| Cli::try_parse_from(*line).is_err()) {
             return run(wrong.clone(), out, err, screen, python);
         }
@@ -171,7 +171,7 @@ pub fn run(
     }
 }
 
-/// Returns an error with its causes. An error that names its cause itself does not repeat it.
+/// Returns an error with its causes. Omits a cause that the error already contains.
 fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -34,7 +34,7 @@ impl ModelArgs {
 
 /// Reads a model with its map.
 ///
-/// The document is never dropped: the program ends after the answer, and dropping a large model takes long.
+/// The document is never dropped: the program ends after the answer, and dropping a large model takes time.
 pub(crate) fn open(
     model: &Path,
     weights: Weights,

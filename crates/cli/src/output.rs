@@ -1,6 +1,6 @@
 //! The output format of a command.
 
-/// The form of the answer.
+/// The format of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// For people; may change between versions

@@ -5,32 +5,31 @@ use std::io::{self, Write};
 use inspect::Style;
 use provenance::clean::is_unprintable;
 
-/// The number of bytes that are collected before they are written.
+/// The number of bytes to collect before they are written.
 const BLOCK: usize = 1 << 16;
 
-/// An output that replaces unprintable characters, except line ends, tabs, and the colors of a
-/// [`Style`]. Text from a file is already cleaned when it is formatted. This is the second line of
-/// defense.
+/// An output that replaces unprintable characters, except line ends, tabs, and the colors of a [`Style`]. Text from
+/// a file is already cleaned when it is formatted, so this is the second line of defense.
 pub(crate) struct Printed<'a> {
     out: &'a mut dyn Write,
     has_color: bool,
-    /// The number of bytes that wait at most.
+    /// The maximum number of waiting bytes.
     block: usize,
     waiting: Vec<u8>,
 }
 
 impl<'a> Printed<'a> {
-    /// Returns an output that is written in large blocks.
+    /// Returns an output that writes large blocks.
     pub(crate) fn in_blocks(out: &'a mut dyn Write, style: Style) -> Printed<'a> {
         Printed { out, has_color: style.color, block: BLOCK, waiting: Vec::new() }
     }
 
-    /// Returns an output without colors that is written line by line.
+    /// Returns an output without colors that writes line by line.
     pub(crate) fn in_lines(out: &'a mut dyn Write) -> Printed<'a> {
         Printed { out, has_color: false, block: 0, waiting: Vec::new() }
     }
 
-    /// Writes the first bytes that wait.
+    /// Writes the first waiting bytes.
     fn print(&mut self, count: usize) -> io::Result<()> {
         let bytes: Vec<u8> = self.waiting.drain(..count).collect();
         let text = String::from_utf8_lossy(&bytes);
@@ -52,7 +51,7 @@ impl<'a> Printed<'a> {
     }
 }
 
-/// Returns the sequence of a [`Style`] that a text starts with.
+/// Returns the sequence of a [`Style`] at the start of a text.
 fn color(text: &str) -> Option<&str> {
     let code = text.strip_prefix("\x1b[")?;
     let (code, _) = code.get(..code.len().min(8)).unwrap_or(code).split_once('m')?;

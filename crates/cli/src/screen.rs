@@ -15,7 +15,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Returns a file or a pipe: no color, and lines of any width.
+    /// Returns the properties of a file or a pipe: no color, and lines of any width.
     pub fn plain() -> Screen {
         Screen { color: false, width: WIDE }
     }

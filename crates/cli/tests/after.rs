@@ -1,4 +1,4 @@
-//! `explain` and `profile` as whole commands: what is printed where, and the exit code.
+//! Runs `explain` and `profile` as whole commands, and checks their output and exit codes.
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
 
 use std::fs::File;
@@ -12,7 +12,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a command; files are named in the folder of the crate `inspect`.
+/// Runs a command. Paths are relative to the folder of the crate `inspect`.
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let folder = repository().join("crates/inspect/tests");
     let named = arguments.iter().map(|argument| match argument.split_once('@') {
@@ -27,7 +27,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
     (code, shown(out), shown(err))
 }
 
-/// What was printed; a checkout is newer than the models in it.
+/// Returns the output, without notes that a checkout is newer than its models.
 fn shown(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap().replace(" (newer than the model, may have changed)", "")
 }
@@ -233,7 +233,7 @@ fn an_explanation_for_programs() {
     let (code, out, err) =
         run(&["explain", "@failures/add_of_two_lengths.onnx", "-m", message, "--format", "json"]);
     let mut answer: serde_json::Value = serde_json::from_str(&out).unwrap();
-    // The frames of JAX are of no interest here.
+    // The frames of JAX do not matter here.
     answer["findings"][0]["origin"]["frames"] = serde_json::Value::Null;
     assert_eq!((code, err.as_str()), (0, ""));
     expect![[r#"

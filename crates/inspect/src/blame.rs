@@ -11,20 +11,20 @@ use crate::Document;
 /// The nodes that a line became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The nodes whose call site it is, by number.
+    /// The numbers of the nodes whose call site it is.
     pub nodes: Vec<usize>,
-    /// The nodes that were also fused from another line.
+    /// The nodes that were fused from this line and another one.
     pub fused: Vec<usize>,
-    /// The weights that its nodes are the first to read.
+    /// The bytes of the weights that its nodes are the first to read.
     pub weight_bytes: u64,
 }
 
 /// Every line that nodes came from.
 #[derive(Clone, Debug, Default)]
 pub struct Blame<'d> {
-    /// By file, then by line and function.
+    /// The lines, by file, then by line and function.
     pub files: BTreeMap<&'d str, BTreeMap<(u32, &'d str), Line>>,
-    /// Nodes without a line.
+    /// The number of nodes without a line.
     pub unknown: usize,
 }
 

@@ -17,7 +17,7 @@ pub struct Finding {
     /// The kind of the finding: `undefined-value`.
     pub rule: &'static str,
     pub message: String,
-    /// The node that it is about, by number.
+    /// The number of the node that it concerns.
     pub node: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Severity {
     }
 }
 
-/// The number of findings of one rule that are listed; the rest are counted.
+/// The maximum number of findings to list per rule. Further ones are only counted.
 const MAX_PER_RULE: usize = 50;
 
 /// The findings of a check so far.

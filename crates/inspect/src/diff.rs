@@ -14,27 +14,27 @@ use crate::show::attribute_text;
 use crate::{Document, Frame};
 pub use weights::{WeightChange, WeightKind};
 
-/// The longest text of an attribute.
+/// The maximum length of the text of an attribute.
 const MAX_TEXT: usize = 60;
 
 /// The answer of `jax2onnx diff`.
 #[derive(Clone, Debug, Default)]
 pub struct Diff<'d> {
-    /// Opsets, inputs and outputs: what, before, after.
+    /// Differences in opsets, inputs and outputs.
     pub ends: Vec<EndChange>,
     /// Lines whose nodes differ, by file and function, in the order of the source.
     pub lines: Vec<LineChange<'d>>,
-    /// Nodes without a line, by name.
+    /// Differences in nodes without a line, by name.
     pub unplaced: Vec<NodeChange>,
     pub weights: Vec<WeightChange<'d>>,
     pub nodes: (usize, usize),
-    /// Lines with nodes that moved and are otherwise the same.
+    /// The number of lines that moved but have the same nodes.
     pub moved: usize,
-    /// Files that have another name: before, after.
+    /// Files that were renamed: before, after.
     pub renamed: Vec<(&'d str, &'d str)>,
 }
 
-/// Something of the model as a whole.
+/// A difference of the model as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndChange {
     /// `opset`, `in x`
@@ -50,17 +50,17 @@ pub struct LineChange<'d> {
     /// The name of the file in the first model.
     pub file_before: &'d str,
     pub function: &'d str,
-    /// The line in the first model; nothing if it is new.
+    /// The line in the first model; `None` if it is new.
     pub before: Option<u32>,
-    /// The line in the second model; nothing if it is gone.
+    /// The line in the second model; `None` if it was removed.
     pub after: Option<u32>,
-    /// Operators and how often.
+    /// Operators and their counts.
     pub lost: Vec<(String, usize)>,
     pub gained: Vec<(String, usize)>,
     pub changed: Vec<NodeChange>,
 }
 
-/// A node that is another one, or is only in one of the models.
+/// A node that changed, or that is in only one of the models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeChange {
     pub op: String,
@@ -119,10 +119,10 @@ pub fn diff<'d>(before: &'d Document<'_>, after: &'d Document<'_>) -> Diff<'d> {
 /// A line with its nodes.
 type Placed = (u32, Vec<usize>);
 
-/// A model, its nodes by line, and its types at hand.
+/// A model with its nodes by line.
 struct Side<'d, 'a> {
     document: &'d Document<'a>,
-    /// By file and function: the nodes of each line.
+    /// The nodes of each line, by file and function.
     lines: BTreeMap<(&'d str, &'d str), BTreeMap<u32, Vec<usize>>>,
     unplaced: Vec<usize>,
     ops: Vec<String>,
@@ -259,7 +259,7 @@ fn is_same(old: &Attribute<'_>, new: &Attribute<'_>) -> bool {
     old.message == new.message || (is_body(old) && is_body(new)) || old.value() == new.value()
 }
 
-/// Returns nodes without a line, by name.
+/// Compares nodes without a line, by name.
 fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>) -> Vec<NodeChange> {
     let named = |side: &Side<'_, '_>| -> BTreeMap<String, usize> {
         side.unplaced.iter().map(|&node| (side.document.node_name(node), node)).collect()

@@ -17,21 +17,21 @@ use crate::foreign::Lines;
 use crate::origin::{Frame, Provenance};
 use crate::recorded::{self, Recorded};
 
-/// A model that can be asked.
+/// A model with everything needed to answer questions about it.
 #[derive(Debug)]
 pub struct Document<'a> {
     /// The name of the model in messages.
     pub name: String,
     pub path: Option<PathBuf>,
-    /// The number of bytes of the file.
+    /// The size of the file in bytes.
     pub size: u64,
     pub scan: Scan<'a>,
     /// True if the contents of all weights were read.
     pub has_weights: bool,
     pub level: Recorded,
-    /// The source map that is used.
+    /// The path of the source map, if one is used.
     pub map_path: Option<PathBuf>,
-    /// Notes for the user beside the answer.
+    /// Notes for the user, in addition to the answer.
     pub notes: Vec<String>,
     provenance: Arc<Decoded>,
     origins: Origins,
@@ -39,9 +39,9 @@ pub struct Document<'a> {
     resolver: OnceCell<Resolver>,
     outline: OnceCell<Outline>,
     lines: Lines,
-    /// Where the type of each name of each graph is, once somebody asks for it.
+    /// The declarations of each name in each graph; computed on first use.
     index: OnceCell<FxHashMap<(usize, &'a str), Declared>>,
-    /// For each call path of the table.
+    /// The call site of each call path in the table.
     callsites: Vec<LocationId>,
 }
 
@@ -81,12 +81,12 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Returns the names of nodes and values, and who reads whom; numbered as in the scan.
+    /// Returns the names of nodes and values, and the readers of each; numbered as in the scan.
     pub fn outline(&self) -> &Outline {
         self.outline.get_or_init(|| self.scan.outline())
     }
 
-    /// Returns what resolves names that runtimes make.
+    /// Returns the resolver for names that runtimes create.
     pub fn resolver(&self) -> &Resolver {
         self.resolver.get_or_init(|| {
             // Only a model without a separate map reaches this point.
@@ -107,8 +107,7 @@ impl<'a> Document<'a> {
         &self.provenance.table
     }
 
-    /// Returns how a node was found, and its origins in the table, the one to show first at the
-    /// front.
+    /// Returns how a node was found, and its origins in the table, the one to show first at the front.
     pub fn answer(&self, node: usize) -> (Sure, Vec<OriginId>) {
         match &self.origins {
             Origins::Own(numbers) => match numbers.get(node).copied().flatten() {
@@ -122,13 +121,13 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Returns origins in the table, by their numbers.
+    /// Returns the origins with these numbers.
     pub(crate) fn origins(&self, numbers: &[u32]) -> Vec<OriginId> {
         let known = &self.provenance.origins;
         numbers.iter().filter_map(|&number| known.get(number as usize).copied()).collect()
     }
 
-    /// Returns how many origins there are.
+    /// Returns the number of origins.
     pub fn origin_count(&self) -> usize {
         self.provenance.origins.len()
     }
@@ -139,13 +138,13 @@ impl<'a> Document<'a> {
         Provenance::of(self.table(), &self.callsites, sure, &origins)
     }
 
-    /// Returns the provenance of an origin of the table, by its number.
+    /// Returns the provenance of the origin with this number.
     pub fn provenance_of_origin(&self, number: u32) -> Option<Provenance<'_>> {
         let origins = self.origins(&[number]);
         Provenance::of(self.table(), &self.callsites, Sure::Exact, &origins)
     }
 
-    /// True if the values of the graph `outer` are seen from the graph `inner`.
+    /// True if the graph `inner` can read values of the graph `outer`.
     pub fn sees(&self, inner: usize, outer: usize) -> bool {
         let around = |&graph: &usize| self.graph(graph).and_then(|graph| graph.around);
         std::iter::successors(Some(inner), around).any(|graph| graph == outer)
@@ -159,7 +158,7 @@ impl<'a> Document<'a> {
         calls.map(|(number, _)| number).collect()
     }
 
-    /// Resolves the name of a node or a value, which a runtime may have made.
+    /// Resolves the name of a node or a value. A runtime may have created the name.
     pub fn resolve_name(&self, name: &str) -> Option<Provenance<'_>> {
         let (sure, origins) = self.answer_of_name(name);
         Provenance::of(self.table(), &self.callsites, sure, &origins)
@@ -170,7 +169,7 @@ impl<'a> Document<'a> {
         self.answer_of_run(name, &|_| false)
     }
 
-    /// Resolves the name of a node that a runtime ran. `has_run` is that of [`Resolver::resolve_run`].
+    /// Resolves the name of a node that a runtime ran. [`Resolver::resolve_run`] describes `has_run`.
     pub(crate) fn answer_of_run(
         &self,
         name: &str,
@@ -180,22 +179,20 @@ impl<'a> Document<'a> {
         (answer.sure, self.origins(&answer.origins))
     }
 
-    /// Returns the call sites of a node: the one to show first, then those of what it was fused
-    /// from.
+    /// Returns the call sites of a node, the one to show first at the front.
     pub fn callsites(&self, node: usize) -> Vec<LocationId> {
         let (_, origins) = self.answer(node);
         crate::origin::callsites(self.table(), &self.callsites, &origins)
     }
 
-    /// Returns the scope of a node, by its number in the table.
+    /// Returns the scope of a node.
     pub fn scope(&self, node: usize) -> Option<ScopeId> {
         let (_, origins) = self.answer(node);
         let table = self.table();
         table.get_site(table.get_origin(*origins.first()?).primary).scope
     }
 
-    /// Returns the names in a scope, joined: `blocks.0/attn`. If there are very many, the innermost are
-    /// left out.
+    /// Returns the names in a scope, joined: `blocks.0/attn`. If there are very many, omits the innermost ones.
     pub fn scope_name(&self, scope: ScopeId) -> String {
         const MAX: usize = 100;
         let table = self.table();
@@ -209,19 +206,19 @@ impl<'a> Document<'a> {
         &self.callsites
     }
 
-    /// Returns a place in the source, by its number in the table.
+    /// Returns the frame at a location.
     pub fn frame(&self, location: LocationId) -> Frame<'_> {
         Frame::of(self.table(), location)
     }
 
-    /// True if the origins say in which files they are.
+    /// True if the origins contain files.
     pub fn has_files(&self) -> bool {
         let table = self.table();
         let mut files = (0..table.file_count() as u32).map(provenance::FileId);
         files.all(|id| &*table.get_file(id).path != Frame::UNKNOWN)
     }
 
-    /// Returns what the map contains of a source file: its hash, its text.
+    /// Returns the hash and the text of a source file, as far as the map contains them.
     pub(crate) fn source(&self, file: &str) -> Option<&provenance::source_map::Source> {
         let table = self.table();
         let files = (0..table.file_count() as u32).map(provenance::FileId);
@@ -229,12 +226,12 @@ impl<'a> Document<'a> {
         sources.find(|(id, _)| &*table.get_file(*id).path == file).map(|(_, source)| source)
     }
 
-    /// Returns what the map says of inputs, weights and outputs.
+    /// Returns the inputs, weights and outputs in the map.
     pub(crate) fn map_values(&self) -> &[MapValue] {
         self.resolver.get().map_or(&[], |resolver| &resolver.map().values)
     }
 
-    /// Returns a line of source that the model itself has.
+    /// Returns a line of source that the model contains.
     pub(crate) fn recorded_line(&self, file: &str, line: u32) -> Option<&str> {
         self.lines.get(&(file.into(), line)).map(AsRef::as_ref)
     }
@@ -244,14 +241,13 @@ impl<'a> Document<'a> {
         self.scan.graphs.get(number)
     }
 
-    /// Returns the type of a value as it is seen from a graph: `f32[B,10]`.
+    /// Returns the type of a value as seen from a graph: `f32[B,10]`.
     pub fn value_type(&self, graph: usize, name: &str) -> Option<String> {
         let declared = self.declared_type(graph, name).map(ToString::to_string);
         declared.or_else(|| self.initializer(graph, name).map(Tensor::type_text))
     }
 
-    /// Returns the type that the file declares for a value that is not an initializer, as it is seen from a
-    /// graph.
+    /// Returns the declared type of a value that is not an initializer, as seen from a graph.
     pub fn declared_type(&self, graph: usize, name: &str) -> Option<&ValueType<'a>> {
         self.graphs_seen_from(graph).find_map(|(number, graph)| {
             let value = self.index().get(&(number, name))?.value?;
@@ -259,14 +255,14 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Returns the initializer of a name, as it is seen from a graph.
+    /// Returns the initializer with a name, as seen from a graph.
     pub fn initializer(&self, graph: usize, name: &str) -> Option<&Tensor<'a>> {
         self.graphs_seen_from(graph).find_map(|(number, graph)| {
             graph.initializers.get(self.index().get(&(number, name))?.initializer?)
         })
     }
 
-    /// Returns a graph and those around it, the innermost first.
+    /// Returns a graph and the enclosing ones, innermost first.
     fn graphs_seen_from(&self, graph: usize) -> impl Iterator<Item = (usize, &Graph<'a>)> {
         let numbered = |number: usize| Some((number, self.graph(number)?));
         let around = move |(_, graph): &(usize, &Graph<'a>)| numbered(graph.around?);
@@ -303,9 +299,9 @@ impl<'a> Document<'a> {
 /// The first declarations of a name in a graph.
 #[derive(Debug, Default)]
 struct Declared {
-    /// The position among the values of the graph that may have a type.
+    /// The position in the typed values of the graph.
     value: Option<usize>,
-    /// The position among the initializers.
+    /// The position in the initializers.
     initializer: Option<usize>,
 }
 

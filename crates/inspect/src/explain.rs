@@ -15,12 +15,12 @@ use crate::{Document, Frame, Provenance};
 pub use json::json;
 pub use text::text;
 
-/// The certainty of an answer, the surest first.
+/// The certainty of an answer, the most certain first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
-    /// The message names a node or a value of this model, and that has one line.
+    /// The message names a node or a value of this model, which has one line.
     Certain,
-    /// The message leads to one line by what runtimes are known to do.
+    /// The known behavior of runtimes leads from the message to one line.
     Likely,
     /// It is one of several lines.
     OneOf,
@@ -38,7 +38,7 @@ impl Certainty {
     }
 }
 
-/// A value of the model, with its type as the model declares it.
+/// A value of the model, with its declared type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueType {
     pub name: String,
@@ -53,11 +53,11 @@ pub struct Finding<'d> {
     pub certainty: Certainty,
     /// A sentence on how the lines were found.
     pub how: String,
-    /// The node that it is about, by its number.
+    /// The number of the node that it concerns.
     pub node: Option<usize>,
-    /// The nodes around that one, the outermost first.
+    /// The enclosing nodes, outermost first.
     pub within: Vec<usize>,
-    /// The lines that it may be, each once, the best first.
+    /// The possible lines, each once, the best first.
     pub lines: Vec<Frame<'d>>,
     /// The call path and the scopes of the first line.
     pub origin: Option<Provenance<'d>>,
@@ -70,20 +70,20 @@ pub struct Finding<'d> {
 /// The explanation of a log.
 #[derive(Clone, Debug)]
 pub struct Explanation<'d> {
-    /// In the order of the log; each thing once.
+    /// The findings in the order of the log, without repetition.
     pub findings: Vec<Finding<'d>>,
-    /// True if some of the log was not read.
+    /// True if a part of the log was not read.
     pub is_cut: bool,
 }
 
 impl Explanation<'_> {
-    /// True if some message leads to a line.
+    /// True if at least one message leads to a line.
     pub fn has_lines(&self) -> bool {
         self.findings.iter().any(|finding| !finding.lines.is_empty())
     }
 }
 
-/// Explains every message of a log. A text that is only the name of a node or a value is a message about it.
+/// Explains every message of a log. If the text is only the name of a node or a value, explains that.
 pub fn explain<'d>(document: &'d Document<'_>, log: &[u8]) -> Explanation<'d> {
     let name = std::str::from_utf8(log).map(str::trim).unwrap_or_default();
     let log = log::parse(log);
@@ -105,7 +105,7 @@ pub fn explain<'d>(document: &'d Document<'_>, log: &[u8]) -> Explanation<'d> {
     Explanation { findings, is_cut: log.is_cut }
 }
 
-/// True if two messages are about the same thing.
+/// True if two messages concern the same node or value.
 fn is_same(a: &Finding<'_>, b: &Finding<'_>) -> bool {
     let is_one = a.node.is_some() && a.node == b.node;
     let is_silent = |finding: &Finding<'_>| finding.lines.is_empty() && finding.node.is_none();
@@ -115,7 +115,7 @@ fn is_same(a: &Finding<'_>, b: &Finding<'_>) -> bool {
 fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
     let found = resolve::resolve(document, &message);
     let lines = lines::lines(document, &found, &message);
-    // The node that finds a buffer of the wrong size is not the node that caused it.
+    // The node that detects a buffer of the wrong size is not the node that caused it.
     let is_certain = found.is_certain && message.class != Some(Class::Buffer);
     let certainty = match (lines.frames.len(), is_certain) {
         (0, _) => Certainty::Unknown,
@@ -146,7 +146,7 @@ fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
 
 /// Returns the operands and the results of a node.
 fn values(document: &Document<'_>, node: usize) -> Vec<ValueType> {
-    /// Nobody reads more than this.
+    /// The maximum number of values to show.
     const MAX: usize = 12;
     let Some(node) = document.scan.nodes.get(node) else {
         return Vec::new();

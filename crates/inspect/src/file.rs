@@ -39,7 +39,7 @@ pub enum OpenError {
     Pair { path: PathBuf, why: WrongPair },
 }
 
-/// Whether to read the contents of large weights.
+/// Determines whether to read the contents of large weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
     Read,
@@ -71,7 +71,7 @@ impl ModelFile {
         Ok(ModelFile { path: Some(path.to_owned()), bytes, weights })
     }
 
-    /// Makes a model from bytes that are not in a file.
+    /// Returns a model that is not in a file.
     pub fn from_bytes(bytes: Vec<u8>) -> ModelFile {
         ModelFile { path: None, bytes, weights: Weights::Read }
     }
@@ -104,21 +104,21 @@ impl ModelFile {
         self.path.as_ref().map_or_else(|| "the model".to_owned(), |path| path.display().to_string())
     }
 
-    /// Reads the model, and its source map: `map`, or the one beside the model.
+    /// Reads the model and its source map: `map`, or the one beside the model.
     pub fn read(&self, map: Option<&Path>) -> Result<Document<'_>, OpenError> {
         Document::read(self, map)
     }
 }
 
-/// Opens a file and returns its size. Every input of every command is opened here: reading anything but a
-/// regular file might not end.
+/// Opens a file and returns its size. Every input of every command is opened here, because reading anything but a
+/// regular file might never end.
 pub fn open_regular(path: &Path) -> Result<(File, u64), OpenError> {
     let failed = |why| failed(path, why);
     let refuse = |is_file: bool| match is_file {
         true => Ok(()),
         false => Err(OpenError::NoFile { path: path.to_owned() }),
     };
-    // Opening a FIFO might not end either.
+    // Opening a FIFO might never end either.
     refuse(std::fs::metadata(path).map_err(failed)?.is_file())?;
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -141,9 +141,9 @@ fn failed(path: &Path, why: io::Error) -> OpenError {
     }
 }
 
-/// Reads a source map, or the model that is used as one.
+/// Reads a source map, or a model that serves as one.
 pub fn read_map(path: &Path) -> Result<ModelFile, OpenError> {
-    /// The largest map that is read, with sources. jax2onnx writes smaller ones.
+    /// The maximum size of a map, with sources. jax2onnx writes smaller ones.
     const MAX: u64 = 1 << 29;
     let file = ModelFile::open(path, Weights::Skipped)?;
     let found = file.bytes().len() as u64;

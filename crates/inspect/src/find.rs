@@ -17,18 +17,17 @@ pub enum Target<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matches<'a> {
     One(Target<'a>),
-    /// The names, each with what it stands for, in order.
+    /// The names and their targets, in order.
     Many(Vec<(&'a str, Target<'a>)>),
-    /// The names that are most alike.
+    /// The most similar names.
     Nothing(Vec<&'a str>),
 }
 
-/// The number of similar names that are offered.
+/// The maximum number of similar names to suggest.
 const MAX_OFFERED: usize = 5;
 
-/// Looks for a node or a value: by its whole name, by the last parts of its path, by a part of the name;
-/// then for the nodes with that operator.
-/// `#12` is the node with that number.
+/// Finds a node or a value by its whole name, by the last parts of its path, or by a part of the name; otherwise
+/// finds the nodes with that operator. `#12` is the node with that number.
 pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Matches<'a> {
     if let Some(number) = wanted.strip_prefix('#').and_then(|number| number.parse::<usize>().ok())
         && number < scan.nodes.len()
@@ -58,7 +57,7 @@ pub fn find<'a>(scan: &Scan<'a>, wanted: &str) -> Matches<'a> {
     }
 }
 
-/// Returns the nodes with an operator of that name, in small letters.
+/// Returns the nodes with an operator of that name, ignoring case.
 fn with_operator<'a>(scan: &Scan<'a>, wanted: &str) -> Vec<(&'a str, Target<'a>)> {
     let nodes = scan.nodes.iter().enumerate();
     let found = nodes.filter(|(_, node)| node.op.to_lowercase() == wanted);
@@ -94,7 +93,7 @@ fn for_each_name<'a>(scan: &Scan<'a>, visit: &mut dyn FnMut(&'a str, Target<'a>)
     }
 }
 
-/// Returns the names that differ least from the wanted one, or whose last part does.
+/// Returns the names that differ least from the wanted one, as a whole or in their last part.
 fn nearest<'a>(scan: &Scan<'a>, wanted: &str) -> Vec<&'a str> {
     let wanted: Vec<char> = wanted.chars().take(200).collect();
     let most = (wanted.len() / 3).max(2);
@@ -115,10 +114,10 @@ fn nearest<'a>(scan: &Scan<'a>, wanted: &str) -> Vec<&'a str> {
     best.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Returns the edit distance of two names; `most + 1` if it is more than `most`.
+/// Returns the edit distance between two names; `most + 1` if it is more than `most`.
 fn within(wanted: &[char], name: &str, most: usize) -> usize {
     let too_many = most + 1;
-    // Letters have at most four bytes.
+    // A character has at most four bytes.
     if name.len() > 4 * (wanted.len() + most) {
         return too_many;
     }

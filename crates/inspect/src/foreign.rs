@@ -1,8 +1,8 @@
 //! Reads the provenance that torch.onnx writes.
 //!
-//! The exporter of torch 2.5 and later writes metadata: the user's stack trace, and the names and
-//! classes of the modules. The older exporter optionally writes frames into the doc string, and names
-//! nodes after the path of their module.
+//! The exporter of torch 2.5 and later writes metadata: the user's stack trace, and the names and classes of the
+//! modules. The older exporter optionally writes frames into the doc string, and names nodes by the path of their
+//! module.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ const NAME_SCOPES: &str = "pkg.torch.onnx.name_scopes";
 const CLASSES: &str = "pkg.torch.onnx.class_hierarchy";
 const NAMESPACE: &str = "namespace";
 
-/// Lines of source that the model itself has, by file and line.
+/// Source lines that the model contains, by file and line.
 pub(crate) type Lines = FxHashMap<(Arc<str>, u32), Box<str>>;
 
-/// The provenance that was read from the texts of a model.
+/// The provenance in the texts of a model.
 pub(crate) struct Foreign {
     pub(crate) provenance: Decoded,
-    /// For each node.
+    /// The number of the origin of each node.
     pub(crate) origins: Vec<Option<u32>>,
     pub(crate) lines: Lines,
 }
 
-/// A frame as it is written.
+/// A frame in a text.
 #[derive(Debug, PartialEq, Eq)]
 struct Written<'a> {
     file: &'a str,
@@ -39,7 +39,7 @@ struct Written<'a> {
     source: Option<&'a str>,
 }
 
-/// Reads the texts of all nodes; nothing if no node has any.
+/// Reads the texts of all nodes; returns `None` if no node has any.
 pub(crate) fn read(scan: &Scan<'_>) -> Option<Foreign> {
     let mut reader = Reader::default();
     let origins: Vec<Option<u32>> = scan.nodes.iter().map(|node| reader.origin(node)).collect();
@@ -96,7 +96,7 @@ impl Reader {
         let mut frames = node.meta(STACK_TRACE).map(traceback).unwrap_or_default();
         if frames.is_empty() {
             frames = doc_frames(node.doc);
-            // The innermost comes first there.
+            // Doc strings start with the innermost frame.
             frames.reverse();
         }
         frames.into_iter().fold(None, |caller, frame| {
@@ -113,7 +113,7 @@ impl Reader {
         })
     }
 
-    /// Returns the modules around the node: the last of the scopes is the node itself.
+    /// Returns the enclosing modules of the node. The last scope is the node itself.
     fn scope(&mut self, node: &Node<'_>) -> Option<ScopeId> {
         let named = node.meta(NAME_SCOPES).map(python_list);
         let mut names = match (&named, node.meta(NAMESPACE)) {
@@ -129,7 +129,7 @@ impl Reader {
         names.retain(|name| !name.is_empty());
         let mut outer: Option<(&str, ScopeId)> = None;
         for name in names {
-            // `blocks.0.attn` in `blocks.0` is `attn`.
+            // `blocks.0.attn` inside `blocks.0` becomes `attn`.
             let within = outer.and_then(|(around, _)| name.strip_prefix(around)?.strip_prefix('.'));
             let parent = outer.map(|(_, id)| id);
             let id = self.table().scope(parent, ScopeKind::Name, within.unwrap_or(name));
@@ -139,7 +139,7 @@ impl Reader {
     }
 }
 
-/// Returns the frames of a traceback as Python writes it, outermost first.
+/// Returns the frames of a Python traceback, outermost first.
 fn traceback(text: &str) -> Vec<Written<'_>> {
     let mut frames: Vec<Written<'_>> = Vec::new();
     for line in text.lines() {
@@ -168,7 +168,7 @@ fn traceback_line(line: &str) -> Option<Written<'_>> {
     Some(Written { file, line: number.trim().parse().ok()?, function: function.trim(), source })
 }
 
-/// `/home/u/model.py(12): forward`, innermost first. Only what names a file of Python is a frame.
+/// Reads frames like `/home/u/model.py(12): forward`, innermost first. Only lines with a Python file are frames.
 fn doc_frames(doc: &str) -> Vec<Written<'_>> {
     fn frame(text: &str) -> Option<Written<'_>> {
         let (place, function) = text.trim().rsplit_once("): ")?;
@@ -180,7 +180,7 @@ fn doc_frames(doc: &str) -> Vec<Written<'_>> {
     doc.lines().filter_map(frame).collect()
 }
 
-/// Returns the texts of a list as Python prints it: `['', 'fc1', "it's"]`.
+/// Returns the texts in a list that Python printed: `['', 'fc1', "it's"]`.
 fn python_list(text: &str) -> Vec<&str> {
     let Some(mut rest) = text.trim().strip_prefix('[') else { return Vec::new() };
     let mut entries = Vec::new();

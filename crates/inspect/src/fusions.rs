@@ -2,8 +2,8 @@
 
 use crate::Document;
 
-/// The fusions of ONNX Runtime by name: an operator of the model that is part of it, and the operators that
-/// the runtime replaces by that one.
+/// The fusions of ONNX Runtime by name, each with an operator of the model that it contains, and the operators that
+/// the runtime may have combined into that operator first.
 const JOINED: &[(&str, &str, &[&str])] = &[
     ("SkipLayerNormalization", "LayerNormalization", &["ReduceMean"]),
     ("SkipSimplifiedLayerNormalization", "RMSNormalization", &["ReduceMean"]),
@@ -13,8 +13,8 @@ const JOINED: &[(&str, &str, &[&str])] = &[
     ("BiasSoftmax", "Softmax", &["Exp"]),
 ];
 
-/// Returns the nodes of the model that a node of the runtime may be made of, and their operator. Returns
-/// none if it may be made of something else.
+/// Returns the nodes of the model from which the runtime may have created a node, and their operator. Returns
+/// `None` if it may have been created from other nodes.
 pub(crate) fn inner(document: &Document<'_>, op: &str) -> Option<(&'static str, Vec<usize>)> {
     let (_, inner, parts) = JOINED.iter().find(|(joined, _, _)| *joined == op)?;
     let nodes = || document.scan.nodes.iter().enumerate();
@@ -25,12 +25,12 @@ pub(crate) fn inner(document: &Document<'_>, op: &str) -> Option<(&'static str, 
     Some((*inner, of_inner.collect()))
 }
 
-/// Returns the fusion of the runtime that a name consists of: `BiasGelu_2` is `BiasGelu`.
+/// Returns the fusion of the runtime that a name refers to: `BiasGelu` for `BiasGelu_2`.
 pub(crate) fn bare_fusion(name: &str) -> Option<&'static str> {
     JOINED.iter().map(|(joined, _, _)| *joined).find(|joined| is_bare(name, joined))
 }
 
-/// True if a name is a plain word, made unique: `Gelu`, `Gelu_2`, `Gelu_token_12`.
+/// True if a name is a plain word, perhaps with a suffix that makes it unique: `Gelu`, `Gelu_2`, `Gelu_token_12`.
 pub(crate) fn is_bare(name: &str, word: &str) -> bool {
     name.strip_prefix(word).is_some_and(|rest| {
         let number = rest.strip_prefix("_token_").or_else(|| rest.strip_prefix('_'));

@@ -1,4 +1,4 @@
-//! The files that the answers about a model come from, which no output may replace.
+//! Registers the files that answers about a model come from, so that no output replaces them.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use provenance::FileId;
 use crate::{Document, Sources};
 
 impl Document<'_> {
-    /// Notes that the model is read: its file and its weights, its source map, and its source files.
+    /// Registers the model as an input: its file, its weights, its source map, and its source files.
     pub fn note_inputs(&self, what: &str, sources: &Sources<'_, '_>, files: &mut Files) {
         if let Some(path) = &self.path {
             files.read_model(what, path);
@@ -21,7 +21,7 @@ impl Document<'_> {
         }
     }
 
-    /// Returns the source files that exist, whether or not they are still the same.
+    /// Returns the existing source files, even if they have changed.
     fn source_paths(&self, sources: &Sources<'_, '_>) -> Vec<PathBuf> {
         let table = self.table();
         let ids = (0..table.file_count() as u32).map(FileId);

@@ -1,4 +1,5 @@
-//! Frames and origins for programs; the same everywhere. `docs/json-formats.md` describes them.
+//! Formats frames and origins for programs, in the same way for all commands. `docs/json-formats.md` describes
+//! them.
 
 use provenance::Tier;
 use serde_json::{Value, json};
@@ -24,8 +25,7 @@ pub fn frame(frame: &Frame<'_>) -> Value {
     })
 }
 
-/// Returns a frame with its line of source, if it can be shown, and whether that is still the
-/// same.
+/// Returns a frame with its source line, if it can be shown, and whether the line is unchanged.
 pub fn frame_with_source(shown: &Frame<'_>, sources: &Sources<'_, '_>) -> Value {
     let mut value = frame(shown);
     let (source, line) = sources.line(shown);
@@ -58,7 +58,7 @@ fn plugin(plugin: &Plugin<'_>) -> Value {
     })
 }
 
-/// Returns the word for whose code it is.
+/// Returns the word for a tier.
 pub fn tier(tier: Tier) -> &'static str {
     match tier {
         Tier::User => "user",

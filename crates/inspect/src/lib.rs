@@ -1,7 +1,7 @@
-//! Questions about a model, long after the export: what is in it, which line a node came from, what a
-//! line became, what differs. Pure: answers are data or text, and nothing is printed.
+//! Answers questions about a model after the export: what it contains, which line a node came from, what a line
+//! became, what differs. Answers are data or text; this crate prints nothing.
 //!
-//! A file is read without its weights; it may come from anywhere. Start at [`ModelFile`] and [`Document`].
+//! Files are untrusted and are read without their weights. Start at [`ModelFile`] and [`Document`].
 
 pub mod blame;
 pub mod check;

@@ -11,7 +11,7 @@ use crate::{Document, Frame, Provenance, Sources, Style, json as values};
 
 /// Returns the lines of each node and of each weight, by graph.
 ///
-/// `frames` contains each line once. A node is its operator, its name, how its lines were found, and the
+/// `frames` contains each line once. A node consists of its operator, its name, how its lines were found, and the
 /// numbers of its frames, the one to show first at the front.
 pub fn lines(document: &Document<'_>, sources: &Sources<'_, '_>) -> Value {
     let mut frames = Frames { known: FxHashMap::default(), shown: Vec::new(), sources };
@@ -62,7 +62,7 @@ fn graph_lines<'d>(
     })
 }
 
-/// The lines that are shown, each once.
+/// The lines in the result, each once.
 struct Frames<'d, 's, 'a, 'b> {
     known: FxHashMap<Frame<'d>, usize>,
     shown: Vec<Value>,

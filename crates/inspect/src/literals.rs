@@ -4,10 +4,10 @@ use onnx::scan::{Tensor, meta};
 use onnx::{DType, Tensor as Array};
 use provenance::keys;
 
-/// The most elements of a constant that is shown as numbers.
+/// The maximum number of elements to show as numbers.
 const MAX_ELEMENTS: u64 = 4;
 
-/// True if a tensor is a number of a formula, and not a weight of the user.
+/// True if a tensor is a literal of a formula, and not a weight of the user.
 pub(crate) fn is_literal(tensor: &Tensor<'_>) -> bool {
     let is_small = tensor.elements().is_some_and(|count| count <= MAX_ELEMENTS);
     is_small && tensor.raw.is_some() && meta(&tensor.metadata, keys::PATH).is_none()
@@ -23,7 +23,7 @@ pub(crate) fn numbers(tensor: &Tensor<'_>) -> Option<String> {
     let texts: Vec<String> = if let Some(floats) = array.floats() {
         let text = |&float: &f64| match dtype {
             DType::F64 => float.to_string(),
-            // The digits that tell it from other numbers of its type.
+            // The shortest text that distinguishes it from other numbers of its type.
             _ => (float as f32).to_string(),
         };
         floats.iter().map(text).collect()

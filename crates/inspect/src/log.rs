@@ -1,9 +1,8 @@
 //! Finds the nodes, operators and values that the messages of a runtime name.
 //!
-//! A log is text from anywhere: an exception, lines of a C++ logger, several messages at once, with
-//! colors, wrapped by a terminal. Messages are matched without their white space, so that a line
-//! break in the middle of a word does no harm. Everything is bounded: what is too long is cut, and
-//! said so.
+//! A log is text from anywhere: an exception, lines of a C++ logger, or several messages at once, perhaps with
+//! colors and wrapped by a terminal. Messages are matched without their white space, so that a line break in the
+//! middle of a word does no harm. Time and memory are bounded: long texts are cut, and the result says so.
 
 mod clean;
 mod message;
@@ -17,28 +16,28 @@ use rustc_hash::FxHashSet;
 
 use clean::Squeezed;
 
-/// The most of a log that is read.
+/// The maximum number of bytes to read from a log.
 pub const MAX_BYTES: usize = 8 << 20;
-/// The most messages that are told apart.
+/// The maximum number of messages to distinguish.
 const MAX_MESSAGES: usize = 256;
 
-/// A log, as messages that name something or that are of a known class.
+/// The messages of a log that contain a name or have a known class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     pub messages: Vec<Message>,
-    /// True if some of the text was not read.
+    /// True if a part of the text was not read.
     pub is_cut: bool,
 }
 
 /// Reads a log.
 pub fn parse(text: &[u8]) -> Log {
     let mut is_cut = text.len() > MAX_BYTES;
-    // The end of a log has the error.
+    // The error is at the end of a log.
     let text = &text[text.len().saturating_sub(MAX_BYTES)..];
     let text = clean::without_escapes(&String::from_utf8_lossy(text));
     let mut messages: Vec<Message> = Vec::new();
     let mut seen = FxHashSet::default();
-    // A server may say the same thing a thousand times.
+    // A server may repeat a message a thousand times.
     for part in clean::parts(&text).filter(|&part| seen.insert(clean::without_stamp(part))) {
         let Some(message) = message::read(&Squeezed::new(part)) else {
             continue;

@@ -7,20 +7,20 @@ use provenance::{
     EmitterId, LocationId, OriginId, ScopeKind, Site, Span, Table, Tier, from_text, render,
 };
 
-/// A line of a function, and the expression on it where known.
+/// A line of a function, and the expression on it if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame<'d> {
-    /// [`Frame::UNKNOWN`] where only the function is known.
+    /// [`Frame::UNKNOWN`] if only the function is known.
     pub file: &'d str,
     pub function: &'d str,
-    /// 1-based; 0 where unknown.
+    /// 1-based; 0 if unknown.
     pub line: u32,
     pub span: Option<Span>,
     pub tier: Tier,
 }
 
 impl<'d> Frame<'d> {
-    /// The file of a frame of which only the function and the line are known.
+    /// The file of a frame if only the function and the line are known.
     pub const UNKNOWN: &'static str = from_text::UNKNOWN_FILE;
 
     pub(crate) fn of(table: &'d Table, id: LocationId) -> Frame<'d> {
@@ -35,12 +35,12 @@ impl<'d> Frame<'d> {
         }
     }
 
-    /// True if it is known which file it is.
+    /// True if the file is known.
     pub fn has_file(&self) -> bool {
         self.file != Frame::UNKNOWN
     }
 
-    /// `model.py:12`, or `line 12` where the file is not known.
+    /// Returns `model.py:12`, or `line 12` if the file is not known.
     pub fn place(&self) -> String {
         match (self.has_file(), self.line) {
             (true, 0) => self.file.to_owned(),
@@ -60,11 +60,11 @@ impl fmt::Display for Frame<'_> {
 /// The plugin that emitted a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin<'d> {
-    /// `SinPlugin.lower`, or what another exporter calls it: `aten.sin.default`.
+    /// `SinPlugin.lower`, or the name in another exporter: `aten.sin.default`.
     pub name: String,
-    /// Empty where unknown.
+    /// Empty if unknown.
     pub file: &'d str,
-    /// 0 where unknown.
+    /// 0 if unknown.
     pub line: u32,
 }
 
@@ -72,16 +72,16 @@ pub struct Plugin<'d> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provenance<'d> {
     pub sure: Sure,
-    /// The line of the user to show first.
+    /// The user's line to show first.
     pub callsite: Option<Frame<'d>>,
     /// The call path, innermost first.
     pub frames: Vec<Frame<'d>>,
-    /// The other lines of the user that the node stands for, each once.
+    /// The other lines of the user that the node implements, each once.
     pub fused: Vec<Frame<'d>>,
     pub plugin: Option<Plugin<'d>>,
-    /// The names of the user around it, outermost first.
+    /// The user's scopes around it, outermost first.
     pub scope: Vec<&'d str>,
-    /// The transformations of JAX, `jit(f)` or `vmap`, outermost first.
+    /// The transformations of JAX, such as `jit(f)` or `vmap`, outermost first.
     pub transforms: Vec<&'d str>,
 }
 
@@ -102,7 +102,7 @@ impl<'d> Provenance<'d> {
         Some(provenance)
     }
 
-    /// Returns one of the places of an origin, without the others.
+    /// Returns the provenance of one site of an origin, without the others.
     pub(crate) fn of_site(
         table: &'d Table,
         known: &[LocationId],
@@ -129,7 +129,7 @@ impl<'d> Provenance<'d> {
         }
     }
 
-    /// Returns the other lines of the user, each once with the outermost expression on it.
+    /// Returns the other lines of the user, each once, with the outermost expression on it.
     pub fn fused_lines(&self) -> Vec<Frame<'d>> {
         let mut lines: Vec<Frame<'d>> = Vec::new();
         let is_line = |frame: &Frame<'d>, other: &Frame<'d>| {
@@ -150,8 +150,7 @@ impl<'d> Provenance<'d> {
         lines
     }
 
-    /// Returns the frames to show: those of the user from the call site outwards; all where `all` is asked
-    /// for.
+    /// Returns the frames to show: those of the user from the call site outwards, or all frames if `all` is set.
     pub fn shown_frames(&self, all: bool) -> Vec<Frame<'d>> {
         if all {
             return self.frames.clone();
@@ -162,8 +161,8 @@ impl<'d> Provenance<'d> {
     }
 }
 
-/// Returns the call sites of origins, each once, the one to show first at the front; `known` are those of
-/// the call paths.
+/// Returns the call sites of origins, each once, the one to show first at the front. `known` contains the call site
+/// of each call path.
 pub(crate) fn callsites(
     table: &Table,
     known: &[LocationId],

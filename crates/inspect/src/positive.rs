@@ -1,4 +1,4 @@
-//! Sizes that must be positive: ONNX Runtime's kernels that fail on an axis without elements.
+//! Finds sizes that must be positive, because some kernels of ONNX Runtime fail on empty axes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::{Document, Frame};
 /// A size that must be positive when the model runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Positive<'d> {
-    /// A name of the inputs or an expression: `T`, `floordiv(T, 2)`.
+    /// A symbol or an expression: `T`, `floordiv(T, 2)`.
     pub size: &'d str,
     /// The nodes that need it, in the order of the file.
     pub needed_by: Vec<Need<'d>>,
@@ -34,17 +34,18 @@ enum Operand {
 /// Axes of a value.
 #[derive(Clone, Copy)]
 enum Axes {
-    /// All from this one.
+    /// All axes from this one on.
     From(usize),
-    /// The one in the attribute `axis`, which is 0 by default.
+    /// The axis in the attribute `axis`, by default 0.
     Attribute,
-    /// Those before the matrices that the other factor broadcasts to.
+    /// The axes before the matrices along which the other factor is broadcast.
     Broadcast,
 }
 
-/// Each operator with the axes that must not be empty. `python/tests/numbers/test_positive.py` runs each row at size 0.
+/// The operators, each with the axes that must not be empty. `python/tests/numbers/test_positive.py` runs each row at
+/// size 0.
 ///
-/// The facts are in the kernels of ONNX Runtime:
+/// The kernels of ONNX Runtime contain these conditions:
 /// [`Conv`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/nn/conv_attributes.h),
 /// [`ConvTranspose`](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/nn/conv_transpose_attributes.h),
 /// [pools](https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/nn/pool_attributes.h),
@@ -68,7 +69,7 @@ const TABLE: &[(&str, Operand, Axes)] = &[
     ("MaxPool", Operand::Input(0), Axes::From(1)),
 ];
 
-/// Returns the sizes that must be positive, by name. A value without a declared shape is left out.
+/// Returns the sizes that must be positive, by name. Skips values without a declared shape.
 pub fn positive<'d>(document: &'d Document<'_>) -> Vec<Positive<'d>> {
     let mut sizes: BTreeMap<&'d str, Vec<Need<'d>>> = BTreeMap::new();
     let transposes = document.scan.nodes.iter().filter(|node| swaps_matrices(node));
@@ -136,8 +137,8 @@ fn may_be_empty(size: &str) -> bool {
     !onnx::Dim::from_param(size).is_positive()
 }
 
-/// Returns the axes of one factor that the other one lacks or has as 1. A second factor that is one matrix
-/// for all of the first is excluded: its product works, unless the runtime transposes the first within it.
+/// Returns the axes of one factor that the other one lacks or has with size 1. If the second factor is a single
+/// matrix, it is excluded: that product works, unless the runtime transposes the first factor within it.
 fn broadcast_axes(
     document: &Document<'_>,
     node: &Node<'_>,
@@ -158,7 +159,7 @@ fn broadcast_axes(
     }
     let size = |axis: usize| (axis + other.len()).checked_sub(rank).map(|at| other[at]);
     let is_broadcast = |&axis: &usize| matches!(size(axis), None | Some(Dim::Known(1)));
-    // The rows of a product by a vector count as well.
+    // If the second factor is a vector, the rows count too.
     let matrix = if is_first && other.len() == 1 { 1 } else { 2 };
     (0..rank.saturating_sub(matrix)).filter(is_broadcast).collect()
 }

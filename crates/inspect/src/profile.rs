@@ -1,7 +1,7 @@
-//! A profile of ONNX Runtime: how long each node took, run by run.
+//! A profile of ONNX Runtime: the time of each node in each run.
 //!
-//! The file is read event by event. The time of a node is its own: what the bodies of a loop took is
-//! theirs. So the times add up to what the profile says, however the nodes are grouped.
+//! The file is read event by event. The time of a node excludes the bodies of a loop, whose nodes have their own
+//! times. So the times add up to the total of the profile, however the nodes are grouped.
 
 mod attribute;
 mod flamegraph;
@@ -24,17 +24,17 @@ pub use stacks::{Level, speedscope, stacks};
 pub use summary::{By, Row, Summary, summarize};
 pub use trace::trace;
 
-/// A node of the model as it was run, and its times.
+/// A node as it ran, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     pub node: Arc<str>,
     pub op: Arc<str>,
     pub provider: Arc<str>,
-    /// Microseconds of its own, in each run.
+    /// Microseconds in each run, without nested kernels.
     pub times: Vec<u64>,
     /// The number of times that it ran, in each run of the model.
     pub calls: Vec<u64>,
-    /// The kernels before and after it if it was run first, for those whose name says nothing.
+    /// The kernels before and after its first run, for kernels whose names do not identify them.
     pub before: Option<usize>,
     pub after: Option<usize>,
     pub shapes: Shapes,
@@ -43,7 +43,7 @@ pub struct Kernel {
 /// The contents of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// In the order in which they were run first.
+    /// The kernels, in the order of their first run.
     pub kernels: Vec<Kernel>,
     pub runs: Vec<Run>,
 }
@@ -54,7 +54,7 @@ impl Profile {
         runs::profile(read::events(file)?)
     }
 
-    /// Returns the time of all kernels, in microseconds: the sum of those that no other contains.
+    /// Returns the time of all kernels in microseconds.
     pub fn total(&self) -> u64 {
         self.kernels.iter().flat_map(|kernel| &kernel.times).sum()
     }

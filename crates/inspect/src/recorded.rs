@@ -12,20 +12,20 @@ use provenance::{SourceMap, keys};
 use crate::file::{OpenError, read_map};
 use crate::foreign::{self, Lines};
 
-/// The way that a model records the origins of its nodes.
+/// How a model records the origins of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// Not at all.
+    /// It records none.
     Off,
-    /// By call sites without files.
+    /// As call sites without files.
     Minimal,
-    /// By texts on each node.
+    /// As texts on each node.
     Full,
-    /// By a table.
+    /// As a table.
     Indexed,
-    /// Elsewhere, by its source map.
+    /// In a source map.
     Map,
-    /// By the stack traces and scopes of torch.onnx.
+    /// As the stack traces and scopes of torch.onnx.
     Torch,
 }
 
@@ -44,27 +44,27 @@ impl Recorded {
 
 /// The source of the origins.
 pub(crate) enum Origins {
-    /// The model itself: for each node its number.
+    /// The model itself, with the number of each node's origin.
     Own { provenance: Arc<Decoded>, numbers: Vec<Option<u32>> },
-    /// A map of the model as it was exported, which may have been another.
+    /// A map of the exported model, from which this model may have been derived.
     Export(SourceMap),
 }
 
-/// The result of a search.
+/// The recorded origins of a model.
 pub(crate) struct RecordedOrigins {
     pub(crate) level: Recorded,
     pub(crate) origins: Origins,
-    /// Lines of source that the model itself has.
+    /// Source lines that the model contains.
     pub(crate) lines: Lines,
     pub(crate) map_path: Option<PathBuf>,
     pub(crate) notes: Vec<String>,
 }
 
-/// The largest provenance table that is read. jax2onnx writes smaller ones, and reading larger ones
-/// would take much memory.
+/// The maximum size of a provenance table. jax2onnx writes smaller ones, and reading larger ones would take much
+/// memory.
 const MAX_TABLE: usize = 1 << 27;
 
-/// Looks for the origins of a model: in the map that is given, in the model, in the map beside it.
+/// Finds the origins of a model: in the given map, in the map beside the model, or in the model.
 pub(crate) fn find(
     scan: &Scan<'_>,
     path: Option<&Path>,
@@ -108,7 +108,7 @@ fn beside(model: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Returns the map beside the model, if it is the model's own.
+/// Returns the map beside the model, if it belongs to the model.
 fn beside_the_model(path: &Path, id: Option<&str>, notes: &mut Vec<String>) -> Option<SourceMap> {
     let shown = path.display();
     let Some(id) = id else {
@@ -131,7 +131,7 @@ fn beside_the_model(path: &Path, id: Option<&str>, notes: &mut Vec<String>) -> O
     }
 }
 
-/// Reads a map, or makes one of a model that says itself where its nodes came from.
+/// Reads a map, or creates one from a model with provenance.
 fn load(path: &Path) -> Result<SourceMap, OpenError> {
     let file = read_map(path)?;
     let bytes = file.bytes();
@@ -165,8 +165,7 @@ fn of_model(scan: &Scan<'_>, notes: &mut Vec<String>) -> Result<OfModel, NoMap> 
     })
 }
 
-/// Returns the origin numbers of the nodes. Numbers that are not in the table are left out, with a
-/// note.
+/// Returns the origin numbers of the nodes. Omits numbers that are not in the table, and adds a note.
 fn written_numbers(
     scan: &Scan<'_>,
     provenance: &Decoded,

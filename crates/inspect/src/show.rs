@@ -1,4 +1,4 @@
-//! Frames as text: the line, and the expression on it underlined.
+//! Formats frames as text: the line, with the expression underlined.
 
 use std::fmt::Write;
 
@@ -14,12 +14,12 @@ use crate::{Frame, Provenance, Source, Sources};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     pub color: bool,
-    /// The number of columns.
+    /// The width in columns.
     pub width: usize,
 }
 
 impl Style {
-    /// No line is cut off.
+    /// A width at which no line is cut.
     pub const WIDE: usize = 1 << 20;
 
     /// Returns a style without color and with the largest width.
@@ -27,7 +27,7 @@ impl Style {
         Style { color: false, width: Style::WIDE }
     }
 
-    /// The codes of the escape sequences that a style makes.
+    /// The codes of the escape sequences that a style uses.
     pub const CODES: [&'static str; 6] = ["0", "1", "2", "1;31", "32", "1;34"];
 
     pub fn bold(self, text: &str) -> String {
@@ -58,8 +58,8 @@ impl Style {
         }
     }
 
-    /// Breaks a text between words, so that no line is wider than the screen. The text starts in column `start`, and
-    /// further lines `indent` columns behind it.
+    /// Wraps a text between words, so that no line is wider than the screen. The text starts in column `start`, and
+    /// further lines are indented by another `indent` columns.
     pub fn wrapped(self, text: &str, start: usize, indent: usize) -> Vec<String> {
         let room = self.width.saturating_sub(start).max(MIN_COLUMNS);
         let mut words = text.split(' ');
@@ -77,12 +77,12 @@ impl Style {
         lines
     }
 
-    /// Breaks a text that follows `start` columns, with the same space before its further lines.
+    /// Wraps a text that starts in column `start`, and indents further lines to the same column.
     pub fn hanging(self, text: &str, start: usize) -> String {
         self.wrapped(text, start, 0).join(&format!("\n{}", " ".repeat(start)))
     }
 
-    /// Joins as many texts as fit into so many columns; `…` stands for the others.
+    /// Joins as many texts as fit into this many columns. `…` replaces the others.
     pub fn list(self, texts: &[String], columns: usize) -> String {
         let whole = texts.join(", ");
         if excerpt::width(&whole) <= columns {
@@ -90,7 +90,7 @@ impl Style {
         }
         let mut kept = String::new();
         for text in texts {
-            // The comma, the space and the mark behind it.
+            // The comma, the space and the mark take three columns.
             if excerpt::width(&kept) + excerpt::width(text) + 3 > columns {
                 break;
             }
@@ -99,7 +99,7 @@ impl Style {
         kept + "…"
     }
 
-    /// Cuts the start of a text that has more than so many columns; `…` marks the cut.
+    /// Cuts the start of a text that is wider than this many columns. `…` marks the cut.
     pub fn fit_end(self, text: &str, columns: usize) -> String {
         let width = excerpt::width(text);
         if width <= columns {
@@ -114,7 +114,7 @@ impl Style {
         format!("…{rest}")
     }
 
-    /// Cuts a text to at most so many columns; `…` marks the cut.
+    /// Cuts a text to at most this many columns. `…` marks the cut.
     pub fn fit(self, text: &str, columns: usize) -> String {
         if excerpt::width(text) <= columns {
             return text.to_owned();
@@ -131,7 +131,7 @@ impl Style {
     }
 }
 
-/// Returns the value of an attribute, cut to at most so many columns.
+/// Returns the value of an attribute, cut to at most this many columns.
 pub(crate) fn attribute_text(attribute: &Attribute<'_>, max: usize) -> String {
     let text = match attribute.value() {
         AttributeValue::Int(int) => int.to_string(),
@@ -154,7 +154,7 @@ pub(crate) fn attribute_text(attribute: &Attribute<'_>, max: usize) -> String {
 pub const NO_FILES: &str =
     "the level `minimal` does not record files: export with `provenance=\"indexed\"`";
 
-/// The columns that text has on the narrowest screen.
+/// The width of text on the narrowest screen, in columns.
 const MIN_COLUMNS: usize = 20;
 
 /// Formats a frame, with its line if it can be shown.
@@ -169,7 +169,7 @@ pub fn excerpt(frame: &Frame<'_>, sources: &Sources<'_, '_>, style: Style) -> St
     excerpts(std::slice::from_ref(frame), sources, style)
 }
 
-/// Formats several frames. What is to say about a file is said once.
+/// Formats several frames. A note about a file appears only once.
 pub fn excerpts(frames: &[Frame<'_>], sources: &Sources<'_, '_>, style: Style) -> String {
     let mut warned = Warned::default();
     let each = frames
@@ -178,10 +178,10 @@ pub fn excerpts(frames: &[Frame<'_>], sources: &Sources<'_, '_>, style: Style) -
     each.collect()
 }
 
-/// The files about which it was said that they may have changed.
+/// The files with a note that they may have changed.
 type Warned<'d> = FxHashSet<&'d str>;
 
-/// Formats the call path of a node: the line of the user first, then its callers.
+/// Formats the call path of a node: the user's line first, then its callers.
 pub fn traceback(
     provenance: &Provenance<'_>,
     all: bool,
@@ -199,7 +199,7 @@ pub fn traceback(
     text
 }
 
-/// Returns the columns that a number takes before the bar.
+/// Returns the width of the line number before the bar.
 fn gutter(line: u32) -> usize {
     line.to_string().len().max(2)
 }
@@ -213,7 +213,7 @@ fn lines<'d>(
     warned: &mut Warned<'d>,
 ) -> String {
     let (source, line) = sources.line(frame);
-    // Where the text is only what the model has of it, the columns are those of another line.
+    // If only the line in the model is shown, its columns may differ from those of the file.
     let is_shown = source.text().is_some();
     let span = frame.span.filter(|_| is_shown);
     let excerpt = line.and_then(|line| excerpt::of_line(&line, frame.line, span));

@@ -1,4 +1,4 @@
-//! The source files that nodes came from, as far as they can be found and are still the same.
+//! Finds the source files of nodes, and checks that they are unchanged.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,22 +11,22 @@ use sha2::{Digest, Sha256};
 
 use crate::{Document, Frame, open_regular};
 
-/// The recorded facts about a source file.
+/// The result of a search for a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The text as it was exported.
+    /// The file is the exported one.
     Same {
         text: Arc<str>,
         path: Option<PathBuf>,
     },
-    /// A file with that name, whose contents at the time of the export are unknown.
+    /// There is a file with that name, but its contents at the time of the export are unknown.
     Unchecked {
         text: Arc<str>,
         path: PathBuf,
         /// True if it was written after the model.
         is_newer: bool,
     },
-    /// A file of that name which is not what was exported.
+    /// There is a file with that name, but it differs from the exported one.
     Changed {
         path: PathBuf,
     },
@@ -51,13 +51,13 @@ impl Source {
     }
 }
 
-/// No source file is larger.
+/// The maximum size of a source file.
 const MAX_BYTES: u64 = 1 << 24;
 
-/// The number of of the last parts of a path that are looked for.
+/// The maximum number of parts at the end of a path to search for.
 const MAX_PARTS: usize = 24;
 
-/// Finds source files: below the folders that the user names, below the current one, in the source map.
+/// Finds source files in the folders that the user names, in the current folder, and in the source map.
 #[derive(Debug)]
 pub struct Sources<'d, 'a> {
     document: &'d Document<'a>,
@@ -86,7 +86,7 @@ impl<'d, 'a> Sources<'d, 'a> {
         source
     }
 
-    /// Returns the files that a name in the model may stand for and that exist.
+    /// Returns the existing files that a name in the model may refer to.
     pub(crate) fn paths(&self, file: &str) -> Vec<PathBuf> {
         let found = match self.lookup(file) {
             Source::Same { path, .. } => path,
@@ -97,8 +97,8 @@ impl<'d, 'a> Sources<'d, 'a> {
         sure.map(|(path, _)| path).filter(|path| path.is_file()).chain(found).collect()
     }
 
-    /// Returns the line that a frame is about, and its file. If the file changed, the line is the one that
-    /// the model contains, if any.
+    /// Returns the line of a frame, and its file. If the file changed, returns the line in the model, if there is
+    /// one.
     pub fn line(&self, frame: &Frame<'_>) -> (Source, Option<Arc<str>>) {
         let source = self.lookup(frame.file);
         let index = (frame.line as usize).checked_sub(1);
@@ -137,8 +137,8 @@ impl<'d, 'a> Sources<'d, 'a> {
         other.map_or(Source::Missing, |path| Source::Changed { path })
     }
 
-    /// True if a text can be the one that was exported: every function that the model has of the file is
-    /// defined there, every expression is one, every line that the model has is the same.
+    /// True if a text may be the exported one: it defines every function that the model mentions, every expression
+    /// is valid, and every line that the model contains is the same.
     fn fits(&self, file: &str, text: &str) -> bool {
         let lines: Vec<&str> = text.lines().collect();
         let table = self.document.table();
@@ -166,9 +166,9 @@ impl<'d, 'a> Sources<'d, 'a> {
         model.zip(time(path)).is_some_and(|(model, source)| source > model)
     }
 
-    /// Returns the places where a file may be, each with whether the file there is certainly the right one.
-    /// A file that was found by the last parts of its path counts if it has the right contents, or if the
-    /// user named the folder.
+    /// Returns the possible paths of a file, each with whether the file there is certainly the right one. A file
+    /// that was found by the last parts of its path counts only if it has the right contents, or if the user named
+    /// the folder.
     fn candidates(&self, file: &str) -> Vec<(PathBuf, bool)> {
         let path = Path::new(file);
         let parts: Vec<&std::ffi::OsStr> = path
@@ -201,8 +201,8 @@ impl<'d, 'a> Sources<'d, 'a> {
         candidates
     }
 
-    /// Reads a Python file, if it is below one of the folders after links are resolved. A model may come from
-    /// anywhere, and must not choose which other files are shown.
+    /// Reads a Python file, if it is below one of the folders after links are resolved. A model is untrusted, and
+    /// must not choose which other files are shown.
     fn read(&self, path: &Path) -> Option<Vec<u8>> {
         let real = fs::canonicalize(path).ok()?;
         if !is_python(&real) || !self.folders.iter().any(|folder| real.starts_with(folder)) {
@@ -229,10 +229,10 @@ fn is_hash(bytes: &[u8], hash: &str) -> bool {
         })
 }
 
-/// True if a function is defined in these lines.
+/// True if these lines define a function.
 fn defines(lines: &[&str], function: &str) -> bool {
     let name = function.rsplit('.').next().unwrap_or_default();
-    // `<module>`, `<lambda>`, `<listcomp>` have no line of their own.
+    // `<module>`, `<lambda>` and `<listcomp>` have no line of their own.
     if name.is_empty() || name.starts_with('<') {
         return true;
     }
@@ -245,7 +245,7 @@ fn defines(lines: &[&str], function: &str) -> bool {
     })
 }
 
-/// True if these bytes of a line can be an expression: whole words, brackets that close.
+/// True if these bytes of a line can be an expression: whole words with balanced brackets.
 fn is_expression(line: &str, start: usize, end: usize) -> bool {
     let parts = (line.get(..start), line.get(start..end.max(start)), line.get(end.max(start)..));
     let (Some(before), Some(inner), Some(after)) = parts else { return false };
@@ -253,7 +253,7 @@ fn is_expression(line: &str, start: usize, end: usize) -> bool {
     if inner.is_empty() || inner.trim() != inner || is_cut(before, inner) || is_cut(inner, after) {
         return false;
     }
-    // Brackets in texts need not close.
+    // Brackets in texts need not be balanced.
     if inner.contains(['"', '\'']) {
         return true;
     }

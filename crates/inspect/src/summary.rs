@@ -22,7 +22,7 @@ pub struct Summary<'d> {
     pub nodes: usize,
     pub bodies: usize,
     pub functions: Vec<Function<'d>>,
-    /// Operators and how often they are there, the most frequent first.
+    /// Operators and their counts, the most frequent first.
     pub ops: Vec<(String, usize)>,
     pub origins: Origins<'d>,
 }
@@ -41,10 +41,10 @@ pub struct End<'d> {
 pub struct Weights<'d> {
     pub count: usize,
     pub elements: u64,
-    /// The bytes of all weights, in this file and others.
+    /// The size of all weights in bytes, in this file and others.
     pub bytes: u64,
     pub external_bytes: u64,
-    /// Files that some are in: how large they are, or why that is not known.
+    /// The weight files, each with its size, or with the reason why the size is unknown.
     pub files: Vec<(&'d str, Result<u64, Outside>)>,
 }
 
@@ -62,28 +62,28 @@ pub struct Function<'d> {
 pub struct Origins<'d> {
     pub level: Recorded,
     pub debug_id: Option<&'d str>,
-    /// Nodes with a line of source.
+    /// The number of nodes with a source line.
     pub with_line: usize,
-    /// Those whose line is the user's.
+    /// The number of nodes with a line of the user.
     pub with_user_line: usize,
-    /// Nodes that stand for several lines.
+    /// The number of nodes with several lines.
     pub fused: usize,
-    /// The way that the origins were found, if a source map was used.
+    /// How the origins were found, if a source map was used.
     pub sure: Vec<(Sure, usize)>,
-    /// Files with the nodes of their lines, the most first.
+    /// Files with the number of their nodes, the most first.
     pub files: Vec<(&'d str, Tier, usize)>,
-    /// File, function, nodes; the most first.
+    /// Files and functions with the number of their nodes, the most first.
     pub functions: Vec<(&'d str, &'d str, usize)>,
-    /// Scopes of the user with their nodes, by name.
+    /// The user's scopes with the number of their nodes, by name.
     pub scopes: Vec<(String, usize)>,
 }
 
-/// Asks a model what it is.
+/// Summarizes a model.
 pub fn summary<'d>(document: &'d Document<'_>) -> Summary<'d> {
     let scan = &document.scan;
     let main = scan.main();
     let given: BTreeSet<&str> = main.initializers.iter().map(|tensor| tensor.name).collect();
-    // Before IR version 4 an initializer was an input as well.
+    // Before IR version 4, an initializer was an input as well.
     let is_input = |value: &&ValueInfo<'_>| !given.contains(value.name);
     let bodies = scan.graphs.iter().filter(|graph| matches!(graph.place, GraphPlace::Body { .. }));
     Summary {
@@ -191,7 +191,7 @@ fn origins<'d>(document: &'d Document<'_>) -> Origins<'d> {
     }
 }
 
-/// True if call sites are on several lines. Several expressions of one line count once.
+/// True if the call sites are on several lines.
 fn has_several_lines(document: &Document<'_>, callsites: &[LocationId]) -> bool {
     let line = |&id: &LocationId| {
         let frame = document.frame(id);
@@ -200,7 +200,7 @@ fn has_several_lines(document: &Document<'_>, callsites: &[LocationId]) -> bool 
     callsites.windows(2).any(|pair| line(&pair[0]) != line(&pair[1]))
 }
 
-/// Counts equal entries, the most frequent first, ties by name.
+/// Counts equal entries, the most frequent first, then by name.
 fn most_first(entries: impl Iterator<Item = String>) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {

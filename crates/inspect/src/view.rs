@@ -1,4 +1,4 @@
-//! Everything that the page of `jax2onnx view` shows, as one JSON document. `docs/view-format.md` specifies it.
+//! Builds the data of the page of `jax2onnx view`, as one JSON document. `docs/view-format.md` specifies it.
 
 mod explorer;
 mod files;
@@ -28,13 +28,13 @@ pub const VERSION: u32 = 1;
 /// Further contents of a view.
 #[derive(Debug, Default)]
 pub struct Options<'o, 'a> {
-    /// The source files to include; `None` leaves all source text out.
+    /// The source files to include; `None` omits all source text.
     pub sources: Option<&'o Sources<'o, 'a>>,
     /// A profile of ONNX Runtime.
     pub profile: Option<&'o Profile>,
     /// The report of `jax2onnx compare`, as JSON.
     pub report: Option<&'o str>,
-    /// An earlier form of the model, which the view compares with.
+    /// An earlier version of the model to compare with.
     pub against: Option<&'o Document<'a>>,
     /// How much of the model the view contains.
     pub extent: Extent,
@@ -57,7 +57,7 @@ pub struct View<'d> {
     left_out: Vec<String>,
 }
 
-/// Builds the data of a page. If a page would be too large, it contains less, and says so.
+/// Builds the data of a page. If the page would be too large, it contains less and says so.
 pub fn view<'d>(
     document: &'d Document<'_>,
     options: &Options<'_, '_>,
@@ -72,10 +72,10 @@ pub fn view<'d>(
     }
 }
 
-/// The last attempt has room for a few dozen entries of each list.
+/// The last attempt has room for a few dozen entries in each list.
 const MAX_ATTEMPTS: u32 = 6;
 
-/// Returns the bytes of a view as JSON.
+/// Returns the size of a view as JSON, in bytes.
 fn size(view: &View<'_>) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {
@@ -146,7 +146,7 @@ fn model(document: &Document<'_>, limits: &mut Limits) -> Value {
     })
 }
 
-/// Returns the name of the file, without the folders around it.
+/// Returns the name of the file, without its folders.
 fn name(document: &Document<'_>) -> String {
     let file = document.path.as_deref().and_then(Path::file_name);
     file.map_or_else(|| document.name.clone(), |file| file.to_string_lossy().into_owned())
@@ -158,12 +158,12 @@ impl View<'_> {
         self.model["name"].as_str().unwrap_or_default()
     }
 
-    /// Says what a page leaves out, in sentences.
+    /// Returns sentences that say what the page omits.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Returns how many nodes there are, and how many of them have a line.
+    /// Returns the number of nodes, and how many of them have a line.
     pub fn nodes(&self) -> (usize, usize) {
         let with_line = self.nodes.iter().filter(|node| node.has_line).count();
         (self.nodes.len(), with_line)

@@ -21,16 +21,16 @@ pub struct Where<'d> {
     pub outputs: Vec<Value<'d>>,
     /// For a weight or an input, its path in the model or in the arguments.
     pub path: Option<&'d str>,
-    /// The graphs around it, outermost first: `function local::block`, `body then_branch of cond`.
+    /// The enclosing graphs, outermost first: `function local::block`, `body then_branch of cond`.
     pub inside: Vec<String>,
-    /// The nodes that call the function that it is in.
+    /// The nodes that call the enclosing function.
     pub callers: Vec<usize>,
     /// For a value, the nodes that read it.
     pub readers: Vec<usize>,
 }
 
 impl<'d> Where<'d> {
-    /// Returns the answer for a name about which nothing is known.
+    /// Returns the answer for a name without any information.
     pub fn nothing(name: String, kind: &'static str) -> Where<'d> {
         Where {
             name,
@@ -54,7 +54,7 @@ pub struct Value<'d> {
     pub ty: Option<String>,
 }
 
-/// Returns everything that is known about a node or a value.
+/// Returns all information about a node or a value.
 pub fn where_<'d>(document: &'d Document<'_>, target: &Target<'_>) -> Where<'d> {
     match *target {
         Target::Node(number) => of_node(document, number),
@@ -108,7 +108,7 @@ fn of_value<'d>(document: &'d Document<'_>, graph: usize, name: &str) -> Where<'
     }
 }
 
-/// Returns the graphs around a graph, and the calls of the function that it is in.
+/// Returns the enclosing graphs of a graph, and the calls of the enclosing function.
 fn around(document: &Document<'_>, graph: usize) -> (Vec<String>, Vec<usize>) {
     let mut inside = Vec::new();
     let mut callers = Vec::new();
@@ -130,7 +130,7 @@ fn around(document: &Document<'_>, graph: usize) -> (Vec<String>, Vec<usize>) {
     (inside, callers)
 }
 
-/// Describes how an answer was found; nothing if it is the node itself.
+/// Describes how an answer was found; `None` if it is the node itself.
 pub fn how(sure: Sure) -> Option<&'static str> {
     match sure {
         Sure::Exact => None,

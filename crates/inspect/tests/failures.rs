@@ -1,4 +1,5 @@
-//! `explain` on real failures: right, or one of several and says so, or does not know; never wrong.
+//! Runs `explain` on real failures. An answer must be right, or list several lines and say so, or say that it does
+//! not know. It must never be wrong.
 //!
 //! `tools/failures.py` writes the corpus by running ONNX Runtime.
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
@@ -12,14 +13,14 @@ use inspect::explain::{Certainty, explain};
 use inspect::{ModelFile, Weights};
 use serde_json::Value;
 
-/// How an answer compares with the truth.
+/// The result of comparing an answer with the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
-    /// One line, and it is the one.
+    /// The answer is the correct line.
     Right,
-    /// Several lines, said to be so, and the one is among them.
+    /// The answer lists several lines, including the correct one.
     Among,
-    /// No line, and none is to blame.
+    /// There is no correct line, and the answer has none.
     Silent,
     Unknown,
     Wrong,
@@ -72,7 +73,7 @@ fn no_failure_is_explained_wrongly() {
     }
 }
 
-/// Returns a message without its beginning, as people paste it: each is shorter than the one before.
+/// Returns a message without its beginning, as people paste it. Each result is shorter than the one before.
 fn without_beginning(log: &str) -> Vec<(&'static str, String)> {
     let mut parts = Vec::new();
     for (what, mark, ends) in [
@@ -133,10 +134,10 @@ fn string(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// The truth is every line that is marked; a message about one of them has found it.
+/// Judges an answer. `truth` contains every marked line, and finding one of them is enough.
 fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
     let file = ModelFile::open(model, Weights::Skipped).unwrap();
-    // A model that cannot be read is one that nothing is known of.
+    // If a model cannot be read, nothing is known about it.
     let document = match file.read(None) {
         Ok(document) => document,
         Err(error) => return (Verdict::Unknown, error.to_string()),
@@ -152,7 +153,7 @@ fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
             Certainty::Unknown => continue,
             Certainty::Certain | Certainty::Likely if truth.contains(&lines[0]) => Verdict::Right,
             Certainty::OneOf if lines.iter().any(|line| truth.contains(line)) => {
-                // Where all of them are to blame, all were found.
+                // If all lines are marked, the answer is right.
                 let is_all = lines.iter().all(|line| truth.contains(line));
                 if is_all { Verdict::Right } else { Verdict::Among }
             }
@@ -163,14 +164,14 @@ fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
     if verdict == Verdict::Right && !truth.iter().all(|line| found.contains(line)) {
         verdict = Verdict::Among;
     }
-    // Where nothing is to blame, not to know is right.
+    // If no line is marked, not knowing is right.
     match (verdict, truth.is_empty()) {
         (Verdict::Unknown, true) => (Verdict::Silent, said),
         _ => (verdict, said),
     }
 }
 
-/// Runtimes make nodes of their own; that the model has one of the same operator says nothing.
+/// Runtimes create nodes. A node of the model with the same operator need not be the origin of such a node.
 #[test]
 fn names_that_resemble_nodes_are_not_resolved() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures");
@@ -190,7 +191,7 @@ fn names_that_resemble_nodes_are_not_resolved() {
     }
 }
 
-/// What is within a loop and not known is one of the lines of its body, and not the line of the loop.
+/// An unknown node inside a loop is one of the lines of the body, not the line of the loop.
 #[test]
 fn an_unknown_node_in_a_loop_is_one_of_the_lines_of_its_body() {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failures/in_a_scan.onnx");

@@ -1,5 +1,5 @@
-//! Files from anywhere: each is read or refused, in bounded time and memory, and nothing panics. This is
-//! also the brief run of the fuzz targets: their functions over the corpus and changes of it.
+//! Reads untrusted files. Each is accepted or refused in bounded time and memory, without a panic. This is also the
+//! short run of the fuzz targets: their functions run on the corpus and on changes of it.
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
 
 use std::fs;
@@ -14,7 +14,7 @@ use provenance::{Location, Origin, OriginId, PathPolicy, Paths, ScopeKind, Site,
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzz;
 
-/// Returns the files that a fuzz target starts from.
+/// Returns the initial files of a fuzz target.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut paths: Vec<_> =
@@ -24,7 +24,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Numbers that look random and are the same in every run.
+/// Generates pseudorandom numbers that are the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// Another file: bits flipped, bytes replaced by awkward ones, parts cut out, doubled or moved.
+/// Changes a file: flips bits, inserts special bytes, and cuts out, doubles or moves parts.
 fn changed(data: &[u8], random: &mut Random) -> Vec<u8> {
     let mut data = data.to_vec();
     for _ in 0..=random.below(4) {
@@ -66,8 +66,8 @@ fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Asks about each file of the corpus, about changes of it, and about noise. `JAX2ONNX_TEST_SAMPLE` asks about one
-/// change of every so many, and `JAX2ONNX_TEST_SEED` chooses other changes.
+/// Runs `ask` on each file of the corpus, on changes of it, and on noise. `JAX2ONNX_TEST_SAMPLE` runs one of every
+/// so many changes, and `JAX2ONNX_TEST_SEED` chooses other changes.
 #[track_caller]
 fn survives(target: &str, ask: fn(&[u8]), changes: usize) {
     let sample: usize = setting("JAX2ONNX_TEST_SAMPLE").map_or(1, |text| text.parse().unwrap());
@@ -148,7 +148,7 @@ fn every_bit_may_be_flipped() {
     }
 }
 
-/// A field with contents of a length.
+/// Encodes a field with contents.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![number << 3 | 2];
     let mut length = content.len();
@@ -237,12 +237,12 @@ fn very_many_functions_and_bodies_take_linear_time() {
             field(0, &[field(1, format!("f{i}").as_bytes()), field(10, b"d"), body].concat())
         })
         .collect();
-    // Field 25 takes two bytes.
+    // The tag of field 25 takes two bytes.
     let functions = with_tag_25(&functions);
     is_quick([field(7, &calls), functions].concat());
 }
 
-/// The same fields with the number 25.
+/// Returns the same fields with the number 25.
 fn with_tag_25(fields: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = fields;

@@ -1,4 +1,4 @@
-//! `profile` on recorded runs of ONNX Runtime; `tools/profiles.py` records them.
+//! Runs `profile` on recorded runs of ONNX Runtime; `tools/profiles.py` records them.
 #![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
 
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ fn read(name: &str) -> (ModelFile, Profile) {
     (model, Profile::read(profile).unwrap())
 }
 
-/// The kernels of a profile as the file has them: name, start, length.
+/// Returns the kernels in the file of a profile: name, start, length.
 fn kernels(name: &str) -> Vec<(String, u64, u64)> {
     let text = fs::read_to_string(path(&format!("{name}.json"))).unwrap();
     let events: Value = serde_json::from_str(&text).unwrap();
@@ -50,7 +50,7 @@ fn the_time_of_a_transformer_is_that_of_the_profile_and_has_lines_of_the_user() 
     }
 }
 
-/// ONNX Runtime computes convolutions in a layout of its own, and names them after their activations.
+/// ONNX Runtime computes convolutions in a blocked layout, and names them after their activations.
 #[test]
 fn the_time_of_a_convolution_is_on_its_own_line() {
     let (model, profile) = read("images");

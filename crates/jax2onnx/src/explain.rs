@@ -1,4 +1,4 @@
-//! Reports to people what the passes did.
+//! Describes the rewrites of the passes for people.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,7 +8,7 @@ use lowering::DROP_CALLBACKS;
 use onnx::Note;
 use provenance::{PathPolicy, Paths, Table};
 
-/// Describes each rewrite at each place of the user's code: what was fused, and what was not and why.
+/// Describes each rewrite at each line of the user's code: what was fused, what was not, and why.
 ///
 /// ```text
 /// fuse-gelu        model.py:12 in mlp    fused, 12 times
@@ -31,7 +31,7 @@ pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> 
     let mut text = String::new();
     for ([pass, place, outcome], count) in &lines {
         let times = if *count > 1 { format!(", {count} times") } else { String::new() };
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{pass:passes$}  {place:places$}  {outcome}{times}");
     }
     text

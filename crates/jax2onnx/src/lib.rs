@@ -1,4 +1,4 @@
-//! The façade: lower, optimize, check, render, write.
+//! The façade: lowers, optimizes, checks, renders and writes.
 
 mod explain;
 mod report;
@@ -30,16 +30,16 @@ pub use provenance::source_map::Source;
 pub use report::Refusal;
 pub use summary::{Summary, summary};
 
-/// The amount and the form of the provenance that is written.
+/// The amount and the form of the provenance to write.
 #[derive(Clone, Debug, Default)]
 pub struct Rendering {
     pub level: Level,
     pub paths: PathPolicy,
     /// The Python stack that called the export, outermost first.
     pub export_stack: Vec<ExportFrame>,
-    /// Folders of packages whose files are named from the package.
+    /// Folders of packages. Their files are named relative to the package.
     pub packages: Vec<String>,
-    /// Folders that are written as something else.
+    /// Folders, and the names to write instead.
     pub prefixes: Vec<(String, String)>,
 }
 
@@ -47,8 +47,8 @@ pub struct Rendering {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Equations were refused. `report` is the message with the source lines, ready to show; `refusals` are the same
-    /// as data.
+    /// Equations were refused. `report` is the complete message with source lines; `refusals` contains the same as
+    /// data.
     #[error("{report}")]
     Lowering { errors: Vec<LoweringError>, report: String, refusals: Vec<Refusal> },
     #[error("the exported model is not valid: {0}")]
@@ -57,8 +57,8 @@ pub enum Error {
     Write(#[from] WriteError),
 }
 
-/// Lowers and optimizes a program. `checks_weights` is that of [`passes::optimize`]. `source` returns the text of a source file, for error messages; `begin` is
-/// called with the name of each phase of the passes before it runs.
+/// Lowers and optimizes a program. [`passes::optimize`] describes `checks_weights`. `source` returns the text of a
+/// source file, for error messages. `begin` is called with the name of each phase of the passes before it runs.
 pub fn convert(
     program: jaxpr::Program,
     options: &Options,
@@ -72,7 +72,7 @@ pub fn convert(
         let refusals = refusals(&failure.errors, &failure.table);
         Error::Lowering { errors: failure.errors, report, refusals }
     })?;
-    // The passes may unroll some loops, but not so many.
+    // The passes may unroll some loops, but not that many.
     check_nesting(&model, MAX_LOWERED, source)?;
     passes::optimize(&mut model, options, checks_weights, &mut |phase| begin(phase.name));
     begin("finish");
@@ -103,14 +103,14 @@ fn check_nesting(
     Err(Error::Lowering { errors, report, refusals })
 }
 
-/// The deepest nesting of bodies in a model that the passes look at.
+/// The maximum nesting of bodies in a model before the passes.
 const MAX_LOWERED: usize = 4 * MAX_NESTED;
 
-/// The deepest nesting of bodies that readers accept: protobuf allows 100 messages within each other, a body
-/// takes three of them, and the rest is for the model and the types in the innermost body.
+/// The maximum nesting of bodies that readers accept. Protobuf allows 100 nested messages. A body takes three of
+/// them, and the rest is for the model and the types in the innermost body.
 const MAX_NESTED: usize = 31;
 
-/// Returns a node with the deepest body, and how deep the body is.
+/// Returns the node with the deepest body, and the depth of that body.
 fn deepest(model: &onnx::Model) -> Option<(usize, &onnx::Node)> {
     let functions = model.functions.iter().map(|function| &function.body);
     let mut open: Vec<(usize, &onnx::Graph)> =
@@ -129,7 +129,7 @@ fn deepest(model: &onnx::Model) -> Option<(usize, &onnx::Node)> {
     deepest
 }
 
-/// A model with what is to be written of its provenance.
+/// A model with the provenance to write.
 pub struct Annotated<'a> {
     model: Cow<'a, onnx::Model>,
     metadata: Metadata,
@@ -139,26 +139,26 @@ pub struct Annotated<'a> {
 type Metadata = FxHashMap<OriginId, Vec<(&'static str, String)>>;
 
 impl Annotated<'_> {
-    /// Returns the model as one protobuf message, to be written if it is wanted.
+    /// Returns the model as one protobuf message.
     pub fn to_message(&self) -> Result<Message, Error> {
         Ok(Message::new(&self.model, &mut |origin| self.metadata_of(origin))?)
     }
 
-    /// Writes the model in one step. Once its weights have more than `external_threshold` bytes in all, they go
-    /// into a file beside it.
+    /// Writes the model in one step. If its weights together have more than `external_threshold` bytes, they are
+    /// written to a file beside it.
     pub fn to_file(&self, output: Output, external_threshold: usize) -> Result<(), Error> {
         let metadata = &mut |origin| self.metadata_of(origin);
         Ok(onnx::external_data::save(&self.model, metadata, output, external_threshold)?)
     }
 
-    /// Returns the source files of all lines, as Python names them.
+    /// Returns the source files of all lines, by their paths in Python.
     pub fn source_files(&self) -> impl Iterator<Item = &Path> {
         let table = &self.model.provenance;
         let ids = (0..table.file_count() as u32).map(FileId);
         ids.map(|id| Path::new(&*table.get_file(id).path))
     }
 
-    /// Returns the text of the source map, if one was asked for.
+    /// Returns the text of the source map, if one was requested.
     pub fn source_map(&self) -> Option<&str> {
         self.source_map.as_deref()
     }
@@ -173,8 +173,8 @@ pub fn stage_text(output: Output, text: &str) -> Result<Staged, Error> {
     Ok(output.stage(|file| file.write_all(text.as_bytes()))?)
 }
 
-/// Renders the provenance of each node at the given level, each origin once. If `sources` is given,
-/// it also writes a source map with the files of this machine.
+/// Renders the provenance of each node at the given level, each origin once. If `sources` is given, also creates a
+/// source map with the files of this machine.
 pub fn annotate<'a>(
     model: &'a onnx::Model,
     rendering: &Rendering,
@@ -212,16 +212,16 @@ pub fn annotate<'a>(
     Annotated { model, metadata, source_map }
 }
 
-/// The hash of a source file by its path, and its text if that is wanted too.
+/// Returns the hash of a source file by its path, and the text if it is requested too.
 pub type Sources<'a> = dyn Fn(&File) -> Source + 'a;
 
-/// Returns the text of the source map, and the id that it has in common with the model.
+/// Returns the text of the source map, and the id that it shares with the model.
 fn source_map(
     model: &onnx::Model,
     renderer: &mut Renderer<'_>,
     sources: &Sources<'_>,
 ) -> (String, String) {
-    // The numbers of origins that the level `indexed` uses, at every level.
+    // Numbers the origins as the level `indexed` does, at every level.
     for origin in model.origins() {
         renderer.made_number(origin);
     }

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use lowering::LoweringError;
 use provenance::{LocationId, PathPolicy, Paths, Table};
 
-/// How many operations are shown with their lines.
+/// The maximum number of operations to show with their lines.
 const MAX_SHOWN: usize = 20;
 
 /// An operation on one line that cannot be exported.
@@ -21,7 +21,7 @@ pub struct Refusal {
     pub function: Option<String>,
 }
 
-/// Describes each refused operation once, with its line, how often it is there, and what to do about it.
+/// Describes each refused operation once, with its line, its count and a hint.
 pub(crate) fn report(
     errors: &[LoweringError],
     table: &Table,
@@ -71,7 +71,7 @@ pub(crate) fn refusals(errors: &[LoweringError], table: &Table) -> Vec<Refusal> 
     refused.map(refusal).collect()
 }
 
-/// Returns each refused operation of each line once, and how often it is there.
+/// Returns each refused operation of each line once, with its count.
 fn grouped<'e>(
     errors: &'e [LoweringError],
     table: &Table,

@@ -1,4 +1,4 @@
-//! Summarizes what an export would write.
+//! Summarizes the model that an export would write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use onnx::{Model, ValueId};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub opset: i64,
-    /// The number of nodes of each operator, those of bodies and functions included.
+    /// The number of nodes of each operator, including those of bodies and functions.
     pub ops: BTreeMap<String, usize>,
-    /// The number of initializers, and their bytes.
+    /// The number of initializers, and their size in bytes.
     pub weights: usize,
     pub weight_bytes: usize,
     /// Names and types.

@@ -1,4 +1,4 @@
-//! What ARCHITECTURE.md says of the workspace, held.
+//! Checks the statements of ARCHITECTURE.md about the workspace.
 #![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Who may use whom. A crate that is not here may use none of the others.
+/// The crates that each crate may use. A crate that is not in this list may use none of the others.
 const ARROWS: &[(&str, &[&str])] = &[
     ("sizes", &["cursor"]),
     ("jaxpr", &["cursor", "provenance", "sizes"]),
@@ -21,10 +21,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("python", &["provenance", "jaxpr", "onnx", "options", "jax2onnx", "inspect", "cli"]),
 ];
 
-/// Libraries that one crate alone may use, so that no other crate can know what they are about.
+/// Libraries that only one crate may use, so that the others cannot depend on them.
 const SOLE_USERS: &[(&str, &str)] = &[("pyo3", "python"), ("prost", "onnx")];
 
-/// Longer files are split; what a tool writes is not read by people.
+/// The maximum number of lines per file, except generated ones.
 const MAX_LINES: usize = 600;
 
 fn root() -> PathBuf {
@@ -99,7 +99,7 @@ const WRITERS: [&str; 11] = [
     "tempfile",
 ];
 
-/// `python/tests/process/test_outputs.py` asks the same of the Python package.
+/// `python/tests/process/test_outputs.py` checks the same for the Python package.
 #[test]
 fn only_the_gate_writes_files() {
     let gate = ["crates/onnx/src/staged", "crates/onnx/src/outputs.rs", "external_data/copy.rs"];
@@ -107,7 +107,7 @@ fn only_the_gate_writes_files() {
     for path in files("crates/*/src/*.rs") {
         let name = path.strip_prefix(root()).expect("files are below the root").to_string_lossy();
         let text = std::fs::read_to_string(&path).expect("a source file can be read");
-        // Tests, and what only tests use, is at the end of a file or in a file of its own.
+        // Test code is at the end of a file or in a separate file.
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         if name.ends_with("tests.rs") || !WRITERS.iter().any(|writer| code.contains(writer)) {
             continue;

@@ -1,4 +1,4 @@
-//! What holds each variable of a program: jaxpr text in, one line per value out.
+//! Checks the holders of each variable of a program: jaxpr text in, one line per value out.
 #![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
 
 use expect_test::{Expect, expect};
@@ -18,7 +18,8 @@ fn check(jaxpr: &str, expected: &Expect) {
     expected.assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// `1.jaxpr/0 [each] = scan.body/sin`: the result of equation 0 in the body of equation 1, in each round.
+/// Formats a pair: in `1.jaxpr/0 [each] = scan.body/sin`, the variable is the result of equation 0 in the body of
+/// equation 1, in each iteration.
 fn line(pair: &Pair<'_>) -> String {
     let variable = pair.variable;
     let mut path: Vec<String> = Vec::new();

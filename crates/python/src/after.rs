@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use crate::error;
 use crate::files::{Named, inputs};
 
-/// A model: its path, or its bytes.
+/// A model, by its path or its bytes.
 #[derive(FromPyObject)]
 pub(crate) enum Model {
     Path(PathBuf),
@@ -29,7 +29,7 @@ impl Model {
     }
 }
 
-/// Explains the messages of a log: as text, as JSON, and whether there is a line for any.
+/// Explains the messages of a log. Returns text, JSON, and whether any message leads to a line.
 #[pyfunction]
 #[pyo3(signature = (model, log, *, source_map = None, source_roots = Vec::new()))]
 pub(crate) fn explain_log(

@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::options::written;
 
-/// Runs the command line; the arguments include the name of the program. `python` is called with the name and
-/// the arguments of a command that needs Python, and returns the exit code.
+/// Runs the command line. The arguments include the name of the program. `python` is called with the name and the
+/// arguments of a command that needs Python, and returns the exit code.
 #[pyfunction]
 #[pyo3(signature = (arguments, python = None))]
 pub(crate) fn main(
@@ -53,7 +53,7 @@ fn request<'py>(py: Python<'py>, task: &Task<'_>) -> PyResult<(&'static str, Bou
     }
 }
 
-/// Returns the arguments of a command that has only a form.
+/// Returns the arguments of a command that has only an output format.
 fn form(py: Python<'_>, json: bool) -> PyResult<Bound<'_, PyDict>> {
     let keywords = PyDict::new(py);
     keywords.set_item("json", json)?;
@@ -112,7 +112,7 @@ fn comparison<'py>(py: Python<'py>, request: &CompareRequest<'_>) -> PyResult<Bo
 /// A type and a shape.
 type Array<'py> = (&'static str, Bound<'py, PyTuple>);
 
-/// Reads an input spec: `x=f32[B,784]` is `("x", ("float32", ("B", 784)))`.
+/// Reads an input spec: `x=f32[B,784]` becomes `("x", ("float32", ("B", 784)))`.
 #[pyfunction]
 pub(crate) fn read_input<'py>(
     py: Python<'py>,

@@ -1,5 +1,5 @@
-//! The types and functions of JAX and NumPy that the reader needs, and the only knowledge of how
-//! JAX's versions differ.
+//! The types and functions of JAX and NumPy that the reader needs. Only this module knows how JAX's versions
+//! differ.
 
 use jaxpr::Param;
 use pyo3::intern;
@@ -28,14 +28,14 @@ pub(crate) struct Jax<'py> {
     pub(crate) key_data: Bound<'py, PyAny>,
     threefry_partitionable: bool,
     version: Version,
-    /// The version of jaxlib, which computes the primitives that are not made of others.
+    /// The version of jaxlib, which computes the primitives that are not composed of others.
     jaxlib_version: Version,
 }
 
 /// The first three numbers of a version.
 type Version = [u32; 3];
 
-/// A jaxpr, whatever this version of JAX keeps it in.
+/// A jaxpr, in any version of JAX.
 pub(crate) struct Body<'py> {
     /// The object with `eqns`, `invars`, `outvars`, `constvars`, `debug_info`.
     pub(crate) jaxpr: Bound<'py, PyAny>,
@@ -44,7 +44,7 @@ pub(crate) struct Body<'py> {
 }
 
 impl<'py> Body<'py> {
-    /// Takes a jaxpr apart. From JAX 0.11.2 on, a closed jaxpr is a jaxpr that has its `consts`.
+    /// Splits a jaxpr into its parts. From JAX 0.11.2 on, a closed jaxpr is a jaxpr with `consts`.
     pub(crate) fn of(jaxpr: &Bound<'py, PyAny>) -> PyResult<Body<'py>> {
         let py = jaxpr.py();
         let consts = jaxpr.getattr_opt(intern!(py, "consts"))?;
@@ -55,8 +55,8 @@ impl<'py> Body<'py> {
 
 impl<'py> Jax<'py> {
     pub(crate) fn new(py: Python<'py>) -> PyResult<Jax<'py>> {
-        // The public module of these classes imports much that is not needed; the one they are
-        // defined in is always loaded.
+        // The public module of these classes imports more than is needed. The module that defines them is always
+        // loaded.
         let core = |name: &str| -> PyResult<Bound<'py, PyType>> {
             let defined = py.import("jax._src.core").and_then(|module| module.getattr(name));
             let class = defined.or_else(|_| py.import("jax.extend.core")?.getattr(name))?;
@@ -95,8 +95,8 @@ impl<'py> Jax<'py> {
         })
     }
 
-    /// Returns what a primitive depends on besides its parameters: a setting of JAX that is read when
-    /// the primitive is compiled, or a change of its values between versions.
+    /// Returns the settings of a primitive besides its parameters: a setting of JAX that is read when the primitive
+    /// is compiled, or a change of its values between versions.
     pub(crate) fn settings_of(&self, primitive: &str) -> Option<(&'static str, Param)> {
         match primitive {
             "random_bits" | "random_gamma" | "random_split" => {
@@ -112,9 +112,9 @@ impl<'py> Jax<'py> {
         }
     }
 
-    /// Returns the parameters of a primitive under the names that they have had for longest.
+    /// Returns the parameters of a primitive under their oldest names.
     ///
-    /// From JAX 0.11.2 on, `scan` has the trees of its operands and results in place of numbers.
+    /// From JAX 0.11.2 on, `scan` has the trees of its operands and results instead of numbers.
     pub(crate) fn renamed(
         primitive: &str,
         name: &str,
@@ -137,15 +137,15 @@ impl<'py> Jax<'py> {
         }
     }
 
-    /// True if a type is that of JAX's arrays on the host, which are not NumPy's before 0.10.
+    /// True if a type is an array of NumPy or JAX. Before 0.10, JAX's arrays on the host are not NumPy's.
     pub(crate) fn is_array_type(&self, class: &Bound<'py, PyType>) -> PyResult<bool> {
         Ok(class.is_subclass(&self.ndarray)?
             || class.is_subclass(&self.array)?
             || is_from_jax(class, &["TypedNdArray", "LiteralArray"])?)
     }
 
-    /// Returns the memory that an array of NumPy's is a view of, as `_tracing/weights.py` has it. From JAX
-    /// 0.7 on, a constant is a view that JAX made; before 0.10 it is not an array but has one.
+    /// Returns the memory of a NumPy view, as `_tracing/weights.py` identifies it. From JAX 0.7 on, a constant is a
+    /// view that JAX created. Before 0.10, it is not an array but contains one.
     pub(crate) fn memory_of(
         &self,
         value: &Bound<'py, PyAny>,
@@ -164,26 +164,26 @@ impl<'py> Jax<'py> {
         PyTuple::new(py, [address, dtype, shape, strides]).map(Some)
     }
 
-    /// True if a type is that of a size which depends on symbols.
+    /// True if a type represents sizes that depend on symbols.
     pub(crate) fn is_symbolic_size(class: &Bound<'py, PyType>) -> PyResult<bool> {
         is_from_jax(class, &["_DimExpr"])
     }
 
-    /// True if a type is that of an element type which NumPy does not have, such as a random key.
+    /// True if a type represents element types that NumPy does not have, such as random keys.
     pub(crate) fn is_extended_dtype(class: &Bound<'py, PyType>) -> PyResult<bool> {
         is_from_jax(class, &["KeyTy", "float0"])
     }
 
-    /// True if an entry of a name stack is a transformation's.
+    /// True if an entry of a name stack is a transformation.
     pub(crate) fn is_transform(entry: &Bound<'py, PyAny>) -> PyResult<bool> {
         Ok(entry.get_type().name()? == "Transform")
     }
 
-    /// True if a function of JAX is where it starts to trace another function.
+    /// True if JAX starts to trace another function in this function.
     ///
-    /// Up to JAX 0.9.0 a traceback goes on past that to whoever was the first to call; from 0.9.1
-    /// on it ends before. `trace_to_jaxpr_nounits` is none: what `grad` computes forward below it
-    /// belongs to the jaxpr outside.
+    /// Up to JAX 0.9.0, a traceback continues past this function to the outermost caller. From 0.9.1 on, it ends
+    /// before. `trace_to_jaxpr_nounits` is not a boundary: the forward pass of `grad` below it belongs to the outer
+    /// jaxpr.
     pub(crate) fn is_trace_boundary(function: &str) -> bool {
         function.starts_with("trace_to_jaxpr_dynamic")
     }
@@ -215,9 +215,9 @@ pub(crate) fn raw_frames<'py>(
     Ok((frames.get_item(0)?, frames.get_item(1)?.extract()?))
 }
 
-/// Returns the function that a jaxpr was traced from: its name, and its file and line if known.
+/// Returns the name of the function that a jaxpr was traced from, and its file and line if they are known.
 ///
-/// JAX writes `fn at /home/me/net.py:7`, or `fn` alone.
+/// JAX writes `fn at /home/me/net.py:7`, or only `fn`.
 pub(crate) fn function_source(
     text: &Bound<'_, PyString>,
 ) -> PyResult<(String, Option<(String, u32)>)> {

@@ -1,4 +1,4 @@
-//! Errors of the core as the Python exceptions that users catch.
+//! Converts errors of the core to Python exceptions.
 
 use std::any::Any;
 use std::error::Error;
@@ -12,14 +12,14 @@ use provenance::clean::clean;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 
-// An error: the name of a class of `_errors.py`, and its arguments. The package may be imported under
-// any name, so the core names the class and Python raises it.
+// An error: the name of a class in `_errors.py`, and its arguments. The package may be imported under any name, so
+// the core only names the class, and Python raises it.
 pyo3::create_exception!(_core, CoreError, PyException);
 
 // The conversion must be repeated with `checks_weights`.
 pyo3::create_exception!(_core, AssumptionError, PyException);
 
-/// The classes of `_errors.py` that the core asks for.
+/// The classes in `_errors.py` that the core uses.
 #[derive(Clone, Copy)]
 enum ErrorClass {
     Config,
@@ -87,8 +87,7 @@ fn unsupported(report: String, refusals: Vec<Refusal>) -> PyErr {
     CoreError::new_err((ErrorClass::Unsupported.class(), report, operations))
 }
 
-/// Returns the exception for an error of the façade, caused by what a plugin raised if it was
-/// one.
+/// Returns the exception for an error of the façade. If a plugin raised an exception, that is its cause.
 pub(crate) fn raise_from(py: Python<'_>, error: jax2onnx::Error, failures: Vec<PyErr>) -> PyErr {
     let failure = match &error {
         jax2onnx::Error::Lowering { errors, .. } => match errors.last().map(|last| &last.why) {
@@ -104,7 +103,7 @@ pub(crate) fn raise_from(py: Python<'_>, error: jax2onnx::Error, failures: Vec<P
     raised
 }
 
-/// Returns the exception for an error while `path` was written; what the system said is kept apart.
+/// Returns the exception for an error while `path` was written, with the error of the system as separate arguments.
 pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
     if let jax2onnx::Error::Write(jax2onnx::WriteError::TooLarge { bytes }) = error {
         return too_large(
@@ -122,7 +121,7 @@ pub(crate) fn raise_for_file(error: jax2onnx::Error, path: &Path) -> PyErr {
     }
 }
 
-/// Returns the exception for a model that protobuf cannot hold in one piece.
+/// Returns the exception for a model that is too large for one protobuf message.
 fn too_large(bytes: usize, advice: &str) -> PyErr {
     ErrorClass::Config.error(format!(
         "the model with its weights has {bytes} bytes, but one file can hold only 2 GiB: {advice}"
@@ -139,7 +138,7 @@ pub(crate) fn source_map(error: &dyn Error) -> PyErr {
     ErrorClass::SourceMap.error(clean(&error.to_string()))
 }
 
-/// Returns the exception for an option that has no meaning.
+/// Returns the exception for an invalid option.
 pub(crate) fn config(message: &str) -> PyErr {
     ErrorClass::Config.error(clean(message))
 }
@@ -156,7 +155,7 @@ pub(crate) fn thread(error: &io::Error) -> PyErr {
     ))
 }
 
-/// Returns the exception for plugins and definitions of primitives that are inside each other without end.
+/// Returns the exception for plugins and definitions of primitives that contain each other endlessly.
 pub(crate) fn endless() -> PyErr {
     let why = "plugins and definitions of primitives are nested too deeply";
     let hint = "does the jaxpr that a plugin lowers contain the primitive of the plugin?";
@@ -172,8 +171,8 @@ pub(crate) fn without_panic<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T
     })
 }
 
-/// Returns the exception for an error while a jaxpr was read. Exceptions of jax2onnx stay as they
-/// are; another one means that the reader did not understand JAX.
+/// Returns the exception for an error while a jaxpr was read. Exceptions of jax2onnx stay unchanged. Any other
+/// exception means that the reader did not understand JAX.
 pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
     let is_ours = error.is_instance_of::<CoreError>(py);
     if is_ours || !error.is_instance_of::<PyException>(py) {
@@ -185,7 +184,7 @@ pub(crate) fn reading(py: Python<'_>, error: PyErr) -> PyErr {
     raised
 }
 
-/// Adds a line to an exception that says what was being done.
+/// Adds a note to an exception that says what was being done.
 pub(crate) fn during(py: Python<'_>, error: PyErr, what: &str) -> PyErr {
     // A note is optional, so errors are ignored here.
     let _ = error.value(py).call_method1("add_note", (what,));
@@ -197,7 +196,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Returns the system's words for an error, without the number that Python shows itself.
+/// Returns the system's description of an error, without the number that Python shows itself.
 fn description(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

@@ -19,7 +19,7 @@ use crate::worker;
 
 /// Converts a closed jaxpr. Returns the model, or writes it to the `output_path` of the options.
 ///
-/// Python runs other threads meanwhile, and the user can interrupt it between two phases.
+/// Python can run other threads meanwhile, and the user can interrupt the export between two phases.
 #[pyfunction]
 pub(crate) fn export<'py>(
     closed_jaxpr: &Bound<'py, PyAny>,
@@ -45,7 +45,7 @@ pub(crate) fn export<'py>(
         if let Some(on_training) = on_training.filter(|_| !jaxpr::walk::is_plain(&program.main)) {
             on_training.call1((closed_jaxpr,))?;
         }
-        // The listeners below learn of a conversion that must not be repeated.
+        // These listeners observe the conversion, so it must not be repeated.
         let checks_weights =
             checks_weights || explain.is_some() || on_pairs.is_some() || summarize.is_some();
         let (on_phase, explain) = (on_phase.map(Bound::unbind), explain.map(Bound::unbind));
@@ -100,7 +100,7 @@ pub(crate) fn export<'py>(
     })
 }
 
-/// Returns a summary as Python sees it.
+/// Returns a summary for Python.
 fn described(py: Python<'_>, summary: jax2onnx::Summary) -> PyResult<Bound<'_, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("opset", summary.opset)?;
@@ -139,7 +139,7 @@ fn write(annotated: &Annotated<'_>, output: &Output) -> PyResult<Option<jax2onnx
     Ok(message)
 }
 
-/// Returns the files of an export: what the program consists of, and the files of its lines.
+/// Returns the files of an export: the inputs of the program, and the files of its lines.
 fn files_of(annotated: &Annotated<'_>, output: &Output) -> jax2onnx::Files {
     let mut files = files::read(&output.inputs);
     for source in annotated.source_files() {

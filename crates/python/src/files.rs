@@ -9,7 +9,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::error;
 
-/// What a file is called in messages, and its path.
+/// The description of a file in messages, and its path.
 pub(crate) type Named = (String, PathBuf);
 
 /// Refuses outputs that would replace each other, an input, or the weights of a model.
@@ -24,7 +24,7 @@ pub(crate) fn check_outputs(outputs: Vec<Named>, inputs: Vec<Named>) -> PyResult
     Ok(())
 }
 
-/// Writes files, none of which may be one of the inputs. Either all of them are complete, or none is replaced.
+/// Writes files, none of which may be an input. Either all of them are replaced with complete files, or none is.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python passes values")]
 pub(crate) fn write_files(
@@ -69,7 +69,7 @@ pub(crate) fn model_inputs(
     })
 }
 
-/// Returns the path of external weights, which are below the folder of their model.
+/// Returns the path of external weights, which must be below the folder of their model.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "Python passes values")]
 pub(crate) fn locate_weights(folder: PathBuf, location: &str) -> PyResult<PathBuf> {
@@ -77,12 +77,12 @@ pub(crate) fn locate_weights(folder: PathBuf, location: &str) -> PyResult<PathBu
     located.map_err(|why| error::config(&format!("cannot read the weights of the model: {why}")))
 }
 
-/// Returns the inputs that are noted in a gate.
+/// Returns the inputs that a gate contains.
 pub(crate) fn inputs(files: &Files) -> Vec<Named> {
     files.inputs().map(|(what, path)| (what.to_owned(), path)).collect()
 }
 
-/// Returns a gate for commands that read these files.
+/// Returns a gate for a command that reads these files.
 pub(crate) fn read(inputs: &[Named]) -> Files {
     let mut files = Files::default();
     for (what, path) in inputs {

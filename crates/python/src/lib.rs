@@ -17,8 +17,8 @@ mod sources;
 mod text;
 mod worker;
 
-/// An export allocates some hundred thousand small objects, which takes a quarter of the time with the
-/// system allocator.
+/// Replaces the system allocator: an export allocates some hundred thousand small objects, which takes a quarter of
+/// its time with the system allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -40,26 +40,27 @@ impl From<TierRules> for Tiers {
     }
 }
 
-/// Everything that an export needs besides the jaxpr, sorted by the stage that uses it.
+/// Everything that an export needs besides the jaxpr, grouped by the stage that uses it.
 ///
-/// `_options.py` declares and documents the same fields in one dataclass. A field that only one side knows is an error.
-/// The table of `crates/options` declares the options of the user, which are the attributes of the field `settings`.
+/// `_options.py` declares and documents the same fields in one dataclass. A field that only one side has is an
+/// error. The table in `crates/options` declares the options of the user, which are the attributes of the field
+/// `settings`.
 pub(crate) struct ExportOptions<'py> {
     pub(crate) reading: Reading<'py>,
     pub(crate) options: Options,
     pub(crate) call: Call,
     pub(crate) checks_weights: bool,
-    /// Is called with the name of each phase of the passes before it runs.
+    /// Called with the name of each phase of the passes before it runs.
     pub(crate) on_phase: Option<Bound<'py, PyAny>>,
-    /// Is called with the jaxpr if a layer may be in training mode.
+    /// Called with the jaxpr if a layer may be in training mode.
     pub(crate) on_training: Option<Bound<'py, PyAny>>,
-    /// Is called with the lines of callbacks that are not part of the model.
+    /// Called with the lines of callbacks that are not part of the model.
     pub(crate) on_dropped: Option<Bound<'py, PyAny>>,
-    /// Is called with the report on the passes.
+    /// Called with the report on the passes.
     pub(crate) explain: Option<Bound<'py, PyAny>>,
-    /// Is called with what holds each variable of the jaxpr.
+    /// Called with the holders of each variable of the jaxpr.
     pub(crate) on_pairs: Option<Bound<'py, PyAny>>,
-    /// Is called with a summary of the model, which is then not written.
+    /// Called with a summary of the model, which is then not written.
     pub(crate) summarize: Option<Bound<'py, PyAny>>,
     pub(crate) rendering: Rendering,
     pub(crate) output: Output,
@@ -72,8 +73,8 @@ pub(crate) struct Reading<'py> {
     /// The names of the user's arrays, by the identity that `_tracing/weights.py` returns.
     pub(crate) weight_names: Option<Bound<'py, PyDict>>,
     pub(crate) plugins: Option<Plugins<'py>>,
-    /// Takes an equation; returns the jaxpr of its primitive's definition, the reason why there is none, or
-    /// `None`.
+    /// Takes an equation. Returns the jaxpr of its primitive's definition, the reason why it cannot be used, or
+    /// `None` if there is no definition.
     pub(crate) define: Option<Bound<'py, PyAny>>,
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Output {
     pub(crate) external_threshold: usize,
     pub(crate) source_map: Option<PathBuf>,
     pub(crate) embed_sources: bool,
-    /// What the program reads, which no file may replace.
+    /// The files that the program reads, which no output may replace.
     pub(crate) inputs: Vec<Named>,
 }
 
@@ -143,7 +144,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
     }
 }
 
-/// The fields of a dataclass that were not read yet.
+/// The fields of a dataclass that are not read yet.
 struct Fields<'py>(Bound<'py, PyDict>);
 
 impl<'py> Fields<'py> {
@@ -212,7 +213,7 @@ fn described<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyDict>> {
     Ok(fields)
 }
 
-/// Reads a value of a setting that the core knows.
+/// Reads a value of a setting. Returns `None` if the core does not know its type.
 fn read(object: &Bound<'_, PyAny>) -> Option<Value> {
     let flag = object.extract().map(Value::Flag);
     let number = flag.or_else(|_| object.extract().map(Value::Number));
@@ -220,7 +221,7 @@ fn read(object: &Bound<'_, PyAny>) -> Option<Value> {
     text.or_else(|_| object.extract().map(Value::Pairs)).ok()
 }
 
-/// Returns a value as Python sees it.
+/// Returns a value for Python.
 pub(crate) fn written<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Nothing => Ok(py.None().into_bound(py)),

@@ -7,7 +7,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// The number of an equation in a record on an input of a jaxpr, and in one on a constant.
+/// The number of an equation in the record of an input or a constant of a jaxpr.
 const INPUT: i64 = -1;
 const CONSTANT: i64 = -2;
 
@@ -58,7 +58,7 @@ fn record<'py>(py: Python<'py>, pair: Pair<'_>) -> PyResult<Bound<'py, PyDict>> 
     Ok(record)
 }
 
-/// Returns the name of a step and its axes or its shape.
+/// Returns the name of a step, and its axes or its shape.
 fn view_step(py: Python<'_>, step: ViewStep) -> PyResult<Bound<'_, PyAny>> {
     match step {
         ViewStep::Transpose(axes) => ("transpose", axes).into_bound_py_any(py),
@@ -66,7 +66,7 @@ fn view_step(py: Python<'_>, step: ViewStep) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// Returns the number of a round, or a word for several.
+/// Returns the number of an iteration, or a word for several.
 fn iteration(py: Python<'_>, round: Round) -> PyResult<Bound<'_, PyAny>> {
     match round {
         Round::Each => "each".into_bound_py_any(py),

@@ -1,5 +1,5 @@
-//! Finds the attributes of Python objects that may hold weights or modules. A network has thousands of attributes,
-//! and most are numbers, names and sizes.
+//! Finds the attributes of Python objects that may contain weights or modules. A network has thousands of
+//! attributes, and most of them are numbers, names and sizes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,17 +7,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 use rustc_hash::FxHashMap;
 
-/// Up to this depth, a list of lists of plain objects is plain. A list may contain itself.
+/// The maximum depth at which a list of lists is searched. A list may contain itself.
 const MAX_DEPTH: usize = 3;
 
-/// Leaves out the attributes that hold nothing.
+/// Filters out attributes that contain neither weights nor modules.
 #[pyclass(frozen, module = "jax2onnx._core")]
 pub(crate) struct Parts {
-    /// Tells whether objects of a class hold nothing.
+    /// Returns true if objects of a class contain neither weights nor modules.
     is_plain: Py<PyAny>,
-    /// The names of attributes to leave out start with one of these.
+    /// The prefixes of the names of attributes to skip.
     hidden: Vec<String>,
-    /// The answers by the address of the class, which the class keeps as long as it is here.
+    /// The results by the address of the class. Each entry keeps its class alive, so that the address stays valid.
     known: Mutex<FxHashMap<usize, (Py<PyType>, bool)>>,
 }
 
@@ -28,12 +28,12 @@ impl Parts {
         Parts { is_plain, hidden, known: Mutex::default() }
     }
 
-    /// Returns the names and values that may hold something.
+    /// Returns the names and values that may contain weights or modules.
     fn of<'py>(
         &self,
         attributes: &Bound<'py, PyDict>,
     ) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
-        // Other threads may change the dictionary while Python answers.
+        // Other threads may change the dictionary while Python code runs.
         let attributes: Vec<_> = attributes.iter().collect();
         let mut parts = Vec::new();
         for (name, value) in attributes {

@@ -5,7 +5,7 @@ use provenance::render::plugin_name;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// A line of the table.
+/// A row of the table.
 #[pyclass(frozen, get_all, module = "jax2onnx._core")]
 pub(crate) struct PluginInfo {
     primitive: &'static str,
@@ -14,9 +14,9 @@ pub(crate) struct PluginInfo {
     file: &'static str,
     line: u32,
     limits: Vec<&'static str>,
-    /// The ONNX operators it emits.
+    /// The ONNX operators that it emits.
     ops: Vec<&'static str>,
-    /// The operators for complex numbers alone.
+    /// The operators that it emits only for complex numbers.
     complex_ops: Vec<&'static str>,
 }
 

@@ -28,7 +28,7 @@ use held::{Held, HeldByModule, address};
 use params::ParamKind;
 pub(crate) use recipe::Plugins;
 
-/// The text that `_tracing/scopes.py` writes for the caller of a module that no module calls.
+/// The text that `_tracing/scopes.py` writes for a module without a calling module.
 const NO_MODULE: &str = "0";
 
 /// Reads one program.
@@ -46,21 +46,21 @@ pub(crate) struct Reader<'py> {
     kinds: Held<'py, ParamKind<'py>>,
     scopes: HeldByModule<'py, Scoped>,
     bodies: HeldByModule<'py, Arc<Jaxpr>>,
-    /// The module whose method runs around what is read; see `_tracing/scopes.py`.
+    /// The module whose method is being read, as `_tracing/scopes.py` identifies it.
     module: Arc<str>,
     /// The jaxprs that must be read before the parameters of the equation that is being read.
     unread: Vec<Bound<'py, PyAny>>,
-    /// How deeply the value that is being read is nested in a parameter.
+    /// The depth of the current value in a parameter.
     nested: usize,
-    /// How many jaxprs that Python traced for the reader are being read, inside each other.
+    /// The number of nested jaxprs being read that Python traced for the reader.
     traced: usize,
-    /// True if a name of a module was met, so that what is read depends on the module around.
+    /// True if the current jaxpr contains the name of a module, so that the result depends on the enclosing module.
     names_modules: bool,
     plugins: Option<Plugins<'py>>,
     definitions: Definitions<'py>,
     /// The exceptions that plugins raised.
     failures: Vec<PyErr>,
-    /// The calls of ONNX functions, by the number that Python gave them.
+    /// The calls of ONNX functions, by their numbers in Python.
     calls: FxHashMap<i64, i64>,
 }
 
@@ -104,15 +104,15 @@ impl<'py> Reader<'py> {
         })
     }
 
-    /// Reads a whole program, of the function that is defined at (file, line, qualified name); and
-    /// what plugins raised meanwhile.
+    /// Reads a whole program. `definition` is the file, the line and the qualified name of its function. Also
+    /// returns the exceptions that plugins raised.
     pub(crate) fn program(
         mut self,
         closed_jaxpr: &Bound<'py, PyAny>,
         definition: Option<(String, u32, String)>,
     ) -> PyResult<(Program, Vec<PyErr>)> {
         let mut main = self.jaxpr(closed_jaxpr)?;
-        // The equations are not copied, because nothing else holds the jaxpr any longer.
+        // Nothing else refers to the jaxpr anymore, so its equations are not copied.
         self.bodies = HeldByModule::default();
         if let Some((file, line, function)) = definition {
             let stack = Some(self.definition(&file, line, &function));
@@ -130,8 +130,7 @@ impl<'py> Reader<'py> {
         Ok(id)
     }
 
-    /// Returns the name of the function that a jaxpr was traced from, and the place of its
-    /// definition.
+    /// Returns the name of the function that a jaxpr was traced from, and the location of its definition.
     fn function(&mut self, debug_info: &Bound<'py, PyAny>) -> PyResult<(Arc<str>, SourceInfo)> {
         let source = debug_info.getattr_opt(intern!(debug_info.py(), "func_src_info"))?;
         let Some(Ok(source)) = source.map(Bound::cast_into::<PyString>) else {
@@ -144,9 +143,9 @@ impl<'py> Reader<'py> {
 
     /// True if the call path of an equation in a function of `jnp` does not pass through that function.
     ///
-    /// While JAX transforms an equation, everything that it traces has the traceback of that
-    /// equation. From 0.12 on, this includes functions such as `_where`, whose jaxpr JAX then uses in
-    /// other programs too. Other functions of JAX run code of the user, whose tracebacks may end there.
+    /// While JAX transforms an equation, everything that it traces has the traceback of that equation. From 0.12
+    /// on, this includes functions such as `_where`, whose jaxpr JAX then uses in other programs too. Other
+    /// functions of JAX run code of the user, whose tracebacks may end there.
     fn is_of_another_trace(&self, function: &SourceInfo, eqn: &SourceInfo) -> bool {
         let (Some(definition), Some(stack)) = (function.stack, eqn.stack) else {
             return false;
@@ -167,7 +166,7 @@ impl<'py> Reader<'py> {
             && files().any(|file| !is_internal(file))
     }
 
-    /// Returns the call path that is only the line where a function is defined.
+    /// Returns a call path that consists of the line of a function's definition.
     fn definition(&mut self, file: &str, line: u32, function: &str) -> StackId {
         let location = Location {
             file: self.frames.file(&mut self.table, file),
@@ -179,7 +178,7 @@ impl<'py> Reader<'py> {
         self.table.push(None, location)
     }
 
-    /// Returns a text, shared by all that have the same Python object.
+    /// Returns a text. Equal Python objects share it.
     fn text(&mut self, text: &Bound<'py, PyAny>) -> PyResult<Arc<str>> {
         if let Some(known) = self.texts.get(text) {
             return Ok(known);
@@ -189,7 +188,7 @@ impl<'py> Reader<'py> {
     }
 }
 
-/// Returns the names of the arguments, one per input; none if JAX does not know them all.
+/// Returns the names of the arguments, one per input; empty if JAX does not know all of them.
 fn input_names(
     debug_info: &Bound<'_, PyAny>,
     unnamed: usize,

@@ -1,19 +1,19 @@
-//! Calls Python functions so that what they change is restored, whatever happens.
+//! Calls Python functions and restores their changes, whatever happens.
 //!
-//! Between two instructions of Python, a signal handler or a trace function may raise an exception: also between the
-//! instruction that changes something and the beginning of the `try` that restores it, and inside the `finally`. These
-//! functions contain no such instruction.
+//! Between two instructions of Python, a signal handler or a trace function may raise an exception. This may happen
+//! between the instruction that changes something and the start of the `try` that restores it, and even inside the
+//! `finally`. The functions in this module contain no such instruction.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// How often `restore` may fail. Each time, a signal handler may have interrupted it.
+/// The maximum number of failures of `restore`. Each time, a signal handler may have interrupted it.
 const MAX_ATTEMPTS: usize = 100;
 
-/// Calls `body`, and then `restore`, whether `body` returns or fails. Returns what `body` returns.
+/// Calls `body`, and then `restore`, whether `body` returns or fails. Returns the result of `body`.
 ///
-/// If `restore` is interrupted, it is called again, so it must be possible to call it several times. The interrupt is
-/// raised afterwards.
+/// If `restore` is interrupted, it is called again, so it must be possible to call it several times. The interrupt
+/// is raised afterwards.
 #[pyfunction]
 pub(crate) fn restoring<'py>(
     body: &Bound<'py, PyAny>,
@@ -37,7 +37,7 @@ pub(crate) fn restoring<'py>(
     }
 }
 
-/// Calls `body` inside context managers, as a `with` statement does. Returns what `body` returns.
+/// Calls `body` inside context managers, like a `with` statement. Returns the result of `body`.
 #[pyfunction]
 pub(crate) fn inside<'py>(
     managers: Vec<Bound<'py, PyAny>>,

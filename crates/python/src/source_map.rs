@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// A source map, and what answers with it.
+/// A source map that resolves names.
 #[pyclass(frozen, module = "jax2onnx._core")]
 pub(crate) struct Resolver(Answers);
 
@@ -46,7 +46,7 @@ impl Resolver {
     fn table(&self) -> PyResult<String> {
         let provenance = &self.0.map().provenance;
         let nothing_there = |_: &Path| false;
-        // Files are named already as they are to be.
+        // The map already contains the final names of files.
         let mut paths = Paths::new(PathPolicy::Absolute, &nothing_there);
         error::without_panic(|| Ok(encode(&provenance.table, &provenance.origins, &mut paths).text))
     }

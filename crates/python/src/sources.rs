@@ -1,4 +1,4 @@
-//! Finds source files as Python finds them.
+//! Finds source files like Python does.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,8 +10,8 @@ use provenance::Tier;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-/// Returns what the source map contains of a file. No map contains the text of JAX or of this package,
-/// because their versions determine it.
+/// Returns the entry of a file in the source map. A map never contains the text of JAX or of this package, because
+/// their versions determine it.
 pub(crate) fn about(py: Python<'_>, file: &File, embed: bool) -> Source {
     let sha256 = hash_of_file(py, &file.path)
         .or_else(|| text(py, &file.path).and_then(|text| sha256(py, text.as_bytes()).ok()));
@@ -19,22 +19,21 @@ pub(crate) fn about(py: Python<'_>, file: &File, embed: bool) -> Source {
     Source { sha256, text: if is_wanted { text(py, &file.path) } else { None } }
 }
 
-/// Returns the text of a source file as Python's own tracebacks find it: on disk, in a zip, in a
-/// notebook.
+/// Returns the text of a source file like Python's own tracebacks: from the disk, from a zip, or from a notebook.
 pub(crate) fn text(py: Python<'_>, file: &str) -> Option<String> {
     let linecache = py.import("linecache").ok()?;
-    // A file that was edited since is read again.
+    // Reads the file again if it was edited.
     linecache.call_method1("checkcache", (file,)).ok()?;
     let lines = linecache.call_method1("getlines", (file,)).ok()?;
     let text = PyString::new(py, "").call_method1("join", (lines,)).ok()?;
     text.extract::<String>().ok().filter(|text| !text.is_empty())
 }
 
-/// When a file was written, how large it is, and its hash.
+/// The time when a file was written, its size, and its hash.
 type Known = (SystemTime, u64, String);
 
-/// Returns the hash of a file on disk. One that was not written since is not read again: the files of JAX
-/// are large, and in every map.
+/// Returns the hash of a file on disk. The hash is cached until the file changes, because the files of JAX are
+/// large and in every map.
 fn hash_of_file(py: Python<'_>, path: &str) -> Option<String> {
     static KNOWN: Mutex<Option<HashMap<String, Known>>> = Mutex::new(None);
     let metadata = fs::metadata(path).ok()?;

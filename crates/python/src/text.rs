@@ -9,7 +9,7 @@ pub(crate) fn clean(text: &Bound<'_, PyString>) -> String {
     provenance::clean::clean(&text.to_string_lossy())
 }
 
-/// Returns a text of several lines without characters that a terminal would not print.
+/// Returns a text of several lines without unprintable characters.
 #[pyfunction]
 pub(crate) fn clean_lines(text: &Bound<'_, PyString>) -> String {
     provenance::clean::clean_lines(&text.to_string_lossy())

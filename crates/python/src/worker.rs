@@ -15,38 +15,38 @@ use crate::error;
 /// The stack sizes to try. The system allocates memory only for the part that is used.
 const STACKS: [usize; 3] = [1 << 30, 1 << 28, 1 << 26];
 
-/// The stack that one level of nested functions takes at most, with debug assertions too.
+/// The maximum stack size for one level of nested functions, also with debug assertions.
 const LEVEL: usize = 1 << 16;
 
-/// The stack that a program without much nesting takes at most.
+/// The maximum stack size for a program without much nesting.
 const SHALLOW: usize = 1 << 22;
 
-/// The time between two looks at whether the user pressed Ctrl-C.
+/// The interval between checks for Ctrl-C.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How deeply a program may be nested to be worked on with the stack of the caller.
+/// The maximum depth of a program that runs on the caller's stack.
 const MAX_DEPTH: usize = 8;
 
-/// How many equations a program may have to be worked on with the stack of the caller.
+/// The maximum number of equations of a program that runs on the caller's stack.
 const MAX_EQUATIONS: usize = 4096;
 
-/// The payload of the panic that ends work that the user interrupted.
+/// The payload of the panic that ends interrupted work.
 struct Interrupted;
 
-/// Whether the user interrupted the work.
+/// Records whether the user interrupted the work.
 #[derive(Default)]
 pub(crate) struct Interrupt {
-    /// True if the thread of the caller works itself, and so looks for signals.
+    /// True if the caller's thread does the work, and so checks for signals.
     is_caller: bool,
     is_set: AtomicBool,
-    /// How deeply functions may be nested on the stack of the thread that works.
+    /// The maximum depth of functions on the stack of the working thread.
     max_depth: AtomicUsize,
-    /// What Python raised for the signal.
+    /// The exception that Python raised for the signal.
     raised: Mutex<Option<PyErr>>,
 }
 
 impl Interrupt {
-    /// Ends the work if the user interrupted it. Everything that the work holds is dropped.
+    /// Ends the work if the user interrupted it. Everything that belongs to the work is dropped.
     pub(crate) fn check(&self) {
         if self.is_caller {
             self.look();
@@ -56,7 +56,7 @@ impl Interrupt {
         }
     }
 
-    /// Returns how deeply functions may be nested, on the stack of the thread that works.
+    /// Returns the maximum depth of functions on the stack of the working thread.
     pub(crate) fn max_depth(&self) -> usize {
         self.max_depth.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ impl Interrupt {
         }
     }
 
-    /// Looks for a signal, if this is the main thread.
+    /// Checks for a signal, if this is the main thread.
     fn look(&self) {
         if !self.is_set.load(Ordering::Relaxed)
             && let Err(error) = Python::attach(|py| py.check_signals())
@@ -88,14 +88,14 @@ impl Interrupt {
     }
 }
 
-/// True if a program is so deep or so long that what follows its functions or its values needs a large stack.
+/// True if a program is so deep or so long that traversing its functions or its values needs a large stack.
 pub(crate) fn needs_stack(program: &Program) -> bool {
     program.main.depth > MAX_DEPTH || program.main.equations > MAX_EQUATIONS
 }
 
-/// Runs `work` while other threads of Python run, on a thread of its own if it needs a large stack or if the
-/// caller has used up its stack. If the user presses Ctrl-C, the work ends at its next look at the interrupt,
-/// and the exception is returned.
+/// Runs `work` while other threads of Python run. Uses a new thread if the work needs a large stack, or if the
+/// caller has used up its stack. If the user presses Ctrl-C, the work ends at its next check, and the exception is
+/// returned.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     needs_stack: bool,
@@ -104,7 +104,7 @@ pub(crate) fn run<T: Send>(
     if needs_stack || stacker::remaining_stack().is_none_or(|left| left < SHALLOW) {
         return run_on_thread(py, work);
     }
-    // A new thread would also need to allocate its memory again.
+    // A new thread would also have to allocate its memory again.
     let max_depth = AtomicUsize::new(MAX_DEPTH);
     let interrupt = Interrupt { is_caller: true, max_depth, ..Interrupt::default() };
     let ended = py.detach(|| catch_unwind(AssertUnwindSafe(|| work(&interrupt))));

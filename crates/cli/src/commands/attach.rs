@@ -33,7 +33,7 @@ pub(crate) struct Args {
     format: OutputArgs,
 }
 
-/// A model that was written with its origins.
+/// A model that was written with its provenance.
 struct Attached<'a> {
     path: &'a Path,
     bytes_before: usize,

@@ -56,7 +56,7 @@ impl FromStr for LineRange {
     fn from_str(text: &str) -> Result<LineRange, String> {
         let whole = |file: &str| LineRange { file: file.to_owned(), first: 1, last: u32::MAX };
         let Some((file, lines)) = text.rsplit_once(':') else { return Ok(whole(text)) };
-        // A drive, or a file with a colon in its name.
+        // The colon belongs to a drive, or to the name of the file.
         if !lines.starts_with(|c: char| c.is_ascii_digit()) {
             return Ok(whole(text));
         }
@@ -183,7 +183,7 @@ impl Answer for Blamed<'_> {
     }
 }
 
-/// A line of the source with what it became.
+/// A source line with its nodes.
 struct Row {
     number: u32,
     text: Option<String>,
@@ -196,7 +196,7 @@ impl Row {
     }
 }
 
-/// Returns the lines to print: all that the user asked for if the source can be read, else those with nodes.
+/// Returns the lines to print: all requested lines if the source can be read, otherwise those with nodes.
 fn rows(
     blame: &Blame<'_>,
     file: &str,
@@ -235,7 +235,7 @@ fn rows(
     rows
 }
 
-/// The number of columns that the source takes at most.
+/// The maximum width of the source, in columns.
 const MAX_SOURCE: usize = 100;
 
 fn print_rows(
@@ -247,7 +247,7 @@ fn print_rows(
     let texts: Vec<String> =
         rows.iter().map(|row| clean(row.text.as_deref().unwrap_or("").trim_end())).collect();
     let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
-    // A third of a narrow screen is for the operators.
+    // A third of a narrow screen is reserved for the operators.
     let room = style.width.saturating_sub(LEFT).max(20) * 2 / 3;
     let columns = widest.min(MAX_SOURCE).min(room);
     if !rows.is_empty() {
@@ -268,7 +268,7 @@ fn print_rows(
     Ok(())
 }
 
-/// The columns before the source.
+/// The width of the columns before the source.
 const LEFT: usize = 26;
 
 fn ops_texts(document: &Document<'_>, nodes: &[usize], fused: &[usize]) -> Vec<String> {

@@ -134,7 +134,7 @@ impl Answer for Report<'_> {
     }
 }
 
-/// Returns the node that a finding is about, and its line.
+/// Returns the node that a finding concerns, and its line.
 fn place(document: &Document<'_>, finding: &Finding) -> String {
     let Some(node) = finding.node else { return String::new() };
     let line = document.callsites(node).first().map(|&id| format!(", {}", document.frame(id)));

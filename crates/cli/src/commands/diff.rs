@@ -42,7 +42,7 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// Two models and what differs.
+/// Two models and their differences.
 struct Compared<'a> {
     before: &'static Document<'static>,
     after: &'static Document<'static>,
@@ -95,7 +95,7 @@ impl Answer for Compared<'_> {
     }
 }
 
-/// The number of lines that are named for a weight.
+/// The maximum number of lines to list per weight.
 const MAX_LINES: usize = 3;
 
 /// Prints a diff for people.
@@ -181,7 +181,8 @@ impl Printer<'_, '_, '_> {
         change.changed.iter().try_for_each(|node| self.node(node))
     }
 
-    /// Returns the line as it is now, or as it was if it is gone and the file has not changed.
+    /// Returns the line in the second model. If it was removed and the file is unchanged, returns the line in the
+    /// first model.
     fn text_of(&self, change: &LineChange<'_>) -> Option<String> {
         let frame = |file, line| {
             let function = change.function;

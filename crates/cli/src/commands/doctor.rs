@@ -1,4 +1,4 @@
-//! `jax2onnx doctor`: shows what is installed. Python knows most of it.
+//! `jax2onnx doctor`: shows what is installed. Python finds most of it.
 
 use std::io::{self, Write};
 
@@ -25,7 +25,7 @@ impl Args {
     }
 }
 
-/// The facts that are known without Python.
+/// The facts that do not need Python.
 struct Facts;
 
 impl Command for Args {

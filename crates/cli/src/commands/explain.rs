@@ -84,7 +84,7 @@ impl Answer for Explained {
 fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     let context = || format!("cannot read `{}`", path.display());
     let (mut file, size) = open_regular(path)?;
-    // The error is at the end.
+    // The error is at the end of the file.
     if size > log::MAX_BYTES as u64 {
         file.seek(SeekFrom::End(-(log::MAX_BYTES as i64) - 1)).with_context(context)?;
     }
@@ -99,7 +99,7 @@ fn read_input(console: &mut Console<'_>) -> anyhow::Result<Vec<u8>> {
     limited(&mut input.lock()).context("cannot read standard input")
 }
 
-/// Reads the end of a stream, and one byte more than is used if there is more.
+/// Reads the end of a stream. If the stream is too long, returns one byte more than is used.
 fn limited(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     const MAX: usize = log::MAX_BYTES + 1;
     let mut kept = Vec::new();

@@ -71,7 +71,7 @@ pub struct Request<'a> {
     /// `None` in a dry run without an output.
     pub output: Option<&'a PathBuf>,
     pub dry_run: bool,
-    /// The names and values of the options that were given.
+    /// The names and values of the options on the command line.
     pub options: &'a [(&'static str, Value)],
     pub quiet: bool,
     pub json: bool,

@@ -33,10 +33,10 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// The number of lines of a list that are printed unless the user asks for all.
+/// The maximum number of lines to print per list, unless the user wants all.
 const MAX_LISTED: usize = 12;
 
-/// A model, summed up, and how much of each list is printed.
+/// The summary of a model, and how much of each list to print.
 struct Summed {
     document: &'static Document<'static>,
     summary: Summary<'static>,
@@ -181,7 +181,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Numbers and names, each on a line, as many as there is room for.
+    /// Prints numbers and names, one per line, as many as there is room for.
     fn list<T>(&mut self, entries: &[T], line: impl Fn(&T) -> (usize, String)) -> io::Result<()> {
         for entry in entries.iter().take(self.max_listed) {
             let (number, name) = line(entry);

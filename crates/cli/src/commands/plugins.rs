@@ -81,7 +81,7 @@ fn print(plugin: &Plugin, style: Style, out: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// The space before what a plugin emits.
+/// The indentation of the operators that a plugin emits.
 const INDENT: &str = "    ";
 
 /// Prints operators on as many lines as they need.
@@ -118,7 +118,7 @@ mod tests {
             None,
         );
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        // The line moves with every line above it.
+        // Line numbers change with every line above them.
         let out = text(out).lines().map(without_line).collect::<Vec<_>>().join("\n");
         expect.assert_eq(&format!("exit {code}\n{out}\n{}", text(err)));
     }

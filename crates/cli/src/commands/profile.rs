@@ -80,7 +80,7 @@ enum Format {
     Perfetto,
 }
 
-/// A profile, summed up, and how to show it.
+/// The summary of a profile, and its output format.
 struct Summed {
     document: &'static Document<'static>,
     sources: Sources<'static, 'static>,
@@ -88,7 +88,7 @@ struct Summed {
     summary: Summary<'static>,
     format: Format,
     top: usize,
-    /// The events with their lines, if these are asked for.
+    /// The events with their lines, if they were requested.
     events: Option<Value>,
 }
 

@@ -151,7 +151,7 @@ mod tests {
     use onnx::text::parse_graph;
     use provenance::keys;
 
-    /// A folder that is gone after the test.
+    /// A folder that is removed after the test.
     struct Folder(std::path::PathBuf);
 
     impl Drop for Folder {
@@ -167,7 +167,7 @@ mod tests {
             Folder(path)
         }
 
-        /// Returns the exit code, and what was printed; files are named in this folder.
+        /// Returns the exit code and the output. Paths are relative to this folder.
         fn run(&self, arguments: &[&str]) -> (i32, String) {
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let folder = self.0.to_str().unwrap();

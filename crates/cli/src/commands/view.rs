@@ -65,7 +65,7 @@ enum Format {
     ModelExplorer,
 }
 
-/// A page that was written, or the data of one.
+/// A page that was written, or its data.
 struct Viewed<'a> {
     args: &'a Args,
     view: View<'static>,
@@ -107,7 +107,7 @@ impl Command for Args {
 }
 
 impl Args {
-    /// Returns the files that the page is made from.
+    /// Returns the files that the page contains or derives from.
     fn inputs(
         &self,
         document: &Document<'_>,
@@ -162,7 +162,7 @@ impl Answer for Viewed<'_> {
     }
 }
 
-/// Returns the name of the page of a model: in the current folder, because that of the model may be anywhere.
+/// Returns the path of the page of a model. It is in the current folder, because the model may be anywhere.
 fn default_output(model: &Path) -> PathBuf {
     Path::new(model.file_name().unwrap_or(model.as_os_str())).with_extension("html")
 }
@@ -177,7 +177,7 @@ fn read_report(path: &Path) -> anyhow::Result<String> {
     io::read_to_string(opened).with_context(|| path.display().to_string())
 }
 
-/// Starts the browser of the user. Returns whether it started.
+/// Starts the user's browser. Returns true if it started.
 fn open_in_browser(page: &Path) -> bool {
     let Ok(page) = page.canonicalize() else { return false };
     let mut command = if cfg!(target_os = "macos") {

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// The number of candidates, callers and readers that are listed.
+/// The maximum number of candidates, callers and readers to list.
 const MAX_LISTED: usize = 20;
 
 /// The answer for one name.
@@ -62,7 +62,7 @@ impl Command for Args {
         let found = find(&document.scan, wanted);
         let answer = match &found {
             Matches::One(target) => Some(where_(document, target)),
-            // A name that a runtime made of one in the model says more than one that only looks alike.
+            // If a runtime derived the name from one in the model, that is a better answer than a similar name.
             _ => runtime_name(document, wanted),
         };
         let all_frames = *all_frames;
@@ -98,7 +98,7 @@ fn runtime_name<'d>(document: &'d Document<'_>, name: &str) -> Option<Where<'d>>
     Some(Where { provenance: Some(provenance), ..Where::nothing(name.to_owned(), "runtime name") })
 }
 
-/// Returns the line that all candidates came from, if it is one.
+/// Returns the line that all candidates came from, if there is only one.
 fn common_line<'d>(document: &'d Document<'_>, found: &Matches<'_>) -> Option<Frame<'d>> {
     let Matches::Many(candidates) = found else { return None };
     let mut lines = candidates.iter().map(|(_, target)| match target {
@@ -192,10 +192,10 @@ fn print_fact(name: &str, value: &str, style: Style, out: &mut dyn Write) -> io:
     writeln!(out, "   {mark} {name} {}", style.hanging(&clean(value), 15))
 }
 
-/// The number of lines that are shown for a value that no node computes.
+/// The maximum number of lines to show for a value that no node computes.
 const MAX_READING: usize = 3;
 
-/// Returns the lines that read a value which has no line of its own, such as a weight.
+/// Returns the lines that read a value without a line, such as a weight.
 fn reading_lines<'d>(document: &'d Document<'_>, answer: &Where<'_>) -> Vec<Frame<'d>> {
     let mut lines: Vec<Frame<'d>> = Vec::new();
     if answer.provenance.is_some() {
@@ -212,7 +212,7 @@ fn reading_lines<'d>(document: &'d Document<'_>, answer: &Where<'_>) -> Vec<Fram
     lines
 }
 
-/// Returns what is known about the origin of a node, beside its lines. `is_read` says that the lines are those of nodes
+/// Returns the facts about the origin of a node, except its lines. `is_read` means that the lines belong to nodes
 /// that read it.
 fn origin_facts(document: &Document<'_>, answer: &Where<'_>, is_read: bool) -> Vec<Fact> {
     let Some(provenance) = &answer.provenance else {

@@ -49,7 +49,7 @@ fn there_is_a_manual_page_for_every_command() {
     std::fs::remove_dir_all(&folder).expect("the pages are removed");
 }
 
-/// What `where` and `blame` print beside a source, the exit codes apart.
+/// Returns the output of `where` and `blame` beside a source, without exit codes.
 fn asked_beside(source: &str, model: &str) -> String {
     static FOLDERS: AtomicUsize = AtomicUsize::new(0);
     let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
@@ -83,12 +83,12 @@ fn a_source_that_changed_is_not_shown() {
             assert!(!printed.contains("return jnp"), "{model}: {printed}");
         }
     }
-    // Only the hash of the map tells this one.
+    // Only the hash in the map detects this change.
     let comment = source.replace("import jax\n", "import jax  # JAX\n");
     assert!(asked_beside(&comment, "mapped.onnx").contains("changed since the export"));
     let printed = asked_beside(&comment, "indexed.onnx");
     assert!(printed.contains("called from mlp.py"), "{printed}");
-    // Once for all frames of the call path.
+    // There is one warning for all frames of the call path.
     let warnings = printed.matches("newer than the model, may have changed").count();
     assert_eq!(warnings, 1, "{printed}");
 }

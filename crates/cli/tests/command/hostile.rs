@@ -1,4 +1,4 @@
-//! Inputs that somebody made to do harm.
+//! Malicious inputs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::fixtures;
 
-/// A folder that is gone after the test.
+/// A folder that is removed after the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -25,7 +25,7 @@ impl Drop for Folder {
     }
 }
 
-/// Waits until a program ends, and returns its exit code and what it printed to standard error.
+/// Waits until a program ends. Returns its exit code and its standard error.
 #[track_caller]
 fn ended(mut child: Child) -> (Option<i32>, String) {
     let start = Instant::now();
@@ -41,7 +41,7 @@ fn ended(mut child: Child) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Every input of every command, where `@` is the file to try.
+/// Every input of every command. `@` is the file to try.
 const INPUTS: &[&str] = &[
     "attach @ mapped.onnx.map -o OUT",
     "attach mapped.onnx @ -o OUT",
@@ -97,7 +97,7 @@ fn inputs_that_are_not_regular_files_are_refused_at_once() {
     }
 }
 
-/// Returns what `where` prints about a node of a model, from a folder.
+/// Returns the output of `where` for a node of a model, run in a folder.
 #[cfg(unix)]
 fn excerpt(folder: &Folder, options: &[&str]) -> String {
     let model = fixtures().join("indexed.onnx");
@@ -122,7 +122,7 @@ fn a_source_file_is_shown_only_below_a_folder_that_the_user_chose() {
     let named = inside.0.join("mlp.py");
     let is_shown = |options: &[&str]| excerpt(&inside, options).contains(" | ");
     assert!(!is_shown(&[]));
-    // A link out of the folder, also by way of a folder.
+    // A link that leads out of the folder, directly or through another folder.
     symlink(&secret, &named).expect("a link can be made");
     assert!(!is_shown(&[]), "{}", excerpt(&inside, &[]));
     assert!(is_shown(&["--source-root", &outside.0.to_string_lossy()]));

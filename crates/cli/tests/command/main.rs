@@ -1,7 +1,7 @@
-//! Whole commands: what goes to standard output, what to standard error, and the exit code.
+//! Runs whole commands, and checks standard output, standard error and the exit code.
 //!
-//! `tools/command_fixtures.py` and `tools/foreign_fixtures.py` make the models.
-//! `UPDATE_EXPECT=1 cargo test -p jax2onnx-cli` writes the expectations; read them before you commit.
+//! `tools/command_fixtures.py` and `tools/foreign_fixtures.py` create the models. `UPDATE_EXPECT=1 cargo test -p
+//! jax2onnx-cli` writes the expectations; read them before you commit.
 
 #![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
 

@@ -22,7 +22,7 @@ fn number(value: &Value) -> usize {
     value.as_u64().expect("a number") as usize
 }
 
-/// For each line of a page's data: the nodes that show it first, and the nodes that also stand for it.
+/// Returns for each line of a page's data the nodes that show it first, and the other nodes that came from it.
 fn lines(data: &Value) -> BTreeMap<(String, usize), [BTreeSet<String>; 2]> {
     let mut lines: BTreeMap<_, [BTreeSet<String>; 2]> = BTreeMap::new();
     for node in list(&data["nodes"]) {
@@ -151,7 +151,7 @@ fn the_events_of_a_profile_name_their_lines() {
     assert!(named * 10 > kernels.len() * 9, "{named} of {}", kernels.len());
     let callsite = kernels.iter().find_map(|event| event["args"]["callsite"].as_str());
     assert!(callsite.is_some_and(|it| it.contains("tools/profiles.py:")), "{callsite:?}");
-    // Everything else is as the runtime wrote it.
+    // Everything else is unchanged.
     let path = fixtures().join(profiles).join("transformer.json");
     let before: Value =
         serde_json::from_slice(&fs::read(path).expect("the profile")).expect("it is JSON");

@@ -7,7 +7,7 @@ use provenance::report::excerpt::width;
 
 const INSPECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../inspect/tests");
 
-/// Returns what a command prints on a screen of a width, without the notes beside it.
+/// Returns the output of a command on a screen of this width, without notes.
 fn printed(line: &str, columns: usize) -> String {
     let fixtures = super::fixtures();
     let file = |word: &str| match word.strip_prefix('@') {
@@ -49,7 +49,7 @@ fn output_fits_80_columns() {
     for command in COMMANDS {
         let text = printed(command, 80);
         assert!(!text.is_empty(), "{command}");
-        // The path of a file that the user named is not broken.
+        // The path of a file that the user named is not wrapped.
         let lines = text.lines().filter(|line| !line.contains(env!("CARGO_MANIFEST_DIR")));
         let wide: Vec<&str> = lines.filter(|line| width(line) > 80).collect();
         assert!(wide.is_empty(), "{command}:\n{}", wide.join("\n"));

@@ -68,7 +68,7 @@ fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports operators of a later opset than that of the model. Some may be functions of ONNX.
+/// Reports operators from a later opset than that of the model. Some may be functions of ONNX.
 fn later_operators(scan: &Scan<'_>, version: i64, findings: &mut Findings) {
     let mut asked: FxHashMap<&str, Option<i64>> = FxHashMap::default();
     for (number, node) in scan.nodes.iter().enumerate().filter(|(_, n)| n.domain().is_empty()) {
@@ -183,7 +183,7 @@ fn names(document: &Document<'_>, findings: &mut Findings) {
 /// Reports functions that call themselves, directly or indirectly.
 fn calls(scan: &Scan<'_>, findings: &mut Findings) {
     let mut functions: Vec<&str> = Vec::new();
-    // The function that contains each graph. A body comes after the graph around it.
+    // The function that contains each graph. A body comes after the enclosing graph.
     let mut owner: Vec<Option<usize>> = Vec::with_capacity(scan.graphs.len());
     for graph in &scan.graphs {
         let around = graph.around.and_then(|around| owner.get(around).copied().flatten());

@@ -118,7 +118,7 @@ fn absolute_path(text: &str) -> Option<&str> {
     let end =
         rest.find(|c: char| c.is_control() || matches!(c, '"' | '\'' | ',' | ')' | '(' | ' '));
     let path = &rest[..end.unwrap_or(rest.len())];
-    // A line may follow.
+    // A line number may follow.
     Some(
         path.rsplit_once(':').filter(|(before, _)| before.len() > 1).map_or(path, |(file, _)| file),
     )
@@ -131,7 +131,7 @@ fn drive(text: &str) -> Option<usize> {
     Some(at - letter.len_utf8())
 }
 
-/// Numbers that are in the table, and a level that all nodes have.
+/// Reports origins that are not in the table, and levels that only some nodes have.
 fn origins(document: &Document<'_>, findings: &mut Findings) {
     let scan = &document.scan;
     let known = document.origin_count();
@@ -177,7 +177,7 @@ fn stale(document: &Document<'_>, sources: &Sources<'_, '_>, findings: &mut Find
             files.push(&file.path);
         }
     }
-    // Limits the search for models with very many files.
+    // Limits the work for models with very many files.
     for file in files.into_iter().take(1000) {
         if let Source::Changed { path } = sources.lookup(file) {
             let path = path.display();

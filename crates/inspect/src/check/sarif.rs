@@ -81,13 +81,13 @@ pub fn line(
     clean(&format!("{place}: {severity}: {message}{} [{rule}]", node.unwrap_or_default()))
 }
 
-/// Returns the line of the user that a finding is about, if the model names it.
+/// Returns the user's line that a finding concerns, if the model contains it.
 fn callsite<'d>(document: &'d Document<'_>, finding: &Finding) -> Option<Frame<'d>> {
     let location = *document.callsites(finding.node?).first()?;
     Some(document.frame(location)).filter(|frame| frame.has_file() && frame.line > 0)
 }
 
-/// Returns the first column of an expression and the one behind it, counted in characters from 1.
+/// Returns the first column of an expression and the column after it, in characters from 1.
 fn columns(frame: &Frame<'_>, sources: &Sources<'_, '_>) -> (usize, Option<usize>) {
     let Some(span) = frame.span else { return (1, None) };
     let characters = |line: u32, byte: u32| {
@@ -111,7 +111,7 @@ fn region(frame: &Frame<'_>, sources: &Sources<'_, '_>) -> Value {
     region
 }
 
-/// Returns a path as a URI: an absolute one with its scheme, another one as a relative reference.
+/// Returns a path as a URI: an absolute path with its scheme, a relative path as a relative reference.
 fn uri(path: &str) -> String {
     let mut uri = if path.starts_with('/') { "file://".to_owned() } else { String::new() };
     for byte in path.replace('\\', "/").bytes() {

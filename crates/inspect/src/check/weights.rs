@@ -1,4 +1,4 @@
-//! Checks that weights have the sizes of their types, and that the files of weights exist.
+//! Checks that the sizes of weights match their types, and that the weight files exist.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(super) fn check(document: &Document<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports contents that do not have the size of their type and shape.
+/// Reports contents whose size does not match their type and shape.
 fn shape(tensor: &Tensor<'_>, findings: &mut Findings) {
     let name = tensor.name;
     if tensor.dims.iter().any(|&dim| dim < 0) {
@@ -64,7 +64,7 @@ fn shape(tensor: &Tensor<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports contents that are not within their file.
+/// Reports contents that are not completely within their file.
 fn extent(tensor: &Tensor<'_>, location: &str, size: u64, findings: &mut Findings) {
     let name = tensor.name;
     let Some((offset, length)) = external::extent(tensor) else {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{Placed, Side};
 
-/// Functions with more lines are aligned by line number only.
+/// If the product of the numbers of lines is larger, lines are aligned by number only.
 const MAX_CELLS: usize = 1 << 20;
 
-/// Pairs the lines of two versions of a function, in order. Lines with many common operators are paired,
-/// preferably those with the same number. A line without a partner is new or gone.
+/// Pairs the lines of two versions of a function, in order. Lines with many common operators are paired, preferably
+/// those with the same number. A line without a partner is new or removed.
 pub(super) fn align(
     a: &Side<'_, '_>,
     before: &BTreeMap<u32, Vec<usize>>,
@@ -28,7 +28,7 @@ pub(super) fn align(
     };
     let (old_counts, new_counts) = (counts(a, &old), counts(b, &new));
     let score = |i: usize, j: usize| old_counts[i].likeness(&new_counts[j]);
-    // The best score of the lines from here on, for each pair of beginnings.
+    // The best score of the remaining lines, for each pair of starting lines.
     let mut best = vec![0.0f64; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -69,7 +69,7 @@ fn by_number(
     lines.into_iter().map(|line| (of(before, line), of(after, line))).collect()
 }
 
-/// The operators of a line, and how often each is there.
+/// The operators of a line and their counts.
 struct Counts {
     line: u32,
     nodes: usize,
@@ -82,7 +82,7 @@ impl Counts {
         Counts { line, nodes: nodes.len(), ops: ops.collect() }
     }
 
-    /// Returns how much two lines have in common; nothing if they have nothing.
+    /// Returns the similarity of two lines; `None` if they have nothing in common.
     fn likeness(&self, other: &Counts) -> Option<f64> {
         let in_both = |(op, &count): (&String, &usize)| {
             other.ops.get(op).map_or(0, |&others| others.min(count))
@@ -93,7 +93,7 @@ impl Counts {
             return None;
         }
         let share = 2.0 * common as f64 / (self.nodes + other.nodes).max(1) as f64;
-        // A line at its place wins over an equal one elsewhere; it must not win over a better one.
+        // A line with the same number wins over an equally similar one elsewhere, but not over a more similar one.
         Some(share + if is_same_line { 0.25 } else { 0.0 })
     }
 }

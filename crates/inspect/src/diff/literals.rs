@@ -20,7 +20,7 @@ pub(super) fn changes(
     changed.map(|(old, new)| format!("{old} → {new}")).collect()
 }
 
-/// Returns the numbers of an operand that is an initializer.
+/// Returns the numbers of an operand, if it is an initializer.
 fn of_operand(side: &Side<'_, '_>, node: &Node<'_>, name: &str) -> Option<String> {
     let document: &Document<'_> = side.document;
     numbers(document.initializer(node.graph as usize, name)?)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Side;
 
-/// Returns the new name of each file of the first model that was renamed. A file that only the second model has is the
-/// renamed one if at least half of the functions of both have the same names.
+/// Returns the new name of each file of the first model that was renamed. A file that is only in the second model
+/// is a renamed one if at least half of the functions of both files have the same names.
 pub(super) fn renames<'d>(a: &Side<'d, '_>, b: &Side<'d, '_>) -> BTreeMap<&'d str, &'d str> {
     let (old, new) = (functions(a), functions(b));
     let mut pairs = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn renames<'d>(a: &Side<'d, '_>, b: &Side<'d, '_>) -> BTreeMap<&'d st
             }
         }
     }
-    // Files with more functions in common come first.
+    // Pairs with more common functions come first.
     pairs.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)).then(a.2.cmp(b.2)));
     let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
     let mut taken = BTreeSet::new();

@@ -7,7 +7,7 @@ use onnx::scan::Tensor;
 use crate::literals::is_literal;
 use crate::{Document, Frame};
 
-/// A weight that is not the same in both models.
+/// A weight that differs between the models.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightChange<'d> {
     pub name: &'d str,
@@ -19,15 +19,15 @@ pub struct WeightChange<'d> {
     pub read_at: Vec<Frame<'d>>,
 }
 
-/// The way that a weight differs.
+/// How a weight differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightKind {
     New,
     Gone,
-    /// It has another type or shape.
+    /// The type or the shape differs.
     Type,
     Contents,
-    /// The contents are in other files, or in different forms.
+    /// The contents are external, or encoded in different ways.
     NotCompared,
 }
 
@@ -43,7 +43,7 @@ impl WeightKind {
     }
 }
 
-/// Compares the weights of two models by name. Numbers of a formula are part of their lines.
+/// Compares the weights of two models by name. Literals of formulas belong to their lines instead.
 pub(super) fn compare<'d>(
     before: &'d Document<'_>,
     after: &'d Document<'_>,

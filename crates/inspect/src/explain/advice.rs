@@ -1,4 +1,4 @@
-//! Gives a hint for each kind of error.
+//! Returns a hint for each kind of error.
 
 use onnx::kernels::{Support, support};
 use onnx::scan::Node;
@@ -100,8 +100,7 @@ fn operator(document: &Document<'_>, message: &Message, node: Option<usize>) -> 
     }
 }
 
-/// Returns the operator of ONNX that the node has; if there is none, the one that the message
-/// names.
+/// Returns the ONNX operator of the node, or else the one that the message names.
 fn op_type(node: Option<&Node<'_>>, message: &Message) -> Option<OpType> {
     let name = match node {
         Some(node) => Some(node.op).filter(|_| node.domain().is_empty()),

@@ -1,4 +1,4 @@
-//! An explanation for programs; `docs/explain.md` describes it.
+//! Formats an explanation for programs, as `docs/explain.md` describes.
 
 use serde_json::{Value, json};
 

@@ -10,14 +10,14 @@ use crate::{Document, Frame, Provenance};
 /// The lines to show.
 #[derive(Debug, Default)]
 pub(super) struct Lines<'d> {
-    /// Each line once.
+    /// The lines, each once.
     pub(super) frames: Vec<Frame<'d>>,
     pub(super) origin: Option<Provenance<'d>>,
-    /// True if the message says which of the lines it is.
+    /// True if the message determines which of the lines it concerns.
     pub(super) is_chosen: bool,
 }
 
-/// A line that a message may be about, and the primitive that the line asked for.
+/// A possible line for a message, and the primitive of the node from that line.
 struct LineCandidate<'d> {
     location: LocationId,
     site: SiteId,
@@ -25,7 +25,7 @@ struct LineCandidate<'d> {
     primitive: &'d str,
 }
 
-/// Primitives that move numbers and do not combine them: seldom what sizes fail for.
+/// Primitives that move numbers without combining them. They are rarely the cause of an error about sizes.
 const MOVES: &[&str] =
     &["broadcast_in_dim", "convert_element_type", "copy", "reshape", "squeeze", "transpose"];
 
@@ -35,7 +35,8 @@ pub(super) fn lines<'d>(
     message: &Message,
 ) -> Lines<'d> {
     let mut candidates = candidates(document, found);
-    // The line of a `def` and a line with `x.shape[0]` ask for sizes; where something else was asked for, that it is.
+    // The line of a `def` and a line with `x.shape[0]` only compute sizes. If there are other lines, the error is
+    // there.
     let is_computed =
         |candidate: &LineCandidate<'_>| !matches!(candidate.primitive, "" | "dim_as_value");
     if candidates.iter().any(is_computed) {
@@ -59,7 +60,7 @@ pub(super) fn lines<'d>(
         let frame = document.frame(candidate.location);
         let same = |known: &Frame<'_>| (known.file, known.line) == (frame.file, frame.line);
         if !frames.iter().any(same) {
-            // A second line that was wanted as much leaves the choice open.
+            // If a second line fits as well, the choice stays open.
             is_chosen &= frames.is_empty() || !is_wanted(candidate);
             frames.push(frame);
         }
@@ -67,7 +68,7 @@ pub(super) fn lines<'d>(
     Lines { frames, origin, is_chosen }
 }
 
-/// Returns which of the primitives that a node stands for a message is about.
+/// Returns the primitive that a message concerns, if a node represents several.
 fn wanted(op: &str, message: &Message) -> Option<&'static str> {
     if op != "Gemm" || message.class != Some(Class::Shape) {
         return None;
@@ -78,7 +79,7 @@ fn wanted(op: &str, message: &Message) -> Option<&'static str> {
     message.words.contains("W:").then_some("dot_general")
 }
 
-/// Returns every line of the nodes that were found.
+/// Returns every line of these nodes or origins.
 fn candidates<'d>(document: &'d Document<'_>, found: &Culprits) -> Vec<LineCandidate<'d>> {
     let table = document.table();
     let of_nodes = || found.nodes.iter().flat_map(|&node| document.answer(node).1);

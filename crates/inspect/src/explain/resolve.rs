@@ -13,9 +13,9 @@ use crate::log::{Clue, Message, Role};
 /// The nodes or values that a message is about.
 #[derive(Debug, Default)]
 pub(super) struct Culprits {
-    /// The nodes that it may be, each once.
+    /// The possible nodes, each once.
     pub(super) nodes: Vec<usize>,
-    /// Origins, if there are no nodes: a name that a runtime made leads to them.
+    /// Origins, if a runtime created the name and there are no nodes.
     pub(super) origins: Vec<OriginId>,
     pub(super) is_certain: bool,
     pub(super) how: String,
@@ -53,7 +53,7 @@ fn squeeze(name: &str) -> String {
     name.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Resolves the innermost node or value that a message names, or the next one around it.
+/// Resolves the innermost node or value in a message. If that fails, tries the enclosing ones.
 pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Culprits {
     let mut unknown = Culprits::default();
     for (depth, clue) in message.clues.iter().enumerate().rev() {
@@ -84,7 +84,7 @@ pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Culprits {
 
 /// Returns everything in the bodies of a node, for a message about an unknown part of them.
 fn inside(document: &Document<'_>, outer: &Culprits, why: &str) -> Culprits {
-    /// A longer list does not help.
+    /// The maximum number of nodes. A longer list does not help.
     const MAX: usize = 24;
     let mut found = Culprits::default();
     let [node] = outer.nodes.as_slice() else {
@@ -122,7 +122,7 @@ fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
     false
 }
 
-/// Returns the nodes that are on a cycle.
+/// Returns the nodes on a cycle.
 fn circle(document: &Document<'_>) -> Culprits {
     let count = document.scan.nodes.len();
     let mut producers: Vec<Vec<usize>> = Vec::with_capacity(count);
@@ -163,7 +163,7 @@ fn circle(document: &Document<'_>) -> Culprits {
     Culprits { nodes, is_certain: true, how, ..Culprits::default() }
 }
 
-/// Returns the nodes around the one that a message is about.
+/// Returns the nodes that enclose the one that a message concerns.
 fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
     let node = |clue: &Clue| match clue {
         Clue::Node { name, .. } => nodes_named(document, name).first().copied(),
@@ -216,7 +216,7 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Culprits {
     }
 }
 
-/// Returns the nodes of a name, those with the operator if one has it.
+/// Returns the nodes with a name. If some of them have the operator, returns only those.
 fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>) -> Culprits {
     let op_of = |node: usize| document.scan.nodes.get(node).map_or("", |node| node.op);
     let same: Vec<usize> =
@@ -243,7 +243,7 @@ fn named(document: &Document<'_>, nodes: &[usize], name: &str, op: Option<&str>)
     Culprits { is_certain, nodes: same, how, ..Culprits::default() }
 }
 
-/// Returns the node of these origins with the longest name that is part of another name.
+/// Returns the node with these origins whose name is the longest one within another name.
 fn longest_within(document: &Document<'_>, name: &str, origins: &[OriginId]) -> Vec<usize> {
     let nodes = document.scan.nodes.iter().enumerate();
     let is_of = |node: usize| document.answer(node).1.iter().any(|origin| origins.contains(origin));
@@ -296,12 +296,12 @@ fn of_value(document: &Document<'_>, name: &str, role: Role) -> Culprits {
     Culprits { nodes, is_certain: true, how, ..Culprits::default() }
 }
 
-/// Returns the nodes of an operator; too many of them are not an answer.
+/// Returns the nodes with an operator, unless there are too many.
 fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bool) -> Culprits {
     let is_it = |node: &Node<'_>| {
         node.op == op
             && domain.is_none_or(|domain| domain == node.domain)
-            // Messages contain the names of nodes that have names.
+            // If a node has a name, messages contain it.
             && (!is_unnamed || node.name.is_empty())
     };
     let nodes = document.scan.nodes.iter().enumerate().filter(|(_, node)| is_it(node));
@@ -341,7 +341,7 @@ fn few(nodes: Vec<usize>, what: &str) -> Culprits {
     Culprits { nodes, how, ..Culprits::default() }
 }
 
-/// Puts the producers of the operands first, because a fused node usually fails because of them.
+/// Puts the producers of the operands first, because they usually cause the failure of a fused node.
 fn add_producers(document: &Document<'_>, nodes: &mut Vec<usize>) {
     let outline = document.outline();
     let mut producers = Vec::new();

@@ -6,7 +6,7 @@ use super::{Certainty, Explanation, Finding};
 use crate::show::{self, clean};
 use crate::{Document, Recorded, Sources, Style};
 
-/// The number of lines that are shown if several lines are possible.
+/// The maximum number of lines to show if several are possible.
 const MAX_LINES: usize = 6;
 
 /// Returns the explanation of each message.
@@ -88,7 +88,7 @@ fn one(
     }
 }
 
-/// Describes how sure the answer is, and why.
+/// Describes how certain the answer is, and why.
 fn sureness(finding: &Finding<'_>) -> String {
     let how = &finding.how;
     let others = finding.lines.len().saturating_sub(1);

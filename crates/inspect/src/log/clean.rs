@@ -1,14 +1,13 @@
 //! Removes colors and other control codes from a log.
 
-/// Returns a text without the sequences that color it or move the cursor, and without other
-/// control codes.
+/// Returns a text without color codes, cursor movements and other control codes.
 pub(super) fn without_escapes(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
             '\u{1b}' => match rest.peek() {
-                // Up to the letter that says what to do.
+                // Skips to the letter that ends the sequence.
                 Some('[') => {
                     rest.next();
                     while rest.next_if(|&c| !is_final(c) && !c.is_control()).is_some() {}
@@ -32,7 +31,7 @@ fn is_final(c: char) -> bool {
     matches!(c, '@'..='~')
 }
 
-/// Splits the log where a new message starts.
+/// Splits the log at the start of each message.
 pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut starts: Vec<usize> = vec![0];
     let mut at = 0;
@@ -70,7 +69,7 @@ fn is_logged(line: &str) -> bool {
     (year(line) && stamp(line)) || reversed(line) || line.starts_with("TRT]")
 }
 
-/// Returns a message without the time at its start.
+/// Returns a message without its time stamp.
 pub(super) fn without_stamp(part: &str) -> &str {
     let part = part.trim();
     let is_of_stamp =
@@ -92,7 +91,7 @@ fn is_exception(line: &str) -> bool {
     is_class && is_error && line[name.len()..].starts_with(':')
 }
 
-/// A text without white space, and where each byte of it was.
+/// A text without white space, with the original position of each byte.
 pub(super) struct Squeezed<'t> {
     pub(super) original: &'t str,
     pub(super) text: String,
@@ -110,7 +109,7 @@ impl<'t> Squeezed<'t> {
         Squeezed { original, text, offsets }
     }
 
-    /// Returns the original text between two places of the squeezed text.
+    /// Returns the original text between two positions of the squeezed text.
     pub(super) fn slice(&self, start: usize, end: usize) -> &'t str {
         let Some((&first, &last)) =
             self.offsets.get(start).zip(self.offsets.get(end.wrapping_sub(1)))

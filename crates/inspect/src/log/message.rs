@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::clean::Squeezed;
 use super::patterns::{Clue, Clues, clues};
 
-/// The most that is kept of the words of a message, and of the part that names something.
+/// The maximum lengths of the text of a message, and of the part that contains a name.
 const MAX_WORDS: usize = 600;
 const MAX_USED: usize = 240;
 
@@ -13,25 +13,25 @@ const MAX_USED: usize = 240;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Class {
-    /// Sizes that do not match.
+    /// Sizes do not match.
     Shape,
-    /// A buffer that was planned for another size.
+    /// A buffer was planned for another size.
     Buffer,
     Index,
-    /// A type for which the runtime has no kernel.
+    /// The runtime has no kernel for the type.
     Kernel,
-    /// An operator, or a version of it, that is not known.
+    /// The runtime does not know the operator or its version.
     Operator,
     Opset,
     Format,
     Type,
     Attribute,
-    /// A graph that is not valid.
+    /// The graph is invalid.
     Graph,
     Memory,
     ExternalData,
     Weight,
-    /// The inputs or outputs of a call are not those of the model.
+    /// The inputs or outputs of a call do not match the model.
     Call,
     File,
 }
@@ -61,14 +61,14 @@ impl Class {
 /// One message of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The names in the message, the outermost node first. The message is about the last one.
+    /// The names in the message, the outermost node first. The message concerns the last one.
     pub clues: Vec<Clue>,
-    /// The part of the text that names it.
+    /// The part of the text that contains the name.
     pub used: String,
     pub class: Option<Class>,
-    /// The text of the message, without places in the source of the runtime.
+    /// The text of the message, without locations in the source of the runtime.
     pub words: String,
-    /// True if this is a message only if the model has one of the names.
+    /// True if the text counts as a message only if the model contains one of the names.
     pub(crate) is_loose: bool,
 }
 
@@ -80,13 +80,13 @@ impl Message {
         Message { clues: vec![clue], class: None, words: used.clone(), used, is_loose: false }
     }
 
-    /// True if this message contains everything that `other` does.
+    /// True if this message contains everything in `other`.
     pub(super) fn says_as_much_as(&self, other: &Message) -> bool {
         self.clues.ends_with(&other.clues) && (other.class.is_none() || self.class == other.class)
     }
 }
 
-/// Phrases, and what they say of a message; the first that is there decides.
+/// Phrases, and the class that each implies. The first one that occurs decides.
 const CLASSES: &[(Class, &[&str])] = &[
     (Class::Buffer, &["attempting to re-use buffer"]),
     (
@@ -208,11 +208,12 @@ const CLASSES: &[(Class, &[&str])] = &[
     (Class::File, &["Protobuf parsing failed", "ModelProto does not have a graph"]),
 ];
 
-/// Phrases that other texts contain too: they say what an error is about, and not that there is one.
+/// Phrases that also occur in texts that are not errors. They tell what an error is about, but not that there is
+/// one.
 const COMMON: &[&str] =
     &["out of memory", "OutOfMemory", "bad allocation", "broadcast", "dimension", "shape"];
 
-/// Reads a message; `None` if it says nothing that is known.
+/// Reads a message; `None` if it contains nothing known.
 pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
     let Clues { found, is_loose } = clues(text);
     let has = |phrase: &String| text.text.contains(phrase.as_str());
@@ -222,7 +223,7 @@ pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
         .iter()
         .flat_map(|(class, phrases)| phrases.iter().map(move |phrase| (*class, phrase)));
     let mut said = phrases.filter(|(_, phrase)| has(phrase));
-    // Texts of all kinds have shapes in them; a sentence of a runtime is an error without its beginning too.
+    // Many texts mention shapes. But a sentence of a runtime is an error even without its beginning.
     let class = said.find(|(_, phrase)| is_error || !SQUEEZED.common.contains(phrase));
     let class = class.map(|(class, _)| class);
     if found.is_empty() && class.is_none() {
@@ -237,7 +238,7 @@ pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
     Some(Message { clues, used: used.unwrap_or_default(), class, words, is_loose })
 }
 
-/// The texts that make a message without names an error.
+/// Texts that mark a message without names as an error.
 const ERRORS: &[&str] = &[
     "[ONNXRuntimeError]",
     "Non-zero status code",
@@ -257,7 +258,7 @@ const ERRORS: &[&str] = &[
     "ValidationError",
 ];
 
-/// The phrases without white space, as messages are matched.
+/// The phrases without white space, because messages are matched that way.
 struct Phrases {
     errors: Vec<String>,
     common: Vec<String>,
@@ -273,7 +274,7 @@ static SQUEEZED: LazyLock<Phrases> = LazyLock::new(|| {
     }
 });
 
-/// Returns what the message says, without places in the source of the runtime.
+/// Returns the text of a message, without locations in the source of the runtime.
 fn words(after: &str, whole: &str) -> String {
     let after = after.trim_start_matches([':', ' ', '\n']);
     let said = match after.split_once("Status Message:") {
@@ -289,8 +290,7 @@ fn words(after: &str, whole: &str) -> String {
     shortened(without_place(without_exception(line)), MAX_WORDS)
 }
 
-/// Returns a text without `ValueError: ` and `onnxruntime.capi….Fail: [ONNXRuntimeError] : 1 : FAIL
-/// : `.
+/// Returns a text without `ValueError: ` and `onnxruntime.capi….Fail: [ONNXRuntimeError] : 1 : FAIL : `.
 fn without_exception(text: &str) -> &str {
     if let Some((_, said)) = text.split_once("[ONNXRuntimeError] : ") {
         return said.splitn(3, " : ").nth(2).unwrap_or(said);
@@ -301,7 +301,7 @@ fn without_exception(text: &str) -> &str {
     }
 }
 
-/// Returns a text without the file and the function of the runtime that it starts with.
+/// Returns a text without the file and the function of the runtime at its start.
 fn without_place(text: &str) -> &str {
     let Some((place, rest)) = text.split_once(' ') else {
         return text;
@@ -341,7 +341,7 @@ fn after_signature(text: &str) -> Option<&str> {
     }
 }
 
-/// Shortens a text to one line of at most so many characters.
+/// Shortens a text to one line of at most `most` characters.
 fn shortened(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(most) {

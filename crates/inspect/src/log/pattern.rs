@@ -2,10 +2,10 @@
 
 use super::clean::Squeezed;
 
-/// The longest name, and the longest operator.
+/// The maximum lengths of a name and of an operator.
 const MAX_NAME: usize = 1024;
 const MAX_WORD: usize = 128;
-/// The number of places in one message where a sentence is tried.
+/// The maximum number of positions in one message at which a sentence is tried.
 const MAX_TRIES: usize = 4096;
 
 /// The texts in the holes of a sentence.
@@ -17,7 +17,7 @@ pub(super) struct Holes {
     pub(super) value: Option<String>,
 }
 
-/// The place of a sentence, and the texts in its holes.
+/// The position of a sentence, and the texts in its holes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SentenceMatch {
     pub(super) start: usize,
@@ -25,18 +25,17 @@ pub(super) struct SentenceMatch {
     pub(super) holes: Holes,
 }
 
-/// A sentence, taken apart.
+/// A parsed sentence.
 pub(super) struct Sentence(Vec<Piece>);
 
 impl Sentence {
-    /// Parses a sentence. Its holes are `{name}`, `{value}`, `{op}`, `{domain}`, and `{_}` for any
-    /// text.
+    /// Parses a sentence. Its holes are `{name}`, `{value}`, `{op}`, `{domain}`, and `{_}` for any text.
     pub(super) fn new(sentence: &str) -> Sentence {
         Sentence(pieces(sentence))
     }
 }
 
-/// Returns every place of a sentence in `text`, in order.
+/// Returns every occurrence of a sentence in `text`, in order.
 pub(super) fn find(sentence: &Sentence, text: &Squeezed<'_>) -> Vec<SentenceMatch> {
     let Some((Piece::Literal(first), rest)) = sentence.0.split_first() else {
         return Vec::new();
@@ -65,7 +64,7 @@ enum Piece {
     Hole(String),
 }
 
-/// Returns the sentence as literals without white space and holes, in turn.
+/// Returns the sentence as alternating literals without white space and holes.
 fn pieces(sentence: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (number, part) in sentence.split(['{', '}']).enumerate() {
@@ -81,7 +80,7 @@ fn pieces(sentence: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Fills the holes from `at` on: where the sentence ends, and what was in them.
+/// Fills the holes from `at` on. Returns the end of the sentence and the texts in the holes.
 fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize, Holes)> {
     let mut holes = Holes::default();
     let mut pieces = pieces.iter().peekable();
@@ -100,11 +99,11 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
         let rest = window(text.text.get(at..)?, if is_word { MAX_WORD } else { MAX_NAME });
         let end = match pieces.peek() {
             Some(Piece::Literal(next)) => rest.find(next.as_str())?,
-            // At the end of a sentence, a hole goes as far as the word.
+            // At the end of a sentence, a hole extends to the end of the word.
             _ => word_end(text, at, rest),
         };
         let is_identifier = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
-        // A wrap is a new line within a word; a space is a space.
+        // A line break within a word is a wrap; a space belongs to the text.
         let written = text.slice(at, at + end).replace('\n', "");
         let is_bad =
             |word: &str| !word.chars().all(is_identifier) || (hole == "op" && word.is_empty());

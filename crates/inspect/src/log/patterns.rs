@@ -9,13 +9,13 @@ use super::pattern::{Sentence, SentenceMatch, find};
 /// A node, value or operator that a message names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clue {
-    /// A node, and its operator if that is said.
+    /// A node, and its operator if the message contains it.
     Node { name: String, op: Option<String> },
     /// A value: a tensor, a weight, an input.
     Value { name: String, role: Role },
-    /// An operator, by the node of which no name is said.
+    /// The operator of a node whose name the message does not contain.
     Op { op: String, domain: Option<String> },
-    /// An operator of a node that is said to have no name.
+    /// The operator of a node that has no name according to the message.
     Unnamed { op: String },
 }
 
@@ -24,7 +24,7 @@ pub enum Clue {
 pub enum Role {
     /// A value that nodes read and that no node computes.
     Read,
-    /// Something that a node makes.
+    /// A value that a node computes.
     Made,
     Weight,
     Input,
@@ -36,17 +36,17 @@ enum About {
     Node,
     Value(Role),
     Op,
-    /// An operator that the words imply.
+    /// An operator that the sentence implies.
     OpNamed(&'static str),
-    /// A node, if the model has one of that name: other texts have such words too.
+    /// A node, if the model has one with that name, because other texts contain such words too.
     LooseNode,
 }
 
-/// The sentences, those that say most first.
+/// The sentences, the most specific first.
 const SENTENCES: &[(About, &str)] = &[
-    // ONNX Runtime, when a model runs.
+    // ONNX Runtime, while a model runs.
     (About::Node, "running {op} node. Name:'{name}'"),
-    // ONNX Runtime, when a model is loaded.
+    // ONNX Runtime, while a model is loaded.
     (About::Node, "Could not find an implementation for {op}({_}) node with name '{name}'"),
     (About::Node, "Node ({name}) Op ({op})"),
     (About::Node, "of operator ({op}) in node ({name}) is"),
@@ -74,7 +74,7 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Value(Role::Input), "Invalid rank for input: {value} Got:"),
     (About::Value(Role::Input), "Required inputs (['{value}'"),
     (About::Value(Role::Input), "Missing Input: {value}"),
-    // What is left of a message of ONNX Runtime whose beginning is missing.
+    // The rest of a message of ONNX Runtime whose beginning is missing.
     (About::Node, "Name:'{name}' Status Message"),
     (About::Node, "(\"{name}\", {op}, \"{_}\", {_}) : ("),
     (About::Node, "of Optype {_} in node ({name})."),
@@ -139,11 +139,11 @@ static TAKEN_APART: LazyLock<Vec<(About, Sentence)>> = LazyLock::new(|| {
     SENTENCES.iter().map(|&(about, sentence)| (about, Sentence::new(sentence))).collect()
 });
 
-/// The names in a message, in order, with their places in the squeezed text.
+/// The names in a message, in order, with their positions in the squeezed text.
 #[derive(Debug, Default)]
 pub(super) struct Clues {
     pub(super) found: Vec<(Range<usize>, Clue)>,
-    /// True if the names are of a message only if the model has them.
+    /// True if the names count only if the model contains them.
     pub(super) is_loose: bool,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     let is_loose = clues.is_empty() && !loose.is_empty();
     let mut found = if is_loose { loose } else { clues };
     found.sort_by_key(|(range, _)| range.start);
-    // The operator of a node that has a name says nothing more.
+    // If a node has a name, its operator adds nothing.
     if found.iter().any(|(_, clue)| matches!(clue, Clue::Node { .. } | Clue::Value { .. })) {
         found.retain(|(_, clue)| !matches!(clue, Clue::Op { .. }));
     }

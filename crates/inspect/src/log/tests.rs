@@ -34,7 +34,7 @@ fn a_repeated_message_is_reported_once() {
     assert_eq!(log.messages[1].class, Some(Class::Call));
 }
 
-/// People paste the part of a message that looks important.
+/// People paste the part of a message that looks important to them.
 #[test]
 fn a_message_without_its_beginning_is_read() {
     let named = |name: &str| Clue::Node { name: name.into(), op: None };
@@ -86,7 +86,7 @@ mod hostile {
 
     use super::*;
 
-    /// Draws texts that look like messages but are not.
+    /// Generates texts that look like messages but are not.
     fn pieces() -> impl Strategy<Value = Vec<u8>> {
         let words = prop::sample::select(vec![
             "running Add node. Name:'",

@@ -15,31 +15,31 @@ use crate::{Document, Provenance};
 /// The origin of one kernel.
 #[derive(Clone, Debug)]
 pub struct Attribution<'d> {
-    /// Shared by the kernels that came from the same place.
+    /// Kernels that came from the same line share it.
     pub origin: Option<Rc<Provenance<'d>>>,
-    /// True if it has a line that the user wrote, and not one of a library.
+    /// True if it has a line of the user, and not only one of a library.
     pub is_users: bool,
 }
 
-/// Primitives that take most of the time of what they were fused with.
+/// Primitives that take most of the time of a fused kernel.
 const PRODUCT_PRIMITIVES: &[&str] = &["conv_general_dilated", "dot_general"];
 
-/// The number of kernels that may run between a change of the layout and the kernel that it was inserted for.
+/// The maximum number of kernels between a change of the layout and the kernel that it was inserted for.
 const MAX_BETWEEN: usize = 64;
 
-/// The number of kernels of one operator that are told apart by what needs what.
+/// The maximum number of kernels of one operator to distinguish by their dependencies.
 const MAX_JOINED: usize = 256;
 
-/// The name of the nodes that the runtime inserts around a product over more than two axes.
+/// The names of the nodes that the runtime inserts before and after a product over more than two axes.
 const BEFORE_PRODUCT: &str = "gemm_input_reshape";
 const AFTER_PRODUCT: &str = "gemm_output_reshape";
 /// The suffix of the name of such a product.
 const PRODUCT: &str = "/MatMulAddFusion";
 
-/// The operators that the runtime inserts around nodes that it computes in its blocked layout of images.
+/// The operators that the runtime inserts around nodes in its blocked layout of images.
 const INTO_BLOCKS: &str = "ReorderInput";
 const OUT_OF_BLOCKS: &str = "ReorderOutput";
-/// The suffix of the names of those nodes; a number may follow.
+/// The suffix of the names of nodes in the blocked layout; a number may follow.
 const BLOCKED: &str = "_nchwc";
 /// Operators that the runtime inserts between two nodes of the model.
 const INSERTED: &[&str] = &["Cast", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
@@ -48,7 +48,7 @@ const INSERTED: &[&str] = &["Cast", "Reshape", "Squeeze", "Transpose", "Unsqueez
 pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attribution<'d>> {
     let mut nodes: FxHashMap<&str, Option<usize>> = FxHashMap::default();
     for (number, node) in document.scan.nodes.iter().enumerate() {
-        // A name that several have leads to none of them.
+        // A name that several nodes have identifies none of them.
         nodes.entry(node.name).and_modify(|known| *known = None).or_insert(Some(number));
     }
     let mut known: FxHashMap<(Sure, Vec<OriginId>, bool), Option<Rc<Provenance<'d>>>> =
@@ -96,7 +96,7 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
     };
     (0..profile.kernels.len())
         .map(|number| {
-            // The name of a node that changes the layout may be that of an activation.
+            // A node that changes the layout may be named after an activation.
             let reordered = reordered.get(&number).and_then(|_| beside(number));
             let own = reordered.or_else(|| origins[number].clone());
             let origin = own.or_else(|| of_joined(number)).or_else(|| beside(number));
@@ -107,7 +107,7 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
         .collect()
 }
 
-/// Returns the origin that takes the time: if a product was fused from several lines, the line of the product.
+/// Returns the origin that takes most of the time: if a product was fused from several lines, that of the product.
 fn heaviest<'d>(
     document: &'d Document<'_>,
     sure: Sure,
@@ -133,7 +133,8 @@ fn heaviest<'d>(
     Some(product.filter(|it| it.callsite.is_some()).unwrap_or(first))
 }
 
-/// Returns the product that a reshape was made for: run next to it, on exactly what it makes.
+/// Returns the product that a reshape was inserted for: it ran next to the reshape, on exactly its result or
+/// operand.
 fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
     let kernel = &profile.kernels[number];
     let is_before = is_bare(&kernel.node, BEFORE_PRODUCT);
@@ -149,12 +150,12 @@ fn product_beside(profile: &Profile, number: usize) -> Option<usize> {
     (is_joined && product.node.ends_with(PRODUCT)).then_some(other)
 }
 
-/// Finds the kernel that each change of the layout was inserted for: the one that makes what is taken out of the blocked
-/// layout, or the one that reads what is brought into it. Both are told by their shapes.
+/// Finds the kernel that each change of the layout was inserted for: the producer of a value that leaves the
+/// blocked layout, or the reader of a value that enters it. Both are identified by their shapes.
 fn reordered(profile: &Profile) -> FxHashMap<usize, usize> {
     let is_reorder = |op: &str| op == INTO_BLOCKS || op == OUT_OF_BLOCKS;
     let mut found = FxHashMap::default();
-    // A result is taken out of the blocked layout once.
+    // A result leaves the blocked layout only once.
     let mut taken: FxHashSet<usize> = FxHashSet::default();
     for (number, kernel) in profile.kernels.iter().enumerate() {
         let other = match &*kernel.op {
@@ -190,7 +191,8 @@ fn is_blocked(name: &str) -> bool {
     name.rfind(BLOCKED).is_some_and(|at| is_bare(&name[at..], BLOCKED))
 }
 
-/// Returns the kernel that a cast or a layout op was inserted for: run next to it, on exactly what it makes or reads.
+/// Returns the kernel that a cast or a layout op was inserted for: it ran next to it, on exactly its result or
+/// operand.
 fn inserted_beside(profile: &Profile, number: usize) -> Option<usize> {
     let kernel = &profile.kernels[number];
     if !INSERTED.contains(&&*kernel.op) {
@@ -202,10 +204,10 @@ fn inserted_beside(profile: &Profile, number: usize) -> Option<usize> {
     kernel.after.filter(reads).or_else(|| kernel.before.filter(makes))
 }
 
-/// Finds the nodes of the model for kernels that have only the name of their operator.
+/// Finds the nodes of the model for kernels whose names contain only their operator.
 ///
-/// If the number of nodes of an operator that did not run under their names equals the number of fused
-/// kernels, they are those kernels, in that order if each needs the one before.
+/// If the number of nodes of an operator that did not run under their names equals the number of fused kernels,
+/// these are the kernels. If each node depends on the one before, they are in the same order.
 fn by_elimination(
     document: &Document<'_>,
     profile: &Profile,
@@ -237,7 +239,7 @@ fn by_elimination(
     found
 }
 
-/// True if a node reads, over others, what another makes.
+/// True if a node depends on another one, directly or indirectly.
 fn needs(document: &Document<'_>, node: usize, other: usize) -> bool {
     let nodes = &document.outline().nodes;
     let mut seen: FxHashSet<u32> = FxHashSet::default();

@@ -1,4 +1,4 @@
-//! Call paths as a picture: the wider, the longer it took.
+//! Draws call paths as boxes: the wider a box, the longer it took.
 
 use std::fmt::Write;
 
@@ -10,14 +10,14 @@ use super::stacks::Level;
 const WIDTH: f64 = 1200.0;
 const HEIGHT: f64 = 18.0;
 const TOP: f64 = 34.0;
-/// Narrower boxes are not drawn.
+/// The minimum width of a box. Narrower boxes are not drawn.
 const NARROWEST: f64 = 0.3;
-/// Paths that are deeper are cut.
+/// The maximum depth of a path. Deeper levels are omitted.
 const MAX_DEPTH: usize = 128;
-/// A letter of the font that is used.
+/// The width of a letter in the font.
 const LETTER: f64 = 6.6;
 
-/// A level of the picture.
+/// A box of the picture.
 #[derive(Default)]
 struct Branch<'s> {
     level: Option<&'s Level>,
@@ -26,7 +26,7 @@ struct Branch<'s> {
     numbers: FxHashMap<&'s Level, usize>,
 }
 
-/// Draws a self-contained SVG, which names the box under the mouse with its place and time.
+/// Draws a self-contained SVG, which shows the name, the location and the time of the box under the mouse.
 pub fn flamegraph(stacks: &[(Vec<Level>, u64)], title: &str) -> String {
     let mut root = Branch::default();
     for (path, time) in stacks.iter().filter(|(_, time)| *time > 0) {
@@ -93,7 +93,7 @@ fn draw(svg: &mut String, branch: &Branch<'_>, mut x: f64, row: usize, scale: f6
     }
 }
 
-/// Returns as much of the name as there is room for.
+/// Returns the part of the name that fits into the box.
 fn label(level: &Level, x: f64, y: f64, width: f64) -> String {
     let room = ((width - 6.0) / LETTER).max(0.0) as usize;
     if room < 3 {
@@ -110,8 +110,8 @@ fn label(level: &Level, x: f64, y: f64, width: f64) -> String {
     format!("<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + 12.5, escaped(&name))
 }
 
-/// Returns the color of a box: lines are warm, operators cool, unknown parts gray. The same name
-/// has the same shade.
+/// Returns the color of a box: lines are warm, operators are cool, unknown parts are gray. The same name has the
+/// same shade.
 fn color(level: &Level) -> String {
     let shade =
         level.name.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31) + u32::from(byte)) % 40;
@@ -123,7 +123,7 @@ fn color(level: &Level) -> String {
     hex(f64::from(hue), saturation, lightness)
 }
 
-/// Returns a color as `#rrggbb`: not every renderer knows `hsl()`.
+/// Returns a color as `#rrggbb`, because some renderers do not know `hsl()`.
 fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
     let chroma = saturation * lightness.min(1.0 - lightness);
     let part = |offset: f64| {

@@ -1,4 +1,4 @@
-//! The events of a profile, one at a time.
+//! Reads the events of a profile one at a time.
 
 use std::fmt;
 use std::io::{BufReader, Read};
@@ -8,10 +8,10 @@ use rustc_hash::FxHashSet;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The most that is read of a file, and the most events of it; the runtime itself stops at a million.
+/// The maximum numbers of bytes and of events to read. The runtime itself stops at a million events.
 const MAX_BYTES: u64 = 1 << 30;
 const MAX_EVENTS: usize = 2 << 20;
-/// The longest name of a node, and all names together.
+/// The maximum length of a name, and of all names together.
 const MAX_NAME: usize = 4096;
 const MAX_NAMES: usize = 1 << 28;
 
@@ -43,7 +43,7 @@ pub enum ProfileError {
     Io(std::io::Error),
 }
 
-/// A time that counts.
+/// A relevant event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) kind: EventKind,
@@ -64,7 +64,7 @@ pub(super) enum EventKind {
     },
 }
 
-/// The first thing that a kernel reads and the first that it makes: `{"float":[2,3]}`.
+/// The shapes of the first operand and of the first result of a kernel: `{"float":[2,3]}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shapes {
     pub read: Option<Arc<str>>,
@@ -72,13 +72,13 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// True if this kernel can read what `maker` makes.
+    /// True if this kernel can read the result of `maker`.
     pub(super) fn can_read(&self, maker: &Shapes) -> bool {
         self.read.is_some() && self.read == maker.made
     }
 }
 
-/// Reads the events that count, in the order of the file.
+/// Reads the relevant events, in the order of the file.
 pub(super) fn events(file: impl Read) -> Result<Vec<Event>, ProfileError> {
     let mut events = Events::default();
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(file.take(MAX_BYTES)));
@@ -104,7 +104,7 @@ pub(super) fn events(file: impl Read) -> Result<Vec<Event>, ProfileError> {
 #[derive(Default)]
 struct Events {
     kept: Vec<Event>,
-    /// All that were read, also those that do not count.
+    /// The number of events, including irrelevant ones.
     count: usize,
     is_too_long: bool,
     names: FxHashSet<Arc<str>>,
@@ -149,7 +149,7 @@ impl Events {
     }
 }
 
-/// An array of events, or an object that has one under `traceEvents`.
+/// Reads an array of events, or an object with an array under `traceEvents`.
 impl<'de> Visitor<'de> for &mut Events {
     type Value = ();
 
@@ -181,7 +181,7 @@ impl<'de> Visitor<'de> for &mut Events {
     }
 }
 
-/// The array within the object.
+/// Reads the array in the object.
 struct Nested<'e>(&'e mut Events);
 
 impl<'de> DeserializeSeed<'de> for Nested<'_> {
@@ -192,7 +192,7 @@ impl<'de> DeserializeSeed<'de> for Nested<'_> {
     }
 }
 
-/// An event as far as it counts.
+/// The relevant fields of an event.
 #[derive(Default)]
 struct RawEvent {
     cat: Option<String>,
@@ -276,7 +276,7 @@ impl<'de> Visitor<'de> for Args<'_> {
     }
 }
 
-/// Returns a text that is not too long, otherwise `None`.
+/// Reads a text that is not too long; otherwise returns `None`.
 struct Text;
 
 impl<'de> DeserializeSeed<'de> for Text {
@@ -291,7 +291,7 @@ impl<'de> DeserializeSeed<'de> for Text {
     }
 }
 
-/// The first of several shapes, as text.
+/// Reads the first of several shapes as text.
 struct FirstShape;
 
 impl<'de> DeserializeSeed<'de> for FirstShape {
@@ -304,7 +304,7 @@ impl<'de> DeserializeSeed<'de> for FirstShape {
     }
 }
 
-/// Returns a whole number that is not negative, otherwise `None`.
+/// Reads a nonnegative integer; otherwise returns `None`.
 struct Number;
 
 impl<'de> DeserializeSeed<'de> for Number {

@@ -7,15 +7,15 @@ use rustc_hash::FxHashMap;
 use super::read::{Event, EventKind, ProfileError};
 use super::{Kernel, Profile};
 
-/// The number of times of kernels in runs that are kept, and the further ones for each event. A kernel has
-/// a time in every run, so few events could take much memory.
+/// The maximum number of times to store, and the additional number per event. A kernel has a time in every run, so
+/// a few events could take much memory.
 const MIN_TIMES: usize = 1 << 20;
 const MAX_TIMES_PER_EVENT: usize = 8;
 
 /// One run of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// Microseconds from its start to its end, where the profile says so.
+    /// Microseconds from its start to its end, if the profile contains them.
     pub wall: Option<u64>,
     /// Microseconds of all kernels.
     pub kernels: u64,
@@ -49,7 +49,7 @@ impl Spread {
     }
 }
 
-/// Returns the middle of the times, or the mean of the two in the middle. There is at least one time.
+/// Returns the median. There is at least one time.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     let (before, after) = (times[(times.len() - 1) / 2], times[times.len() / 2]);
@@ -58,7 +58,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 
 /// Sums the events by node and run.
 pub(super) fn profile(mut events: Vec<Event>) -> Result<Profile, ProfileError> {
-    // An event that contains others starts before them, or with them and lasts longer.
+    // An event that contains others starts before them, or at the same time and lasts longer.
     events.sort_by_key(|event| (event.start, u64::MAX - event.length));
     let spans = runs(&events);
     let own = own_times(&events);
@@ -108,7 +108,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Result<Profile, ProfileError> {
     Ok(Profile { kernels, runs })
 }
 
-/// Returns the runs of the model, in order; those within others are not runs of their own.
+/// Returns the runs of the model in order. A run within another one does not count.
 fn runs(events: &[Event]) -> Vec<&Event> {
     let mut runs: Vec<&Event> = Vec::new();
     for event in events.iter().filter(|event| event.kind == EventKind::Run) {
@@ -120,16 +120,15 @@ fn runs(events: &[Event]) -> Vec<&Event> {
     runs
 }
 
-/// Returns the run that an event started in, or the last one before it.
+/// Returns the run in which an event started, or the last one before it.
 fn run_of(runs: &[&Event], event: &Event) -> usize {
     runs.partition_point(|run| run.start <= event.start).saturating_sub(1)
 }
 
-/// Returns the time of each event without that of the kernels within it. The events are sorted by
-/// start.
+/// Returns the time of each event without the kernels within it. The events are sorted by start.
 fn own_times(events: &[Event]) -> Vec<u64> {
     let mut own: Vec<u64> = events.iter().map(|event| event.length).collect();
-    // For each thread the kernels that are open.
+    // The open kernels of each thread.
     let mut open: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
     for (number, event) in events.iter().enumerate() {
         if event.kind == EventKind::Run {

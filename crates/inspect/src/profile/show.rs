@@ -1,4 +1,4 @@
-//! A profile for people and for programs.
+//! Formats a profile for people and for programs.
 
 use std::fmt::Write;
 
@@ -11,11 +11,11 @@ use crate::json::frame_with_source;
 use crate::show::clean;
 use crate::{Sources, Style};
 
-/// The columns of the operators in a row: at least, where the name of the row must leave room for them, and at most.
+/// The minimum and maximum width of the operators in a row, in columns.
 const MIN_OPS: usize = 8;
 const MAX_OPS: usize = 100;
 
-/// Formats a table of at most `top` rows, the longest first, and the sum of the rest.
+/// Formats a table of at most `top` rows, the longest time first, and the sum of the rest.
 pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style: Style) -> String {
     let mut text = heading(summary);
     let _ = writeln!(
@@ -40,7 +40,7 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
         let calls = format!("{:.0}", row.calls as f64 / counted);
         let numbers = line(&row.spread, row.share, &calls);
         let room = style.width.saturating_sub(NUMBERS);
-        // The end of a path says more than its start.
+        // The end of a path is more informative than its start.
         let key = match summary.by {
             By::Scope | By::Node => style.fit_end(&key, room),
             _ => style.fit(&key, room),
@@ -73,7 +73,7 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
     text
 }
 
-/// The columns of the numbers of a row, with the space behind them.
+/// The width of the numbers in a row, with the space after them.
 const NUMBERS: usize = 34;
 
 fn line(spread: &Spread, share: f64, calls: &str) -> String {
@@ -82,7 +82,7 @@ fn line(spread: &Spread, share: f64, calls: &str) -> String {
     format!("{median:>8} {deviation:>8}  {share:>6} {calls:>6}")
 }
 
-/// Describes what was measured.
+/// Describes the measurement.
 fn heading(summary: &Summary<'_>) -> String {
     let runs = match summary.runs.len() {
         1 => "1 run".to_owned(),
@@ -125,7 +125,7 @@ fn time(micros: f64) -> String {
     format!("{number:.digits$} {unit}")
 }
 
-/// The summary as JSON; `docs/profile.md` describes it. The rows are made one after the other.
+/// The summary as JSON, which `docs/profile.md` describes. Rows are serialized one at a time.
 pub struct Json<'s, 'd, 'a> {
     pub summary: &'s Summary<'d>,
     /// The name of the model.

@@ -1,4 +1,4 @@
-//! The times of kernels along the call paths of the user.
+//! Groups the times of kernels by the call paths of the user.
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -14,8 +14,7 @@ pub struct Level {
     pub line: u32,
 }
 
-/// Returns the call paths, outermost first and the operator last, with their microseconds in the
-/// counted runs.
+/// Returns the call paths, outermost first and the operator last, with their microseconds in the counted runs.
 pub fn stacks(document: &Document<'_>, profile: &Profile, warmup: usize) -> Vec<(Vec<Level>, u64)> {
     let mut numbers: FxHashMap<Vec<Level>, usize> = FxHashMap::default();
     let mut stacks: Vec<(Vec<Level>, u64)> = Vec::new();

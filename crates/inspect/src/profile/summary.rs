@@ -1,4 +1,4 @@
-//! The times of kernels, summed by what the user wrote.
+//! Sums the times of kernels by line, function, scope, operator, plugin or node.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub enum By {
     Scope,
     Op,
     Plugin,
-    /// A node as it was run.
+    /// A node as it ran.
     Node,
 }
 
@@ -44,43 +44,43 @@ impl By {
     }
 }
 
-/// The time of all kernels that have something in common.
+/// The time of all kernels with the same key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row<'d> {
-    /// The key of the group; `None` if it is not known.
+    /// The key of the group; `None` if it is unknown.
     pub key: Option<String>,
-    /// The line, or the first one of the function.
+    /// The line, or the first line of the function.
     pub frame: Option<Frame<'d>>,
-    /// Microseconds in each run that counts.
+    /// Microseconds in each counted run.
     pub times: Vec<u64>,
     pub spread: Spread,
-    /// The part of the sum of all medians.
+    /// The share of the sum of all medians.
     pub share: f64,
     /// The number of times that kernels ran, in all counted runs.
     pub calls: u64,
-    /// The operators that took the time, the longest first.
+    /// The operators, the longest time first.
     pub ops: Vec<String>,
 }
 
-/// A profile by what the user wrote.
+/// A profile, grouped by a key.
 #[derive(Clone, Debug)]
 pub struct Summary<'d> {
     pub by: By,
-    /// The longest median first.
+    /// The rows, the longest median first.
     pub rows: Vec<Row<'d>>,
     pub warmup: Vec<Run>,
     pub runs: Vec<Run>,
     /// Microseconds of all kernels in a run.
     pub kernels: Spread,
-    /// Microseconds of all kernels in all runs, warm-up and all: what the profile says.
+    /// Microseconds of all kernels in all runs, including warm-up.
     pub total: u64,
-    /// The part of the time, in the runs that count, that has a line of the user.
+    /// The share of the time in counted runs that has a line of the user.
     pub users: f64,
-    /// The same, of any line.
+    /// The share of the time in counted runs that has any line.
     pub known: f64,
 }
 
-/// Sums a profile. The first runs are for warming up: they are counted apart.
+/// Sums a profile. The first runs are for warming up and are listed separately.
 pub fn summarize<'d>(
     document: &'d Document<'_>,
     profile: &Profile,
@@ -89,7 +89,7 @@ pub fn summarize<'d>(
 ) -> Summary<'d> {
     let attributions = attribute(document, profile);
     let runs = profile.runs.len();
-    // One run alone is all there is.
+    // A single run always counts.
     let warmup = warmup.unwrap_or(1).min(runs.saturating_sub(1));
     let counted = |times: &[u64]| -> u64 { times.iter().skip(warmup).sum() };
     let of_runs: Vec<u64> = profile.runs.iter().skip(warmup).map(|run| run.kernels).collect();
@@ -161,12 +161,12 @@ impl<'d> Group<'d> {
     }
 }
 
-/// Adds the times of a kernel, run by run.
+/// Adds the times of a kernel run by run.
 fn add(times: &mut [u64], more: &[u64]) {
     times.iter_mut().zip(more).for_each(|(time, more)| *time += more);
 }
 
-/// Returns a part of a whole, which is at most all of it.
+/// Returns a share of a whole, at most 1.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).min(1.0) } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! A profile as a trace for <https://ui.perfetto.dev>, in which each kernel knows its line.
+//! Formats a profile as a trace for <https://ui.perfetto.dev>, with the line of each kernel.
 
 use std::io::Read;
 
@@ -8,11 +8,10 @@ use serde_json::Value;
 use super::{Profile, ProfileError, attribute};
 use crate::Document;
 
-/// The most that is read of a profile.
+/// The maximum size of a profile in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Returns the events of a profile as they are, with `callsite`, `scope` and `frames` in the arguments of
-/// each kernel.
+/// Returns the events of a profile, with `callsite`, `scope` and `frames` added to the arguments of each kernel.
 pub fn trace(
     document: &Document<'_>,
     profile: &Profile,

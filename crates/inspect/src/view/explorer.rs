@@ -1,16 +1,16 @@
-//! The data of nodes for Model Explorer, <https://github.com/google-ai-edge/model-explorer>.
+//! Formats the data of nodes for Model Explorer, <https://github.com/google-ai-edge/model-explorer>.
 
 use serde_json::{Map, Value, json};
 
 use super::View;
 
-/// The colors from the least to the most.
+/// The colors from the smallest to the largest number.
 const COLORS: [&str; 2] = ["#ffffff", "#d73a00"];
 
 impl View<'_> {
-    /// Returns the error of each node, the time of each node, or else its line.
+    /// Returns the error of each node, or its time, or else its line.
     ///
-    /// A node is found by the names of its outputs, which every adapter for ONNX keeps.
+    /// Nodes are identified by the names of their outputs, which every adapter for ONNX keeps.
     pub fn node_data(&self) -> Value {
         let overlay = |overlay: &Option<Value>, key: &str| {
             let nodes = overlay.as_ref()?["nodes"].as_array()?.iter();

@@ -1,4 +1,4 @@
-//! The source files of a view, with as much of their text as may be shown.
+//! Describes the source files of a view, with as much of their text as may be shown.
 
 use provenance::{FileId, Tier};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::places::Places;
 use crate::json::tier;
 use crate::{Document, Frame, Source, Sources};
 
-/// The lines of a long file around each one that nodes came from.
+/// The number of lines to show around each line of a long file that nodes came from.
 const CONTEXT: u32 = 12;
 
 /// Describes the files that locations refer to.
@@ -47,7 +47,7 @@ pub(super) fn describe(
     origins.files.list.iter().enumerate().map(describe).collect()
 }
 
-/// Returns the lines that the model itself contains.
+/// Returns the source lines that the model contains.
 fn recorded(
     sources: &Sources<'_, '_>,
     origins: &Places<'_>,

@@ -15,7 +15,7 @@ use super::places::Places;
 use crate::Document;
 use crate::show::attribute_text;
 
-/// The longest text of an attribute.
+/// The maximum length of the text of an attribute.
 const MAX_TEXT: usize = 400;
 
 /// A graph with the numbers of its values.
@@ -193,7 +193,7 @@ impl<'d> Values<'_, 'd, '_> {
         number.map(|number| self.document.origins(&[number])).unwrap_or_default()
     }
 
-    /// Returns the number of the value that a name means in a graph, or -1 for an input that is left out.
+    /// Returns the number of the value with a name, as seen from a graph, or -1 for an omitted input.
     fn seen_from(&mut self, graph: usize, name: &'d str) -> i64 {
         if name.is_empty() {
             return -1;

@@ -1,4 +1,4 @@
-//! Bounds of a page, so that every model has a page that opens at once.
+//! Limits the size of a page, so that the page of every model opens quickly.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ pub enum Extent {
     /// Everything.
     #[default]
     Whole,
-    /// As much as a browser shows without a delay. The view says what it leaves out.
+    /// As much as a browser shows without a delay. The view says what it omits.
     Page,
 }
 
-/// The bytes of JSON that a browser reads in a second on a slow machine.
+/// The number of bytes of JSON that a browser reads in a second on a slow machine.
 pub(super) const MAX_JSON: usize = 24 << 20;
 
-/// A list that is bounded: how many entries it may have, and how many were left out.
+/// A limited list: its maximum length, and how many entries were omitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     most: usize,
@@ -28,7 +28,7 @@ impl Room {
         Room { most, used: 0, wanted: 0 }
     }
 
-    /// Returns how many of some further entries have room.
+    /// Returns how many of `count` further entries fit.
     pub(super) fn take(&mut self, count: usize) -> usize {
         let taken = count.min(self.most - self.used);
         self.used += taken;
@@ -36,18 +36,18 @@ impl Room {
         taken
     }
 
-    /// Returns how many entries were taken.
+    /// Returns the number of entries.
     pub(super) fn used(&self) -> usize {
         self.used
     }
 
-    /// Returns true if there is room for all of some further entries.
+    /// Returns true if `count` further entries fit.
     pub(super) fn take_all(&mut self, count: usize) -> bool {
         self.wanted += count;
         self.take_part(count)
     }
 
-    /// Returns true if there is room for a part of what was wanted before.
+    /// Returns true if `count` entries fit, which an earlier call already counted as wanted.
     pub(super) fn take_part(&mut self, count: usize) -> bool {
         let fits = count <= self.most - self.used;
         self.used += if fits { count } else { 0 };
@@ -55,7 +55,7 @@ impl Room {
     }
 }
 
-/// The room that is left in each list of a view.
+/// The remaining room in each list of a view.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) nodes: Room,
@@ -68,7 +68,7 @@ pub(super) struct Limits {
     pub(super) attributes: Room,
     pub(super) frames: Room,
     pub(super) sites: Room,
-    /// The bytes of source text.
+    /// Source text in bytes.
     pub(super) source: Room,
     /// Lines and nodes of a profile, a report or another model.
     pub(super) rows: Room,
@@ -77,11 +77,11 @@ pub(super) struct Limits {
     cut: usize,
 }
 
-/// The letters of a text that is never cut.
+/// Shorter texts are never cut.
 const MIN_TEXT: usize = 60;
 
 impl Limits {
-    /// Returns the limits of a view. Each attempt has a quarter of the room of the one before.
+    /// Returns the limits of a view. Each attempt has a quarter of the room of the previous one.
     pub(super) fn new(extent: Extent, attempt: u32) -> Limits {
         let most = |count: usize| match extent {
             Extent::Whole => usize::MAX,
@@ -105,7 +105,7 @@ impl Limits {
         }
     }
 
-    /// Cuts a text that is too long. Once there is no room left, only short texts remain whole.
+    /// Cuts a text that is too long. If there is no room left, only short texts stay whole.
     pub(super) fn cut<'t>(&mut self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
         let text = text.into();
         let most =
@@ -120,7 +120,7 @@ impl Limits {
         Cow::Owned(format!("{}…", &text[..end]))
     }
 
-    /// Takes the text of a source file. If it is too long, or if there is no room, returns false.
+    /// Takes the text of a source file. Returns false if it is too long, or if there is no room.
     pub(super) fn take_file(&mut self, text: &str) -> bool {
         if text.len() <= self.max_file() {
             return self.source.take_all(text.len());
@@ -129,17 +129,17 @@ impl Limits {
         false
     }
 
-    /// Returns the bytes of a source file whose text a view contains as a whole.
+    /// Returns the maximum size of a source file that a view contains completely, in bytes.
     fn max_file(&self) -> usize {
         if self.max_text == usize::MAX { usize::MAX } else { 1 << 20 }
     }
 
-    /// Returns the bytes of a line of source text that are not cut.
+    /// Returns the maximum size of a source line, in bytes.
     pub(super) fn max_line(&self) -> usize {
         self.max_text
     }
 
-    /// Says what a view leaves out, in sentences.
+    /// Returns sentences that say what the view omits.
     pub(super) fn left_out(&self) -> Vec<String> {
         let lists = [
             (&self.nodes, "nodes"),

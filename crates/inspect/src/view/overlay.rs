@@ -22,7 +22,7 @@ pub enum ReportError {
     Version(u64),
 }
 
-/// Describes the time of each line and each node, as parts of the time of all kernels.
+/// Describes the time of each line and each node, as shares of the time of all kernels.
 pub(super) fn profile(
     document: &Document<'_>,
     profile: &Profile,
@@ -56,7 +56,7 @@ pub(super) fn profile(
     })
 }
 
-/// Describes the lines that gained, lost or changed nodes since another model.
+/// Describes the lines that gained, lost or changed nodes compared with another model.
 pub(super) fn against(
     before: &Document<'_>,
     after: &Document<'_>,
@@ -104,8 +104,8 @@ pub(super) fn against(
     })
 }
 
-/// Describes the error that each line adds, from a report of `jax2onnx compare`. Rows that name nothing of the
-/// model are left out.
+/// Describes the error that each line adds, from a report of `jax2onnx compare`. Skips rows that match nothing in
+/// the model.
 pub(super) fn compare(
     document: &Document<'_>,
     report: &str,
@@ -186,7 +186,7 @@ fn verdict(report: &Value) -> String {
     }
 }
 
-/// Returns the first node of each name.
+/// Returns the first node with each name.
 fn numbers<'d>(document: &'d Document<'_>, limits: &Limits) -> FxHashMap<&'d str, usize> {
     let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
     for (number, node) in document.scan.nodes.iter().enumerate().take(limits.nodes.used()) {

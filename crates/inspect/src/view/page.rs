@@ -1,4 +1,4 @@
-//! The page: the viewer, and the data of a view for it, in one file.
+//! Builds the page: the viewer and the data of a view in one file.
 
 use std::fmt::Write;
 
@@ -9,13 +9,13 @@ use super::View;
 const SCRIPT: &str = include_str!("page/viewer.js");
 const STYLE: &str = include_str!("page/viewer.css");
 
-/// The level of the compression: the best ratio is not worth its time.
+/// The compression level: the best ratio is not worth its time.
 const LEVEL: u8 = 7;
 
 /// Returns the page of a view: one file that loads nothing else.
 ///
-/// The policy of the page allows its own script and its own style, by their hashes, and nothing else. The
-/// data is compressed and written in Base64, so no text of a model can end the element that it is in.
+/// The content security policy allows only the page's own script and style, by their hashes. The data is compressed
+/// and encoded in Base64, so no text of a model can end the element that contains it.
 pub fn page(view: &View<'_>) -> String {
     let data = serde_json::to_vec(view).unwrap_or_default();
     let data = base64(&miniz_oxide::deflate::compress_to_vec_zlib(&data, LEVEL));
@@ -38,7 +38,7 @@ pub fn page(view: &View<'_>) -> String {
     )
 }
 
-/// Returns the hash of an element's text, as a policy names it.
+/// Returns the hash of an element's text in the syntax of the policy.
 fn hash(text: &str) -> String {
     format!("sha256-{}", base64(&Sha256::digest(text.as_bytes())))
 }
@@ -58,7 +58,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns a text that HTML does not read as markup.
+/// Escapes a text for HTML.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in crate::show::clean(text).chars() {

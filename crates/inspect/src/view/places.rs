@@ -12,7 +12,7 @@ use super::limits::Limits;
 use crate::origin::plugin;
 use crate::{Document, Frame};
 
-/// The number that stands for nothing.
+/// The number that means "none".
 const NONE: i64 = -1;
 
 /// Entries in the order of first use.
@@ -41,7 +41,7 @@ impl<K: Hash + Eq, V> List<K, V> {
     }
 }
 
-/// The lists of `docs/view-format.md` that describe where nodes came from.
+/// The lists of `docs/view-format.md` that describe the origins of nodes.
 #[derive(Debug)]
 pub(super) struct Places<'d> {
     table: &'d Table,
@@ -54,7 +54,7 @@ pub(super) struct Places<'d> {
     pub(super) locations: List<LocationId, (u32, u32, u32, i64, i64, i64)>,
     /// Location, caller.
     pub(super) frames: List<StackId, (u32, i64)>,
-    /// Name, whether it is a transformation, the scope around it.
+    /// Name, whether it is a transformation, enclosing scope.
     pub(super) scopes: List<ScopeId, (Cow<'d, str>, u8, i64)>,
     /// Name, file, line.
     pub(super) plugins: List<EmitterId, (Cow<'d, str>, Cow<'d, str>, u32)>,
@@ -195,7 +195,7 @@ impl<'d> Places<'d> {
         caller
     }
 
-    /// Returns the number of a scope, or -1 if there is no room for it and those around it.
+    /// Returns the number of a scope, or -1 if there is no room for it and the enclosing scopes.
     fn scope(&mut self, scope: ScopeId, limits: &mut Limits) -> i64 {
         let table = self.table;
         let mut path = Vec::new();
@@ -230,7 +230,7 @@ impl<'d> Places<'d> {
         })
     }
 
-    /// Returns the name of a file, if the model names it.
+    /// Returns the name of a file, if the model contains it.
     pub(super) fn path(&self, file: FileId) -> Option<&'d str> {
         let path = &*self.table.get_file(file).path;
         (path != Frame::UNKNOWN).then_some(path)

@@ -12,21 +12,21 @@ use pyo3::types::PyString;
 use super::Reader;
 use super::held::address;
 
-/// Arrays that can be written are copied up to this many bytes.
+/// The maximum size of a writable array that is copied, in bytes.
 const MAX_COPIED: usize = 1 << 20;
 
-/// The memory of an array, kept for as long as Rust has it.
+/// The memory of an array, kept alive as long as Rust refers to it.
 struct Memory {
     buffer: PyBuffer<u8>,
     _pins: Pins,
 }
 
-/// Arrays that are read-only as long as Rust reads their memory: an array, and those that it is a view of.
+/// An array and its bases, which are read-only as long as Rust reads their memory.
 #[derive(Default)]
 struct Pins(Vec<Py<PyAny>>);
 
 impl Pins {
-    /// Makes an array and those that it is a view of read-only.
+    /// Makes an array and its bases read-only.
     fn of(array: &Bound<'_, PyAny>) -> PyResult<Pins> {
         let py = array.py();
         let mut pins = Pins::default();
@@ -52,9 +52,9 @@ impl Drop for Pins {
             return;
         }
         Python::attach(|py| {
-            // A view can be written only if what it is a view of can.
+            // A view can become writable only after its base.
             for array in self.0.drain(..).rev() {
-                // The array stays read-only if its base is gone, which harms nobody.
+                // If the base is gone, the array stays read-only, which does no harm.
                 let _ = set_writeable(array.bind(py), true);
             }
         });
@@ -70,10 +70,9 @@ impl AsRef<[u8]> for Memory {
     #[expect(unsafe_code, reason = "a buffer of Python can be seen in no other way")]
     fn as_ref(&self) -> &[u8] {
         match self.buffer.as_slice_ptr() {
-            // SAFETY: the buffer keeps the memory where it is until it is dropped, and Python code
-            // cannot write to it: arrays that can be written are copied, or read-only meanwhile. Whoever
-            // made an array read-only must not write to its memory in another way, as with JAX's own
-            // arrays.
+            // SAFETY: the buffer keeps the memory in place until it is dropped, and Python code cannot write to it:
+            // writable arrays are copied, or read-only meanwhile. As with JAX's own arrays, nobody may write to the
+            // memory of a read-only array in another way.
             Some(memory) => unsafe { memory.as_ref() },
             None => &[],
         }
@@ -113,7 +112,7 @@ impl<'py> Reader<'py> {
         name.map(|name| Ok(name.cast::<PyString>()?.to_str()?.into())).transpose()
     }
 
-    /// Reads a literal, whose value may be a plain number; `aval` has its type.
+    /// Reads a literal, whose value may be a plain number. `aval` contains its type.
     pub(super) fn literal(
         &mut self,
         value: &Bound<'py, PyAny>,
@@ -137,9 +136,9 @@ impl<'py> Reader<'py> {
         Ok(Constant { dtype, shape: Arc::default(), data, name: None })
     }
 
-    /// Returns the memory of an array in row-major order. A key is what it is made of.
+    /// Returns the memory of an array in row-major order. A random key is read as its words.
     ///
-    /// The view as bytes is what makes this work for the types that the buffer protocol lacks.
+    /// Viewing the array as bytes also works for types that the buffer protocol does not support.
     fn bytes(&self, array: &Bound<'py, PyAny>, dtype: &DType) -> PyResult<Bytes> {
         let py = array.py();
         let array = match dtype {
@@ -151,7 +150,7 @@ impl<'py> Reader<'py> {
         let flat = array.call_method1(intern!(py, "reshape"), (-1,))?;
         let flat = flat.call_method1(intern!(py, "view"), (&self.jax.byte,))?;
         let buffer = PyBuffer::get(&flat)?;
-        // The interpreter's lock is released later, and Python code may then write to the array.
+        // The interpreter's lock is released later, and then Python code may write to the array.
         let is_small = buffer.len_bytes() <= MAX_COPIED;
         let is_copied = is_small && !buffer.readonly();
         let pins = if is_small { Pins::default() } else { Pins::of(&array)? };
@@ -164,7 +163,7 @@ impl<'py> Reader<'py> {
     }
 }
 
-/// Returns the bytes of one number of the common types; `None` sends the rest through NumPy.
+/// Returns the bytes of a number of a common type; `None` for types that NumPy must convert.
 fn scalar_bytes(value: &Bound<'_, PyAny>, dtype: &DType) -> Option<Bytes> {
     let integer = || value.extract::<i64>().ok();
     let float = || value.extract::<f64>().ok();

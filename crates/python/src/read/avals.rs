@@ -49,7 +49,8 @@ fn size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
 
 /// Reads a size that depends on symbols, from its text in JAX.
 ///
-/// A text that is too long or nested too deeply is a symbol of its own, which no input has, so the lowering refuses it.
+/// If the text is too long or nested too deeply, it becomes a symbol. No input has that symbol, so the lowering
+/// refuses it.
 pub(super) fn symbolic_size(size: &Bound<'_, PyAny>) -> PyResult<Dim> {
     let text = size.str()?;
     let text = text.to_str()?;

@@ -1,7 +1,7 @@
-//! Reads jaxprs with the jaxprs inside them.
+//! Reads jaxprs and nested jaxprs.
 //!
-//! A program may nest jaxprs more deeply than the stack of the caller allows, so the bodies that are being read
-//! are a list and not a recursion.
+//! A program may nest jaxprs more deeply than the stack of the caller allows, so the reader keeps open bodies in a
+//! list instead of using recursion.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use super::{Reader, Vars, input_names};
 use crate::compat::Body;
 use crate::error;
 
-/// How many jaxprs that Python traces for the reader may be inside each other.
+/// The maximum number of nested jaxprs that Python traces for the reader.
 const MAX_TRACED: usize = 24;
 
-/// The stack that one of them takes at most, with what Python takes.
+/// The maximum stack size for one of them, including Python's part.
 const TRACED_STACK: usize = 96 << 10;
 
 /// A jaxpr whose equations are being read.
 struct Open<'py> {
-    /// The objects that are this jaxpr: it is found by each of them.
+    /// The objects that represent this jaxpr. Each of them leads to it.
     objects: Vec<Bound<'py, PyAny>>,
     jaxpr: Bound<'py, PyAny>,
-    /// The module whose method runs around it.
+    /// The module whose method contains it.
     module: Arc<str>,
-    /// Whether a name of a module was met in the jaxpr around it.
+    /// True if the enclosing jaxpr contains the name of a module.
     names_modules_around: bool,
     name: Arc<str>,
     place: SourceInfo,
@@ -38,13 +38,13 @@ struct Open<'py> {
     input_names: Vec<Arc<str>>,
     equations: Bound<'py, PyIterator>,
     eqns: Vec<Eqn>,
-    /// The equation whose jaxprs are read before its parameters, and those that are left.
+    /// The equation whose jaxprs are read before its parameters, and the jaxprs that are left.
     current: Option<(Bound<'py, PyAny>, Header)>,
     unread: Vec<Bound<'py, PyAny>>,
 }
 
 impl<'py> Reader<'py> {
-    /// Reads a jaxpr, open or closed; a body that many equations share is one.
+    /// Reads an open or closed jaxpr. A body that many equations share is read once.
     pub(super) fn jaxpr(&mut self, jaxpr: &Bound<'py, PyAny>) -> PyResult<Arc<Jaxpr>> {
         if let Some(known) = self.known(jaxpr)? {
             return Ok(known);
@@ -77,7 +77,7 @@ impl<'py> Reader<'py> {
         Ok(Some(known))
     }
 
-    /// Reads the jaxpr that was opened, and all that are inside it.
+    /// Reads an open jaxpr and all nested ones.
     fn read(&mut self, outermost: Open<'py>) -> PyResult<Arc<Jaxpr>> {
         let mut around = Vec::new();
         let mut current = outermost;
@@ -96,8 +96,8 @@ impl<'py> Reader<'py> {
         }
     }
 
-    /// Reads equations, until all are read or a jaxpr must be read before the next one. Returns that jaxpr, with
-    /// the module whose method runs around it.
+    /// Reads equations until all are read, or until a jaxpr must be read before the next one. Returns that jaxpr,
+    /// with the module whose method contains it.
     fn advance(&mut self, open: &mut Open<'py>) -> PyResult<Option<(Bound<'py, PyAny>, Arc<str>)>> {
         loop {
             let (eqn, header) = match open.current.take() {
@@ -114,7 +114,7 @@ impl<'py> Reader<'py> {
             };
             self.module.clone_from(&header.module);
             while let Some(inner) = open.unread.pop() {
-                // Two parameters may be one jaxpr.
+                // Two parameters may be the same jaxpr.
                 if self.known(&inner)?.is_none() {
                     let module = header.module.clone();
                     open.current = Some((eqn, header));
@@ -206,7 +206,8 @@ impl<'py> Reader<'py> {
     }
 }
 
-/// Returns the jaxpr inside a closed one, if it has no constants: two closed jaxprs around it are the same.
+/// Returns the jaxpr inside a closed one, if it has no constants. Closed jaxprs around the same jaxpr are then
+/// equal.
 fn shared<'py>(jaxpr: &Bound<'py, PyAny>, body: &Body<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let has_constants = match &body.consts {
         Some(consts) => consts.len()? > 0,

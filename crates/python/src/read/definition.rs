@@ -10,12 +10,12 @@ use rustc_hash::FxHashSet;
 
 use super::Reader;
 
-/// How many definitions of one primitive may be inside each other.
+/// The maximum number of nested definitions of one primitive.
 const MAX_DEPTH: usize = 8;
 
 /// Finds the definitions of primitives.
 pub(super) struct Definitions<'py> {
-    /// Takes an equation; see `_tracing/definitions.py`.
+    /// Takes an equation, as `_tracing/definitions.py` describes.
     define: Option<Bound<'py, PyAny>>,
     /// The primitives of the table.
     with_plugin: FxHashSet<&'static str>,
@@ -31,8 +31,8 @@ impl<'py> Definitions<'py> {
 }
 
 impl<'py> Reader<'py> {
-    /// Returns the primitive and the parameters of a call of the definition, if the primitive has no plugin
-    /// and is defined by JAX code. If the definition cannot be used, the parameters say why.
+    /// Returns the primitive and the parameters of a call of the definition, if the primitive has no plugin and is
+    /// defined by JAX code. If the definition cannot be used, the parameters contain the reason.
     pub(super) fn defined(
         &mut self,
         primitive: &Arc<str>,

@@ -19,16 +19,15 @@ pub(super) struct Header {
     primitive: Arc<str>,
     inputs: Vec<Atom>,
     place: SourceInfo,
-    /// The module that the equation is in.
+    /// The module that contains the equation.
     pub(super) module: Arc<str>,
     recipe: Option<Arc<Recipe>>,
-    /// The primitive and the parameters of the call that stands for the equation, if its primitive is defined by
-    /// JAX code.
+    /// The primitive and the parameters of the call that replaces the equation, if JAX code defines its primitive.
     defined: Option<(Arc<str>, Params)>,
 }
 
 impl<'py> Reader<'py> {
-    /// Reads everything that is read once, before the jaxprs inside the equation are known.
+    /// Reads everything that does not depend on the jaxprs inside the equation.
     pub(super) fn header(&mut self, vars: &Vars, eqn: &Bound<'py, PyAny>) -> PyResult<Header> {
         let py = eqn.py();
         let primitive = self.primitive(&eqn.getattr(intern!(py, "primitive"))?)?;
@@ -46,7 +45,7 @@ impl<'py> Reader<'py> {
         Ok(Header { primitive, inputs, place, module, recipe, defined })
     }
 
-    /// Reads the parameters. If some of them are jaxprs that were not read before, `unread` has them, and the
+    /// Reads the parameters. If some of them are jaxprs that are not read yet, adds these to `unread`, and the
     /// parameters must be read again after them.
     pub(super) fn parameters(
         &mut self,
@@ -122,8 +121,8 @@ impl<'py> Reader<'py> {
         Ok(Params::new(entries))
     }
 
-    /// Reads a parameter. The number of a call of an ONNX function, which its markers have, is counted in
-    /// this program and not in the process, so that equal programs read the same.
+    /// Reads a parameter. Markers of ONNX functions contain the number of a call in the process, which is replaced
+    /// with the number in this program, so that equal programs are read equally.
     fn counted(&mut self, primitive: &str, value: &Bound<'py, PyAny>) -> PyResult<Param> {
         let mut param = self.param(value)?;
         if let ("onnx_function", Param::Int(count)) = (primitive, &mut param) {
@@ -133,7 +132,7 @@ impl<'py> Reader<'py> {
         Ok(param)
     }
 
-    /// Returns the place of an equation, and the module that it is in.
+    /// Returns the source location of an equation, and the module that contains it.
     fn place(&mut self, source_info: &Bound<'py, PyAny>) -> PyResult<(SourceInfo, Arc<str>)> {
         let py = source_info.py();
         let traceback = source_info.getattr(intern!(py, "traceback"))?;

@@ -21,16 +21,16 @@ const WATCHING: [&str; 2] = ["Writes.watching.<locals>.call", "_Linen._call"];
 const INTERCEPTING: [&str; 2] =
     ["run_interceptors.<locals>.wrap_interceptor.<locals>.wrapped", "run_interceptors"];
 
-/// Turns tracebacks into call paths, each distinct one once.
+/// Converts tracebacks to call paths, each distinct one once.
 pub(super) struct Frames<'py> {
     tiers: Tiers,
-    /// From a traceback, which compares by content, to the id of its stack, or to none.
+    /// Maps a traceback, which compares by content, to the id of its stack, or to `None`.
     stacks: Bound<'py, PyDict>,
     codes: Held<'py, Code>,
     locations: FxHashMap<(usize, i64), LocationId>,
 }
 
-/// A name scope, and the module whose method runs in it, as `_tracing/scopes.py` tells modules apart.
+/// A name scope, and the module whose method runs in it, as `_tracing/scopes.py` identifies modules.
 #[derive(Clone)]
 pub(super) struct Scoped {
     pub(super) scope: Option<ScopeId>,
@@ -44,9 +44,9 @@ struct Code {
     function: FunctionId,
     /// True if JAX starts to trace another function here.
     is_boundary: bool,
-    /// True for [`WATCHING`], which a call path does not show.
+    /// True for [`WATCHING`]. Call paths omit these functions.
     is_watching: bool,
-    /// True for [`INTERCEPTING`], which a call path shows only if they call functions of the user.
+    /// True for [`INTERCEPTING`]. Call paths contain these functions only if they call functions of the user.
     is_intercepting: bool,
 }
 
@@ -64,7 +64,7 @@ impl<'py> Frames<'py> {
         table.file(path, self.tiers.of(path))
     }
 
-    /// Returns the call path of a traceback, out to where JAX began to trace the jaxpr.
+    /// Returns the call path of a traceback, up to the function in which JAX began to trace the jaxpr.
     pub(super) fn stack(
         &mut self,
         table: &mut Table,
@@ -125,7 +125,7 @@ impl<'py> Frames<'py> {
     }
 }
 
-/// Returns the place of an instruction in its file.
+/// Returns the location of an instruction.
 fn locate(
     traceback: &Bound<'_, PyAny>,
     code: &Bound<'_, PyAny>,
@@ -148,16 +148,15 @@ fn locate(
     Ok(Location { file, function, line: known(line).unwrap_or(0), span: span() })
 }
 
-/// Separates what `_tracing/scopes.py` writes for a module: its name, the module that called it and itself.
+/// Separates the parts that `_tracing/scopes.py` writes for a module: its name, its calling module and the module
+/// itself.
 const SEPARATOR: char = '\u{1f}';
 
 impl<'py> Reader<'py> {
-    /// Returns the name scope of a name stack, and the module that it leads to from the module
-    /// around.
+    /// Returns the name scope of a name stack, and the innermost module in it.
     ///
-    /// JAX uses what it traced again, in other modules and in other exports too. So the name of a
-    /// module holds only below the module that called it when it was traced, and is left out
-    /// elsewhere.
+    /// JAX reuses traced code in other modules and in other exports. So the name of a module is valid only inside
+    /// the module that called it during tracing, and is omitted elsewhere.
     pub(super) fn scope(&mut self, name_stack: &Bound<'py, PyAny>) -> PyResult<Scoped> {
         if let Some((known, names_modules)) = self.scopes.get(name_stack, &self.module) {
             self.names_modules |= names_modules;

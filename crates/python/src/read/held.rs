@@ -1,11 +1,11 @@
-//! Remembers values of Python objects, by identity.
+//! Caches values of Python objects, by identity.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use rustc_hash::FxHashMap;
 
-/// Values by the address of a Python object, which is held so that its address stays its own.
+/// Values by the address of a Python object, which is kept alive so that its address stays unique.
 pub(super) struct Held<'py, T> {
     known: FxHashMap<usize, (Bound<'py, PyAny>, T)>,
 }
@@ -21,7 +21,7 @@ impl<'py, T: Clone> Held<'py, T> {
         self.known.get(&address(object)).map(|(_, value)| value.clone())
     }
 
-    /// Remembers a value, and returns it.
+    /// Caches a value, and returns it.
     pub(super) fn keep(&mut self, object: &Bound<'py, PyAny>, value: T) -> T {
         self.known.insert(address(object), (object.clone(), value.clone()));
         value
@@ -30,7 +30,7 @@ impl<'py, T: Clone> Held<'py, T> {
 
 /// Values of Python objects, some of which depend on the module that the object is read in.
 pub(super) struct HeldByModule<'py, T> {
-    /// None for an object whose value depends on the module.
+    /// `None` for an object whose value depends on the module.
     known: Held<'py, Option<T>>,
     by_module: FxHashMap<(usize, Arc<str>), T>,
 }
@@ -51,7 +51,7 @@ impl<'py, T: Clone> HeldByModule<'py, T> {
         Some((value.clone(), true))
     }
 
-    /// Remembers a value, for all modules or, if it depends on the module, for this one.
+    /// Caches a value for all modules, or only for this one if it depends on the module.
     pub(super) fn keep(
         &mut self,
         object: &Bound<'py, PyAny>,
@@ -68,7 +68,7 @@ impl<'py, T: Clone> HeldByModule<'py, T> {
     }
 }
 
-/// Returns the identity of an object, as Python's `id`.
+/// Returns the identity of an object, like Python's `id`.
 pub(super) fn address(object: &Bound<'_, PyAny>) -> usize {
     object.as_ptr() as usize
 }

@@ -15,7 +15,7 @@ use super::Reader;
 use super::avals::symbolic_size;
 use crate::compat::Jax;
 
-/// The kind of parameter that values of a Python type are read as.
+/// The kind of parameter for the values of a Python type.
 #[derive(Clone)]
 pub(super) enum ParamKind<'py> {
     None,
@@ -24,13 +24,13 @@ pub(super) enum ParamKind<'py> {
     Float,
     Text,
     DType,
-    /// A class, which may be that of NumPy's or JAX's scalars.
+    /// A class, which may be a scalar type of NumPy or JAX.
     Class,
     SymbolicSize,
     Sequence,
     Set,
     Mapping,
-    /// The name of the type, and those of its fields.
+    /// The name of the type, and the names of its fields.
     NamedTuple(Arc<str>, Arc<[Arc<str>]>),
     Dataclass(Arc<str>, Arc<[Bound<'py, PyString>]>),
     Enum(Arc<str>),
@@ -38,12 +38,12 @@ pub(super) enum ParamKind<'py> {
     Aval,
     Array,
     Primitive,
-    /// The devices of a program: named axes, each with a size.
+    /// The devices of a program: named axes with sizes.
     Mesh,
     Opaque(Arc<str>),
 }
 
-/// How deeply values may be nested in a parameter. The contents of deeper ones are not read.
+/// The maximum depth of values in a parameter. Deeper values are not read.
 const MAX_NESTED: usize = 12;
 
 impl<'py> Reader<'py> {
@@ -64,7 +64,7 @@ impl<'py> Reader<'py> {
             ParamKind::Bool => Param::Bool(value.is_truthy()?),
             ParamKind::Int => match value.extract() {
                 Ok(number) => Param::Int(number),
-                // The largest of the 64-bit unsigned numbers.
+                // Unsigned 64-bit integers above the signed range.
                 Err(_) if value.extract::<u64>().is_ok() => Param::Array(self.constant(value)?),
                 Err(_) => Param::Opaque("int".into()),
             },
@@ -116,8 +116,8 @@ impl<'py> Reader<'py> {
         Ok(self.kinds.keep(&class, kind))
     }
 
-    /// Decides the kind of the values of a type. Enumerations and named tuples come first, because
-    /// they may also be numbers and tuples.
+    /// Determines the kind of the values of a type. Enumerations and named tuples come first, because they may also
+    /// be numbers and tuples.
     fn kind(&self, class: &Bound<'py, PyType>) -> PyResult<ParamKind<'py>> {
         let py = class.py();
         let name: Arc<str> = class.name()?.to_str()?.into();
@@ -188,7 +188,7 @@ impl<'py> Reader<'py> {
         Ok(Param::Record("Mesh".into(), axes.into()))
     }
 
-    /// Reads a callable: the module and the qualified name of the function behind it, if there is one.
+    /// Reads a callable: the module and the qualified name of its function, if it has one.
     fn callable(value: &Bound<'py, PyAny>, name: Arc<str>) -> PyResult<Param> {
         let Some(function) = value.getattr_opt(intern!(value.py(), "callback_func"))? else {
             return Ok(Param::Opaque(name));
@@ -226,7 +226,7 @@ impl<'py> Reader<'py> {
         Ok(Param::Record(name, entries.into()))
     }
 
-    /// Reads a class: a class of scalars is the type of its elements, any other has no contents.
+    /// Reads a class: a scalar class becomes its element type, any other class has no contents.
     fn class(&mut self, class: &Bound<'py, PyAny>) -> PyResult<Param> {
         let is_scalar = class.cast::<PyType>()?.is_subclass(&self.jax.generic)?;
         if is_scalar {
@@ -257,7 +257,7 @@ fn dataclass_fields<'py>(class: &Bound<'py, PyType>) -> PyResult<Arc<[Bound<'py,
     fields.try_iter()?.map(|field| Ok(field?.cast_into::<PyString>()?)).collect()
 }
 
-/// Numbers by value, the rest by their text: a set has no order of its own that would last.
+/// Compares numbers by value and everything else by its text, because sets have no stable order.
 fn in_order(a: &Param, b: &Param) -> Ordering {
     match (a, b) {
         (Param::Int(a), Param::Int(b)) => a.cmp(b),

@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 
 use super::Reader;
 
-/// The primitives that plugins were registered for, and what is called with their equations.
+/// The primitives with registered plugins, and the function that is called with their equations.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Plugins<'py> {

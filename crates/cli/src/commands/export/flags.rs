@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use options::{OptionKind, Row, Value, table};
 
-/// The options that were given: the name of each, and its value.
+/// The names and values of the options on the command line.
 #[derive(Debug)]
 pub(crate) struct Flags {
     pub(crate) given: Vec<(&'static str, Value)>,
@@ -56,11 +56,11 @@ fn flag(row: &'static Row) -> Arg {
     }
 }
 
-/// Returns the value of an option, if it was given.
+/// Returns the value of an option, if it is on the command line.
 fn value(row: &Row, matches: &ArgMatches) -> Option<Value> {
     let name = row.name;
     if row.value_name.is_empty() {
-        // The flag of an option that is on by default turns it off.
+        // If an option is on by default, its flag turns it off.
         return matches.get_flag(name).then(|| Value::Flag(row.default != Value::Flag(true)));
     }
     let text = || matches.get_one::<String>(name).cloned();

@@ -7,7 +7,7 @@ use inspect::show::clean;
 /// An input: `x=f32[B,784]`, `cache.0.k=f32[B,8]` for a part of one, or `f32[B,784]` for a positional one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
-    /// The name of a parameter, and the path of a part of it after dots.
+    /// The name of a parameter; after a dot, the path of a part of it.
     pub name: Option<String>,
     pub array: ArraySpec,
 }
@@ -15,7 +15,7 @@ pub struct InputSpec {
 /// A type and a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArraySpec {
-    /// The name that NumPy and JAX have for the type.
+    /// The name of the type in NumPy and JAX.
     pub dtype: &'static str,
     pub shape: Vec<Size>,
 }
@@ -28,7 +28,7 @@ pub enum Size {
     Named(String),
 }
 
-/// A keyword input: a number or a flag that has a value, or an array.
+/// A keyword input: a number or a boolean with a value, or an array.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamValue {
     Flag(bool),
@@ -56,7 +56,7 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// Every type, with its names.
+/// Every type with its names.
 const TYPES: &[(&str, &[&str])] = &[
     ("bool", &["bool"]),
     ("int4", &["i4", "s4", "int4"]),
@@ -87,7 +87,7 @@ pub fn input(text: &str) -> Result<InputSpec, SpecError> {
     Ok(InputSpec { name, array })
 }
 
-/// Reads `name=value`, where the value is a number, a flag, or a type with a shape.
+/// Reads `name=value`. The value is a number, a boolean, or a type with a shape.
 pub(crate) fn param(text: &str) -> Result<(String, ParamValue), SpecError> {
     let mut reader = Reader { text, at: 0 };
     let Some(name) = reader.name(is_name)? else {
@@ -110,7 +110,7 @@ pub(crate) fn param(text: &str) -> Result<(String, ParamValue), SpecError> {
     Ok((name, value))
 }
 
-/// Reads a text from the left; positions are bytes.
+/// Reads a text from left to right. Positions are in bytes.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -236,7 +236,7 @@ fn is_path(text: &str) -> bool {
     parts.next().is_some_and(is_name) && parts.all(|part| is_name(part) || is_index(part))
 }
 
-/// Returns the places where a list is cut: at the commas outside of parentheses, and at its end.
+/// Returns the positions at which a list is split: the commas outside parentheses, and its end.
 fn cuts(list: &str) -> Vec<(usize, char)> {
     let mut depth = 0_i32;
     let mut found: Vec<(usize, char)> = list
