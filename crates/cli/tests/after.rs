@@ -1,5 +1,5 @@
 //! Runs `explain` and `profile` as whole commands, and checks their output and exit codes.
-#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

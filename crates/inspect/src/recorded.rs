@@ -12,7 +12,7 @@ use provenance::{SourceMap, keys};
 use crate::file::{OpenError, read_map};
 use crate::foreign::{self, Lines};
 
-/// How a model records the origins of its nodes.
+/// The form in which a model records the origins of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// It records none.

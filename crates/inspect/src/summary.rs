@@ -68,7 +68,7 @@ pub struct Origins<'d> {
     pub with_user_line: usize,
     /// The number of nodes with several lines.
     pub fused: usize,
-    /// How the origins were found, if a source map was used.
+    /// The number of nodes for each way of finding origins, if a source map was used.
     pub sure: Vec<(Sure, usize)>,
     /// Files with the number of their nodes, the most first.
     pub files: Vec<(&'d str, Tier, usize)>,

@@ -36,7 +36,7 @@ pub struct Options<'o, 'a> {
     pub report: Option<&'o str>,
     /// An earlier version of the model to compare with.
     pub against: Option<&'o Document<'a>>,
-    /// How much of the model the view contains.
+    /// The extent of the model in the view.
     pub extent: Extent,
 }
 

@@ -2,7 +2,7 @@
 //! not know. It must never be wrong.
 //!
 //! `tools/failures.py` writes the corpus by running ONNX Runtime.
-#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

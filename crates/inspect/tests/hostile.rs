@@ -1,6 +1,6 @@
 //! Reads untrusted files. Each is accepted or refused in bounded time and memory, without a panic. This is also the
 //! short run of the fuzz targets: their functions run on the corpus and on changes of it.
-#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::fs;
 use std::path::Path;

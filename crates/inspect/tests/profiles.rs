@@ -1,5 +1,5 @@
 //! Runs `profile` on recorded runs of ONNX Runtime; `tools/profiles.py` records them.
-#![expect(clippy::unwrap_used, reason = "a test fails where it cannot look")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

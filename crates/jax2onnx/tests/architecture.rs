@@ -1,5 +1,5 @@
 //! Checks the statements of ARCHITECTURE.md about the workspace.
-#![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
+#![expect(clippy::expect_used, reason = "a panic fails the test")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Checks the holders of each variable of a program: jaxpr text in, one line per value out.
-#![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
+#![expect(clippy::expect_used, reason = "a panic fails the test")]
 
 use expect_test::{Expect, expect};
 use jax2onnx::{Call, Definition, Holder, Hop, Options, Pair, Round, convert};

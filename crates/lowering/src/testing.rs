@@ -51,7 +51,7 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
 
 /// Shows what a formula is made of.
 fn inline_composites(model: &mut onnx::Model) {
-    model.edit(&mut |edit| (0..edit.len()).for_each(|index| edit.inline_composite(index)));
+    model.edit(&mut |edit| edit.inline_composites());
 }
 
 fn place(table: &Table, site: SiteId) -> String {

@@ -287,7 +287,7 @@ impl Builder {
         Entered { place: state.place, emitting: std::mem::replace(&mut state.emitting, emitting) }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "what was entered is left once")]
+    #[expect(clippy::needless_pass_by_value, reason = "each call is left only once")]
     pub fn leave(&self, entered: Entered) {
         let mut state = self.state.borrow_mut();
         state.place = entered.place;

@@ -9,6 +9,7 @@ mod patch;
 mod reads;
 mod rewrite;
 mod sequence;
+mod share;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -36,7 +37,7 @@ use uses::Uses;
 /// The values and nodes that an edit changed.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
-    /// The values with another producer, and those with at most one reader left.
+    /// The values whose producers changed, and those with at most one reader left.
     pub values: Vec<ValueId>,
     /// The nodes with other operands, and the producers of these operands.
     pub nodes: Vec<usize>,
@@ -388,23 +389,6 @@ impl<'m> Edit<'m> {
     /// Returns the name of a value, if it has one.
     pub fn name(&self, value: ValueId) -> Option<&str> {
         self.values[value].name.as_deref()
-    }
-
-    /// Makes all readers of `dropped` read `kept`, an equal constant. If only `dropped` has a name, `kept` gets it.
-    pub fn share_constant(&mut self, kept: ValueId, dropped: ValueId) {
-        let name = self.values[dropped].name.clone();
-        let Value { origin, captured, .. } = self.values[dropped];
-        let paths = self.values[dropped].paths.clone();
-        let kept_value = &mut self.values[kept];
-        add_paths(&mut kept_value.paths, &paths);
-        kept_value.name = kept_value.name.take().or(name);
-        let mut joined = |a: Option<OriginId>, b: Option<OriginId>| match (a, b) {
-            (Some(a), Some(b)) => Some(self.table.absorb(a, b)),
-            (a, b) => a.or(b),
-        };
-        kept_value.origin = joined(kept_value.origin, origin);
-        kept_value.captured = joined(kept_value.captured, captured);
-        self.replace_value(dropped, kept);
     }
 
     /// True if anything has changed since the edit began.

@@ -9,8 +9,8 @@ use smallvec::smallvec;
 use crate::attr::Attr;
 use crate::check::constants_of;
 use crate::edit::{for_each_read, rename};
-use crate::kernels::TAKEN_BY_NAME;
 use crate::model::{Graph, Model, Node};
+use crate::operator::properties::RESERVES_NAME;
 use crate::operator::{OpType, Operator};
 use crate::pairs::Pairs;
 use crate::value::{Value, ValueId};
@@ -29,7 +29,7 @@ pub(crate) struct FunctionNames {
 impl FunctionNames {
     /// Takes a name, unless it is taken or ONNX Runtime would confuse it with an operator.
     fn take(&mut self, domain: &Arc<str>, name: &Arc<str>) -> bool {
-        !OpType::from_name(name).is_some_and(|op| TAKEN_BY_NAME.contains(&op))
+        !OpType::from_name(name).is_some_and(|op| op.is(RESERVES_NAME))
             && self.taken.insert((domain.clone(), name.clone()))
     }
 

@@ -186,7 +186,7 @@ pub fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
 }
 
 /// Returns a single type.
-#[expect(clippy::unnecessary_wraps, reason = "it is what a rule returns")]
+#[expect(clippy::unnecessary_wraps, reason = "rules return this type")]
 pub(crate) fn one(dtype: DType, shape: impl Into<std::sync::Arc<[Dim]>>) -> Inferred {
     Ok(smallvec![Some(Type::new(dtype, shape))])
 }
@@ -196,10 +196,9 @@ pub(crate) fn known<T>(found: Option<T>) -> Result<T, NotInferred> {
     found.ok_or(NotInferred::Unknown)
 }
 
-/// True if two types can be equal for some sizes of the symbols.
+/// True if two types have the same element type and the same sizes, at least for large values of the symbols.
 ///
-/// The element types and the ranks must be equal. Sizes may be spelled differently: `max(B - 1, 0)` is `B - 1` for
-/// all sizes that JAX assumes.
+/// Sizes may be spelled differently: `max(B - 1, 0)` is `B - 1` for all values that JAX assumes.
 pub fn agree(inferred: &Type, stated: &Type) -> bool {
     let same = |(a, b): (&Dim, &Dim)| match (a.known(), b.known()) {
         (Some(a), Some(b)) => a == b,

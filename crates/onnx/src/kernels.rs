@@ -64,20 +64,6 @@ pub enum Support {
     No,
 }
 
-/// Names by which ONNX Runtime 1.31 takes a function for ONNX's own operator, whatever its domain: it does not
-/// load a `Constant`, and of the others it reads operands that a function may not have, which ends the process.
-pub(crate) const TAKEN_BY_NAME: &[OpType] = &[
-    OpType::Add,
-    OpType::Constant,
-    OpType::Div,
-    OpType::Gather,
-    OpType::Mul,
-    OpType::Size,
-    OpType::Squeeze,
-    OpType::Sub,
-    OpType::Unsqueeze,
-];
-
 /// Returns whether the runtime computes `op` on operands of a type correctly and without a cast.
 pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
     match lookup(op, opset) {

@@ -175,7 +175,7 @@ impl Identity {
 
 /// Returns the numbers of the device and the inode.
 #[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
+#[expect(clippy::unnecessary_wraps, reason = "only Unix has these numbers")]
 fn numbers(found: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     Some((found.dev(), found.ino()))

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::outline::{GraphPlace, Outline};
 use crate::source_map::{MapValue, SourceMap};
 
-/// How an answer was found, the most certain way first.
+/// The way in which an answer was found, the most certain first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sure {
     /// The same node: the same operator with the same result.

@@ -70,7 +70,7 @@ pub(crate) struct Args {
 
 /// The arguments of a comparison.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command")]
+#[expect(clippy::struct_excessive_bools, reason = "each field is a flag of the command")]
 pub struct CompareRequest<'a> {
     pub model: &'a PathBuf,
     pub other: Option<&'a PathBuf>,

@@ -3,7 +3,7 @@
 //! `tools/command_fixtures.py` and `tools/foreign_fixtures.py` create the models. `UPDATE_EXPECT=1 cargo test -p
 //! jax2onnx-cli` writes the expectations; read them before you commit.
 
-#![expect(clippy::expect_used, reason = "a test fails where it cannot look")]
+#![expect(clippy::expect_used, reason = "a panic fails the test")]
 
 mod blame;
 mod check;

@@ -19,7 +19,7 @@ pub struct WeightChange<'d> {
     pub read_at: Vec<Frame<'d>>,
 }
 
-/// How a weight differs.
+/// The kind of difference of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightKind {
     New,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use onnx::OpType;
-use onnx::operator::properties::{HOLDS_PRODUCTS, PRODUCTS};
+use onnx::operator::properties::{CASTS, HOLDS_PRODUCTS, LAYOUT_OPS, PRODUCTS, Properties};
 use provenance::resolve::Sure;
 use provenance::{OriginId, Site, Tier};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -42,7 +42,7 @@ const OUT_OF_BLOCKS: &str = "ReorderOutput";
 /// The suffix of the names of nodes in the blocked layout; a number may follow.
 const BLOCKED: &str = "_nchwc";
 /// Operators that the runtime inserts between two nodes of the model.
-const INSERTED: &[&str] = &["Cast", "Reshape", "Squeeze", "Transpose", "Unsqueeze"];
+const INSERTED: Properties = LAYOUT_OPS.or(CASTS);
 
 /// Finds the origin of each kernel of a profile.
 pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attribution<'d>> {
@@ -195,7 +195,7 @@ fn is_blocked(name: &str) -> bool {
 /// operand.
 fn inserted_beside(profile: &Profile, number: usize) -> Option<usize> {
     let kernel = &profile.kernels[number];
-    if !INSERTED.contains(&&*kernel.op) {
+    if !OpType::from_name(&kernel.op).is_some_and(|op| op.is(INSERTED)) {
         return None;
     }
     let shapes = |other: &usize| profile.kernels.get(*other).map(|kernel| &kernel.shapes);
@@ -206,8 +206,8 @@ fn inserted_beside(profile: &Profile, number: usize) -> Option<usize> {
 
 /// Finds the nodes of the model for kernels whose names contain only their operator.
 ///
-/// If the number of nodes of an operator that did not run under their names equals the number of fused kernels,
-/// these are the kernels. If each node depends on the one before, they are in the same order.
+/// Some nodes of an operator did not run under their names. If there are as many as fused kernels, and each of them
+/// depends on the one before, the kernels are these nodes, in the same order.
 fn by_elimination(
     document: &Document<'_>,
     profile: &Profile,

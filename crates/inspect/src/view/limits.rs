@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// How much of a model a view contains.
+/// The extent of a model in a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// Everything.

@@ -450,7 +450,7 @@ impl Patch<'_, '_> {
     }
 
     /// Makes the nodes that compute these values inherit the origin of the root.
-    pub fn answer_for_root(&mut self, values: &[ValueId]) {
+    pub fn pass_origin_to(&mut self, values: &[ValueId]) {
         let makers = values.iter().filter_map(|&value| self.edit.producer(value));
         let change = |index| Change { index, fused: vec![self.root], by: By::Lines };
         self.changes.extend(makers.map(change));

@@ -284,12 +284,18 @@ impl Edit<'_> {
         self.opset
     }
 
-    /// Replaces a composite with its nodes. They have the origin of the same equation already. The nodes that
-    /// compute its results inherit what the composite absorbed since.
-    pub fn inline_composite(&mut self, index: usize) {
-        if !self.graph.nodes[index].op.is_composite() {
-            return;
+    /// Replaces each composite with its nodes.
+    pub fn inline_composites(&mut self) {
+        for index in 0..self.len() {
+            if self.graph.nodes[index].op.is_composite() {
+                self.inline_composite(index);
+            }
         }
+    }
+
+    /// Replaces a composite with its nodes. They have the origin of the same equation already. The nodes that
+    /// compute its results inherit the origins that the composite absorbed since.
+    fn inline_composite(&mut self, index: usize) {
         let origin = self.whole_origin(index);
         let outputs = self.graph.nodes[index].outputs.clone();
         let mut nodes = Vec::new();

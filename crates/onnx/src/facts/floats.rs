@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::tensor::Tensor;
 
-/// Whether a number may be `−0`.
+/// The possibility that a number is `−0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NegativeZero {
     Never,
@@ -29,7 +29,7 @@ pub struct Floats {
 /// The largest relative error of kernels that use polynomials, such as the one for `Exp`.
 const INEXACT: f64 = 1e-5;
 
-/// In some type, numbers of smaller magnitude may become zero.
+/// Numbers of smaller magnitude may become zero, depending on the type.
 const TINY: f64 = 1e-4;
 
 impl Floats {

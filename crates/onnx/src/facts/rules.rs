@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::operator::OpType;
 use crate::tensor::Tensor;
 
-type Asked<'a, 'q, 'e, 'm> = &'a mut Question<'q, 'e, 'm>;
+type Query<'a, 'q, 'e, 'm> = &'a mut Question<'q, 'e, 'm>;
 
 /// The longest axis: JAX computes sizes in 32 bits.
 const MAX_AXIS: i128 = i32::MAX as i128;
@@ -16,12 +16,12 @@ const MAX_AXIS: i128 = i32::MAX as i128;
 const ONE: f64 = 1.0 + 1e-5;
 
 /// Only the type is known.
-pub(crate) fn unknown(_: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn unknown(_: Query<'_, '_, '_, '_>) -> Option<Fact> {
     None
 }
 
 /// All elements are elements of the first operand.
-pub(crate) fn same(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn same(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let fact = q.fact(0)?;
     let keeps_rows =
         q.operand_type(0)?.shape.last() == q.ty.shape.last() && q.node().op != OpType::Transpose;
@@ -34,7 +34,7 @@ pub(crate) fn same(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// Each element is an element of the operand `first` or a later one.
-fn any_from(q: Asked<'_, '_, '_, '_>, first: usize) -> Option<Fact> {
+fn any_from(q: Query<'_, '_, '_, '_>, first: usize) -> Option<Fact> {
     let whole = (first + 1..q.operands())
         .try_fold(q.fact(first)?, |fact, operand| Some(fact.or(q.fact(operand)?)))?;
     Some(match whole {
@@ -43,16 +43,16 @@ fn any_from(q: Asked<'_, '_, '_, '_>, first: usize) -> Option<Fact> {
     })
 }
 
-pub(crate) fn concat(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn concat(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     any_from(q, 0)
 }
 
 /// `Where`
-pub(crate) fn choose(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn choose(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     any_from(q, 1)
 }
 
-pub(crate) fn add(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn add(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     match q.fact(0)? {
         Fact::Floats(a) => Some(Fact::Floats(a.plus(q.floats(1)?))),
         Fact::Ints(a) => ints::add(q.dtype(), a, q.ints(1)?).map(Fact::Ints),
@@ -60,7 +60,7 @@ pub(crate) fn add(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn subtract(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn subtract(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     match q.fact(0)? {
         Fact::Floats(a) if q.is_same(0, 1) => {
             Some(Fact::Floats(Floats::between(0.0, 0.0).or_nan(a.nan || !a.is_limited())))
@@ -77,7 +77,7 @@ pub(crate) fn subtract(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// The remainder `x − x / d · d` of a division by a positive number.
-fn rest_of_division(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+fn rest_of_division(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let edit = q.edit;
     let (x, product) = (q.operand(0)?, edit.producer(q.operand(1)?)?);
     let operands = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
@@ -95,7 +95,7 @@ fn rest_of_division(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     ints::rest(q.ints(0)?, (divisor.into(), divisor.into())).map(Fact::Ints)
 }
 
-pub(crate) fn multiply(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn multiply(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let is_square = q.is_same(0, 1);
     match q.fact(0)? {
         Fact::Floats(a) if is_square => Some(Fact::Floats(a.squared())),
@@ -106,7 +106,7 @@ pub(crate) fn multiply(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn divide(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn divide(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     match q.fact(0)? {
         Fact::Floats(a) => Some(Fact::Floats(a.divided(q.floats(1)?))),
         Fact::Ints(a) => ints::div(q.dtype(), a, q.ints(1)?).map(Fact::Ints),
@@ -114,20 +114,20 @@ pub(crate) fn divide(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn reciprocal(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn reciprocal(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let one = Floats::between(1.0, 1.0);
     Some(Fact::Floats(one.divided(q.floats(0)?)))
 }
 
 /// `Mod`
-pub(crate) fn remainder(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn remainder(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let (x, by) = (q.ints(0)?, q.ints(1)?);
     let rest = ints::rest(x, by)?;
     let has_sign_of_divisor = q.int_attr("fmod", 0) != 1;
     Some(Fact::Ints(if has_sign_of_divisor && x.0 < 0 { (0, by.1 - 1) } else { rest }))
 }
 
-pub(crate) fn negate(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn negate(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     match q.fact(0)? {
         Fact::Floats(x) => Some(Fact::Floats(x.negative())),
         Fact::Ints(x) => ints::neg(q.dtype(), x).map(Fact::Ints),
@@ -135,7 +135,7 @@ pub(crate) fn negate(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn size(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn size(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     match q.fact(0)? {
         Fact::Floats(x) => Some(Fact::Floats(x.size())),
         Fact::Ints(x) => ints::abs(q.dtype(), x).map(Fact::Ints),
@@ -143,7 +143,7 @@ pub(crate) fn size(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn sign(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn sign(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     match q.fact(0)? {
         Fact::Floats(x) => {
             let sign = |bound: f64| if bound == 0.0 { 0.0 } else { bound.signum() };
@@ -154,16 +154,16 @@ pub(crate) fn sign(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn maximum(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn maximum(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     chosen(q, Floats::maximum, ints::max)
 }
 
-pub(crate) fn minimum(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn minimum(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     chosen(q, Floats::minimum, ints::min)
 }
 
 fn chosen(
-    q: Asked<'_, '_, '_, '_>,
+    q: Query<'_, '_, '_, '_>,
     of_floats: fn(Floats, Floats) -> Floats,
     of_ints: fn(ints::Interval, ints::Interval) -> ints::Interval,
 ) -> Option<Fact> {
@@ -179,7 +179,7 @@ fn chosen(
 }
 
 /// If the limits are in the wrong order, the upper limit wins.
-pub(crate) fn clip(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn clip(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let mut whole = q.fact(0)?;
     for (operand, is_floor) in [(1, true), (2, false)] {
         let limit = if q.operand(operand).is_some() { q.fact(operand)? } else { continue };
@@ -194,7 +194,7 @@ pub(crate) fn clip(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(whole)
 }
 
-pub(crate) fn relu(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn relu(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     Some(match q.fact(0)? {
         // A negative number may become either zero.
         Fact::Floats(x) => {
@@ -206,26 +206,26 @@ pub(crate) fn relu(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     })
 }
 
-pub(crate) fn root(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn root(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let negative_zero = x.negative_zero;
     let fact = x.map(|x| x.max(0.0).sqrt()).or_nan(x.low < 0.0);
     Some(Fact::Floats(Floats { negative_zero, ..fact }.inexact()))
 }
 
-pub(crate) fn exponential(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn exponential(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let fact = x.map(f64::exp).inexact();
     Some(Fact::Floats(Floats { negative_zero: NegativeZero::Never, ..fact }))
 }
 
-pub(crate) fn logarithm(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn logarithm(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let fact = x.map(|x| x.max(0.0).ln()).inexact().or_nan(x.low < 0.0);
     Some(Fact::Floats(Floats { negative_zero: NegativeZero::Possible, ..fact }))
 }
 
-pub(crate) fn power(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn power(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     if let Some(base) = q.constant(0).and_then(uniform) {
         let exponent = q.floats(1).filter(|_| base > 0.0)?;
         let ends = [exponent.low, exponent.high].map(|exponent| base.powf(exponent));
@@ -238,7 +238,7 @@ pub(crate) fn power(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// Functions with results between −1 and 1 that keep the sign of their operand.
-pub(crate) fn limited(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn limited(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let low = if x.low < 0.0 { -ONE } else { 0.0 };
     let high = if x.high > 0.0 { ONE } else { 0.0 };
@@ -246,51 +246,51 @@ pub(crate) fn limited(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// `Sin` and `Cos`: the result for an infinite number is NaN.
-pub(crate) fn wave(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn wave(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let fact = Floats { negative_zero: NegativeZero::Possible, ..Floats::between(-ONE, ONE) };
     Some(Fact::Floats(fact.or_nan(x.nan || !x.is_limited())))
 }
 
 /// `Sigmoid`
-pub(crate) fn probability(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn probability(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     Some(Fact::Floats(Floats::between(0.0, ONE).or_nan(x.nan)))
 }
 
 /// `Softmax` and `Hardmax`: a row with an infinite number may become NaN.
-pub(crate) fn probabilities(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn probabilities(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     Some(Fact::Floats(Floats::between(0.0, ONE).or_nan(x.nan || !x.is_limited())))
 }
 
 /// Functions whose results are never negative.
-pub(crate) fn positive(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn positive(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let fact = Floats::between(0.0, f64::INFINITY);
     Some(Fact::Floats(fact.or_nan(x.nan || !x.is_limited())))
 }
 
-pub(crate) fn floor(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn floor(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     rounded_by(q, f64::floor)
 }
 
-pub(crate) fn ceil(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn ceil(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     rounded_by(q, f64::ceil)
 }
 
-pub(crate) fn round(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn round(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     rounded_by(q, f64::round_ties_even)
 }
 
-fn rounded_by(q: Asked<'_, '_, '_, '_>, function: fn(f64) -> f64) -> Option<Fact> {
+fn rounded_by(q: Query<'_, '_, '_, '_>, function: fn(f64) -> f64) -> Option<Fact> {
     let x = q.floats(0)?;
     // Numbers just below zero may become `−0`.
     let may_be = if x.low < 0.0 { NegativeZero::Possible } else { x.negative_zero };
     Some(Fact::Floats(Floats { negative_zero: may_be, ..x.map(function) }))
 }
 
-pub(crate) fn cast(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn cast(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let dtype = q.dtype();
     match q.fact(0)? {
         Fact::Floats(x) if dtype.is_float() => {
@@ -312,7 +312,7 @@ pub(crate) fn cast(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// `ReduceMax` and `ReduceMin`
-pub(crate) fn extreme(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn extreme(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let is_filled = q.reduced().is_some_and(|count| count > 0);
     Some(match q.fact(0)? {
         Fact::Floats(x) if is_filled => Fact::Floats(Floats { length: f64::INFINITY, ..x }),
@@ -322,7 +322,7 @@ pub(crate) fn extreme(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// `ReduceSum`
-pub(crate) fn sum(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn sum(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let count = q.reduced();
     match q.fact(0)? {
         Fact::Ints(x) => ints::sum(q.dtype(), x, count?).map(Fact::Ints),
@@ -343,7 +343,7 @@ pub(crate) fn sum(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn mean(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn mean(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     let is_filled = q.reduced().is_some_and(|count| count > 0);
     // The sum may overflow before it is divided.
@@ -360,20 +360,20 @@ pub(crate) fn mean(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// `ReduceL1`, `ReduceL2` and `ReduceSumSquare`
-pub(crate) fn norm(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn norm(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;
     Some(Fact::Floats(Floats::between(0.0, f64::INFINITY).or_nan(x.nan)))
 }
 
 /// Indices along an axis.
-pub(crate) fn place(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn place(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let axis = q.axis(0)?;
     let size = q.operand_type(0)?.shape.get(axis)?.known().map_or(MAX_AXIS, i128::from);
     Some(Fact::Ints((0, (size - 1).max(0))))
 }
 
 /// `TopK`: elements, and their indices.
-pub(crate) fn top_k(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn top_k(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     if q.node().outputs.get(1) != Some(&q.value) {
         return same(q);
     }
@@ -383,8 +383,8 @@ pub(crate) fn top_k(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// Sizes and indices.
-#[expect(clippy::unnecessary_wraps, reason = "it is a rule")]
-pub(crate) fn sizes(_: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+#[expect(clippy::unnecessary_wraps, reason = "rules have this signature")]
+pub(crate) fn sizes(_: Query<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Ints((0, MAX_AXIS)))
 }
 
@@ -392,7 +392,7 @@ pub(crate) fn sizes(_: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 ///
 /// The kernel subtracts `start` from `limit` in the type of the operands and divides as doubles. If that may wrap
 /// or round, `limit` is not a bound, and only the longest axis bounds `k`.
-pub(crate) fn range(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn range(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let dtype = q.dtype();
     let (start, limit, step) = (q.ints(0)?, q.ints(1)?, q.ints(2)?);
     let is_exact =
@@ -413,16 +413,16 @@ pub(crate) fn range(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     ints::within(dtype, (low, high)).map(Fact::Ints)
 }
 
-pub(crate) fn bits_of_both(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn bits_of_both(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     ints::bits_of_both(q.ints(0)?, q.ints(1)?).map(Fact::Ints)
 }
 
-pub(crate) fn bits_of_one(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn bits_of_one(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     ints::bits_of_one(q.ints(0)?, q.ints(1)?).map(Fact::Ints)
 }
 
 /// `BitShift`
-pub(crate) fn shift(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn shift(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.ints(0)?;
     match q.attr("direction") == Some(&Attr::from("LEFT")) {
         true => ints::shifted_up(q.dtype(), x, q.ints(1)?).map(Fact::Ints),
@@ -430,7 +430,7 @@ pub(crate) fn shift(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     }
 }
 
-pub(crate) fn matmul(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn matmul(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let (a, b) = (q.floats(0)?, q.floats(1)?);
     let count = q.last_size(0)?;
     let by_size = a.most() * b.most() * count;
@@ -449,7 +449,7 @@ pub(crate) fn matmul(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
 }
 
 /// Returns the largest Euclidean length of a column of the constant matrix on the right, if weights are read.
-fn column_length(q: Asked<'_, '_, '_, '_>) -> Option<f64> {
+fn column_length(q: Query<'_, '_, '_, '_>) -> Option<f64> {
     let is_read = q.facts.weights == super::Weights::Read;
     let matrix = q.constant(1).filter(|matrix| is_read && matrix.shape.len() == 2)?;
     let mut squares = vec![0.0; usize::try_from(matrix.shape[1]).ok()?];
@@ -466,7 +466,7 @@ fn column_length(q: Asked<'_, '_, '_, '_>) -> Option<f64> {
 const SQUARED: f64 = 1e18;
 
 /// `LayerNormalization` and `RMSNormalization`: a normalized number is at most the square root of their count.
-pub(crate) fn normalize(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn normalize(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let axis = q.axis(-1)?;
     let root = q.count_from(axis)?.sqrt();
     let scale = q.floats(1)?.most();
@@ -480,7 +480,7 @@ pub(crate) fn normalize(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Floats(Floats { nan: !is_number, length, ..Floats::up_to(most) }))
 }
 
-pub(crate) fn rotate(q: Asked<'_, '_, '_, '_>) -> Option<Fact> {
+pub(crate) fn rotate(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let (x, cos, sin) = (q.floats(0)?, q.floats(1)?, q.floats(2)?);
     let angle = cos.or(sin);
     let most = 2.0 * x.most() * angle.most() * ONE;

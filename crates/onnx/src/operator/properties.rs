@@ -21,7 +21,7 @@ pub const EXPANDS: Properties = Properties(1 << 5);
 pub const COPIES: Properties = Properties(1 << 6);
 /// Each element of the result is an element of the first operand; other operands select it.
 pub const PICKS: Properties = Properties(1 << 7);
-/// Each element of the result is an element of some operand.
+/// Each element of the result is an element of some operand, or zero.
 pub const JOINS: Properties = Properties(1 << 8);
 /// Works along one axis, which the attribute `axis` specifies.
 pub const ALONG_AN_AXIS: Properties = Properties(1 << 9);
@@ -60,6 +60,9 @@ pub const ARITHMETIC: Properties = Properties(1 << 24);
 pub const QUANTIZED: Properties = Properties(1 << 25);
 /// Computes products, among other things.
 pub const HOLDS_PRODUCTS: Properties = Properties(1 << 26);
+/// ONNX Runtime 1.31 mistakes a function with this name for the operator, whatever its domain. It does not load a
+/// function `Constant`. For the others, it reads operands that the function may not have, which ends the process.
+pub const RESERVES_NAME: Properties = Properties(1 << 27);
 
 /// The layout ops: they keep every element, and change only its position.
 pub const LAYOUT_OPS: Properties = RESHAPES.or(TRANSPOSES);

@@ -154,7 +154,7 @@ pub(super) struct FieldSpan {
     depth: u32,
 }
 
-/// How the contents of a field are encoded.
+/// The encoding of the contents of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Varint,

@@ -41,7 +41,7 @@ pub(super) struct View {
     axes: Vec<Axis>,
 }
 
-/// Concatenates parts again after the same move of each.
+/// Concatenates parts that were all moved in the same way.
 fn of_moved(
     parts: impl Iterator<Item = Option<Tensor>>,
     axis: usize,

@@ -3,7 +3,5 @@
 use onnx::Edit;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
-    for index in 0..edit.len() {
-        edit.inline_composite(index);
-    }
+    edit.inline_composites();
 }

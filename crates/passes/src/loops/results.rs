@@ -226,7 +226,7 @@ fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
     });
     let replaced: Vec<ValueId> = replaced.collect::<Option<_>>()?;
     if made.is_empty() {
-        edit.answer_for_root(&replaced);
+        edit.pass_origin_to(&replaced);
     }
     let replaced: Vec<(usize, ValueId)> = replaced.into_iter().enumerate().collect();
     edit.done(&[], replaced)

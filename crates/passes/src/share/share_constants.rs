@@ -1,39 +1,17 @@
 //! `share-constants`: merges initializers with equal contents.
 
-use std::hash::BuildHasher;
-
-use onnx::{Edit, Tensor, ValueId};
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
+use onnx::{Edit, ValueId};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
-    let hasher = FxBuildHasher;
-    let mut known: FxHashMap<u64, Vec<ValueId>> = FxHashMap::default();
-    let mut seen: FxHashSet<ValueId> = FxHashSet::default();
-    for index in 0..edit.len() {
-        for operand in 0..edit.node(index).inputs.len() {
-            let Some(id) = edit.input(index, operand) else {
-                continue;
-            };
-            let Some(tensor) = edit.tensor(id).filter(|_| seen.insert(id)) else {
-                continue;
-            };
-            let candidates = known.entry(hasher.hash_one(tensor)).or_default();
-            let is_same = |&&other: &&ValueId| {
-                edit.tensor(other) == Some(tensor) && may_be_one(edit, tensor, id, other)
-            };
-            match candidates.iter().find(is_same) {
-                Some(&kept) => edit.share_constant(kept, id),
-                None => candidates.push(id),
-            }
-        }
-    }
+    edit.share_constants(may_be_one);
 }
 
-/// Weights that happen to be equal keep their own names while they are small, and a number in the code
-/// is not taken for a weight: sharing less than a page of the data file saves nothing.
-fn may_be_one(edit: &Edit<'_>, tensor: &Tensor, one: ValueId, other: ValueId) -> bool {
+/// Small weights that happen to be equal keep their own names, and a literal is never a weight: sharing less than a
+/// page of the data file saves nothing.
+fn may_be_one(edit: &Edit<'_>, one: ValueId, other: ValueId) -> bool {
     const PAGE: usize = 4096;
-    tensor.byte_len() > PAGE || edit.name(one) == edit.name(other)
+    let is_large = edit.tensor(one).is_some_and(|tensor| tensor.byte_len() > PAGE);
+    is_large || edit.name(one) == edit.name(other)
 }
 
 #[cfg(test)]

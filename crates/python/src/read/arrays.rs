@@ -67,7 +67,7 @@ fn set_writeable(array: &Bound<'_, PyAny>, is_writeable: bool) -> PyResult<()> {
 }
 
 impl AsRef<[u8]> for Memory {
-    #[expect(unsafe_code, reason = "a buffer of Python can be seen in no other way")]
+    #[expect(unsafe_code, reason = "Python buffers have no safe access")]
     fn as_ref(&self) -> &[u8] {
         match self.buffer.as_slice_ptr() {
             // SAFETY: the buffer keeps the memory in place until it is dropped, and Python code cannot write to it:
