@@ -13,6 +13,29 @@ use crate::canonicalize::Rule;
 use crate::phases::{RewriteNode, run_each};
 use crate::rewrite::Formulas;
 
+/// Numbers at which formulas that are equal on paper may differ. The property tests draw from them.
+const SPECIAL_FLOATS: [f64; 19] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.3,
+    -2.5,
+    7.0,
+    1e-3,
+    -1e-8,
+    1e-40,
+    -1e-45,
+    300.0,
+    -65504.0,
+    1e10,
+    1e30,
+    3e38,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+];
+
 /// Runs one pass on the graph. A node of the text has the line it stands on as its origin; behind
 /// each node that is left stand the lines it answers for, the one shown first at the front.
 #[track_caller]

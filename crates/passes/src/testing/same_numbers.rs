@@ -11,24 +11,10 @@ use crate::formulas::merge_affine;
 use crate::guard::keep_zero_signs;
 use crate::layout::fold_products;
 use crate::prune::drop_dead;
+use crate::testing::SPECIAL_FLOATS;
 use crate::testing::interpret::{Array, Semantics, interpret};
 
 const F32: DType = DType::F32;
-
-const FLOATS: [f64; 12] = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.3,
-    -2.5,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-    1e-40,
-    3e38,
-    1e10,
-];
 
 const FLOAT_CONSTANTS: [&str; 14] = [
     "0.0",
@@ -329,7 +315,8 @@ fn swapped_choice(condition: &str, a: &str, b: &str, c: usize) -> String {
 /// Inputs of a program, all of special values.
 fn inputs(seed: usize) -> Vec<Array> {
     const INTS: [f64; 6] = [0.0, 1.0, -1.0, 256.0, 2_147_483_647.0, -2_147_483_648.0];
-    let float = |at: usize| FLOATS[(seed * 7 + at * 5 + seed / 5 * at) % FLOATS.len()];
+    let float =
+        |at: usize| SPECIAL_FLOATS[(seed * 7 + at * 5 + seed / 5 * at) % SPECIAL_FLOATS.len()];
     let int = |at: usize| INTS[(seed + at * 5) % INTS.len()];
     let flag = |at: usize| f64::from(u8::from((seed >> (at % 6)) & 1 == 1));
     let list = |dtype, from: &dyn Fn(usize) -> f64, at: usize| {

@@ -6,28 +6,9 @@ use onnx::{DType, Fact, Tensor};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-const TYPES: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::Bf16];
+use crate::testing::SPECIAL_FLOATS;
 
-const NUMBERS: [f64; 18] = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.3,
-    -2.5,
-    7.0,
-    1e-3,
-    -1e-8,
-    1e-40,
-    -1e-45,
-    300.0,
-    -65504.0,
-    1e30,
-    3e38,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-];
+const TYPES: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::Bf16];
 
 type Function = fn(f64) -> f64;
 
@@ -221,7 +202,7 @@ impl std::fmt::Debug for Program {
 }
 
 fn program() -> impl Strategy<Value = Program> {
-    let input = (0..TYPES.len(), proptest::array::uniform3(0..NUMBERS.len()));
+    let input = (0..TYPES.len(), proptest::array::uniform3(0..SPECIAL_FLOATS.len()));
     let step = (any::<u8>(), 0..99_usize, 0..99_usize, 0..99_usize);
     let inputs = proptest::collection::vec(input, 2..5);
     (inputs, proptest::collection::vec(step, 1..9)).prop_map(|(inputs, steps)| {
@@ -229,7 +210,7 @@ fn program() -> impl Strategy<Value = Program> {
         for (dtype, places) in &inputs {
             let (name, dtype) = (format!("in{}", program.inputs.len()), TYPES[*dtype]);
             program.inputs.push(format!("{name}:{dtype}[3]"));
-            let elements = places.iter().map(|&at| stored(dtype, NUMBERS[at])).collect();
+            let elements = places.iter().map(|&at| stored(dtype, SPECIAL_FLOATS[at])).collect();
             program.lists.push(List { name, dtype, elements });
         }
         for step in &steps {
