@@ -1,7 +1,7 @@
 //! Checks the statements of ARCHITECTURE.md about the workspace.
 #![expect(clippy::expect_used, reason = "a panic fails the test")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -81,6 +81,35 @@ fn no_file_is_too_long_to_read() {
         let lines =
             std::fs::read_to_string(&path).expect("a source file can be read").lines().count();
         assert!(lines <= MAX_LINES, "{} has {lines} lines", path.display());
+    }
+}
+
+/// Returns the name of a module and the names after `crate::` in its code, without tests.
+fn module_and_its_uses(path: &Path) -> (String, BTreeSet<String>) {
+    let below = path.to_string_lossy().split("/src/").last().unwrap_or_default().to_owned();
+    let module = below.split(['/', '.']).next().unwrap_or_default().to_owned();
+    let text = std::fs::read_to_string(path).expect("a source file can be read");
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let is_in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let uses = code.split("crate::").skip(1).map(|rest| rest.split(|c| !is_in_name(c)).next());
+    let uses = uses.map(|name| name.unwrap_or_default().to_owned());
+    (module.clone(), uses.filter(|name| *name != module).collect())
+}
+
+#[test]
+fn modules_of_the_lowering_do_not_use_each_other_in_circles() {
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in files("crates/lowering/src/*.rs") {
+        let (module, used) = module_and_its_uses(&path);
+        uses.entry(module).or_default().extend(used);
+    }
+    assert!(uses.len() > 20, "the modules are not found");
+    uses.remove("lib");
+    // In each step, remove the modules that use none of the others.
+    while !uses.is_empty() {
+        let names: BTreeSet<String> = uses.keys().cloned().collect();
+        uses.retain(|_, used| !used.is_disjoint(&names));
+        assert!(uses.len() < names.len(), "modules use each other in a circle: {uses:#?}");
     }
 }
 

@@ -25,6 +25,13 @@ pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     ctx.inline(&format!("jit({name})"), Body::of("jaxpr"), &body, &eqn.inputs)
 }
 
+/// Returns the operands of a marker without its partner
+#[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
+pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
+    eqn.ignore(&["edge", "id", "domain", "name"]);
+    Ok(eqn.inputs.clone())
+}
+
 /// Lowers a call of a body without a transformation of its own
 pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;

@@ -6,7 +6,7 @@ mod precision;
 
 use onnx::{DType, Expr};
 
-pub(crate) use bitcast::bitcast;
+pub(crate) use bitcast::{bitcast, unsigned};
 pub(crate) use float_bits::{bits_of, float_of_bits, smallest};
 pub(crate) use precision::reduce_precision;
 
@@ -28,7 +28,7 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
         return saturate(x, dtype);
     }
     // The runtime goes through single precision, and would round twice.
-    let x = match precision::digits(dtype) {
+    let x = match float_bits::digits(dtype) {
         Some((mantissa, least)) if from == DType::F64 => precision::round_to(x, mantissa, least),
         _ => x,
     };

@@ -1,8 +1,10 @@
 //! The context of a lowering: what a plugin needs to read an equation and to build nodes.
 
 mod equation;
+mod functions;
 mod pairs;
-mod run;
+mod recipe;
+mod recorder;
 mod sizes;
 mod walk;
 
@@ -15,16 +17,15 @@ use provenance::{SiteId, StackId};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::equation::Eqn;
-pub(crate) use self::pairs::Body;
-use self::pairs::Recorder;
+pub(crate) use self::recorder::Body;
+use self::recorder::Recorder;
 use crate::element::{self, Element};
-use crate::error::{LoweringError, Refused};
-use crate::plugin::Plugin;
+use crate::error::{LoweringError, Refused, Result};
 
 /// Lowers one program.
 pub(crate) struct Ctx<'g> {
     pub builder: &'g Builder,
-    plugins: FxHashMap<&'static str, &'static Plugin>,
+    primitives: FxHashMap<&'static str, &'static dyn Primitive>,
     /// The place where the exported function is defined.
     definition: Option<StackId>,
     /// The shape of the arrays when a body of scalars is lowered on each of their elements.
@@ -39,20 +40,32 @@ pub(crate) struct Ctx<'g> {
     recorder: Option<RefCell<Recorder>>,
 }
 
+/// A primitive that the lowering supports.
+pub(crate) trait Primitive {
+    /// Lowers an equation of this primitive.
+    fn lower<'g>(&self, ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>;
+
+    /// True if the primitive is an elementwise formula without parameters.
+    fn is_formula(&self) -> bool;
+
+    /// True if several results are correct, so that those of the model are not compared with those of JAX.
+    fn is_ambiguous(&self) -> bool;
+}
+
 /// The name of the notes on callbacks that are not part of the model.
 pub const DROP_CALLBACKS: &str = "drop-callbacks";
 
 impl<'g> Ctx<'g> {
     pub(crate) fn new(
         builder: &'g Builder,
-        plugins: &'static [Plugin],
+        primitives: impl Iterator<Item = (&'static str, &'static dyn Primitive)>,
         definition: Option<StackId>,
         with_pairs: bool,
     ) -> Ctx<'g> {
         Ctx {
             builder,
             definition,
-            plugins: plugins.iter().map(|plugin| (plugin.primitive, plugin)).collect(),
+            primitives: primitives.collect(),
             on_each: RefCell::default(),
             axes: RefCell::default(),
             refused: RefCell::default(),
@@ -98,7 +111,7 @@ impl<'g> Ctx<'g> {
     }
 
     /// Returns the ONNX type of a value, if the model can compute its sizes.
-    pub fn ty(&self, aval: &Aval) -> Result<Type, Refused> {
+    pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
         match aval {
             Aval::Array { dtype, shape } => {
                 let Element { dtype, parts } = Element::in_opset(dtype, self.builder.opset())?;
@@ -115,7 +128,7 @@ impl<'g> Ctx<'g> {
     }
 
     /// Adds a constant of the jaxpr as an initializer.
-    pub fn constant(&self, constant: &jaxpr::Constant) -> Result<Expr<'g>, Refused> {
+    pub fn constant(&self, constant: &jaxpr::Constant) -> std::result::Result<Expr<'g>, Refused> {
         let tensor = element::tensor(constant)?;
         let is_array = tensor.dtype.is_float() && !tensor.shape.is_empty();
         Ok(match constant.name.is_some() || is_array {

@@ -1,6 +1,6 @@
 //! Maps the element types of JAX to those of ONNX.
 
-use onnx::{DType, Expr, Tensor};
+use onnx::{DType, Dim, Expr, Tensor, Type};
 
 use crate::error::Refused;
 
@@ -51,6 +51,12 @@ impl Element {
         };
         Some(Element { dtype, parts: Some(parts) })
     }
+}
+
+/// Returns the type of one part of an array of pairs.
+pub(crate) fn part_type(pairs: &Type) -> Type {
+    let shape: Vec<Dim> = pairs.shape[..pairs.rank().saturating_sub(1)].to_vec();
+    Type::new(pairs.dtype, shape)
 }
 
 /// True if nodes are to be spent on what JAX computes where an element of `x` is NaN.

@@ -10,6 +10,7 @@ mod places;
 mod reduction;
 mod scatter;
 mod slice;
+mod write;
 
 pub(crate) use gather::gather;
 pub(crate) use reduction::Reduction;

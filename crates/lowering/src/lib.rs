@@ -2,6 +2,7 @@
 //!
 //! [`PLUGINS`] is the table of plugins. Everything else implements its entries.
 
+mod bodies;
 mod call;
 mod complex;
 mod control;
@@ -15,14 +16,13 @@ mod element;
 mod elementwise;
 mod emitted;
 mod error;
-mod function;
 mod index;
 mod linalg;
 mod lower;
+mod parts;
 mod plugin;
 mod plugins;
 mod random;
-mod recipe;
 mod reduce;
 mod shape;
 mod sort;

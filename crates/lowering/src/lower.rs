@@ -9,7 +9,7 @@ use onnx::{Builder, Expr, Function, Model, Note};
 use options::{NanMode, Options};
 use provenance::{Site, Table};
 
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Primitive};
 use crate::error::{LoweringError, Refused, Stop};
 use crate::plugins::PLUGINS;
 
@@ -104,7 +104,8 @@ fn lower_main<'g>(
         }
         Stop::Inside(error) => error,
     };
-    let ctx = Ctx::new(builder, PLUGINS, place.stack, call.pairs);
+    let primitives = PLUGINS.iter().map(|plugin| (plugin.primitive, plugin as &dyn Primitive));
+    let ctx = Ctx::new(builder, primitives, place.stack, call.pairs);
     let all = |stop: Stop| {
         let mut errors = ctx.refusals();
         errors.push(at_definition(stop));

@@ -1,12 +1,14 @@
 //! The type of an entry of the plugin table.
 
+mod run;
+
 use std::panic::Location;
 
 use onnx::Expr;
 
-use crate::complex::Complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
+use crate::parts::Complex;
 
 /// A line of the table: the lowering of one primitive.
 #[derive(Clone, Copy)]
@@ -16,20 +18,20 @@ pub struct Plugin {
     pub limits: &'static [&'static str],
     /// The place of its line of the table.
     pub line: &'static Location<'static>,
-    pub(crate) lower: Lower,
-    pub(crate) parts: Parts,
+    lower: Lower,
+    parts: Parts,
     /// The parameters that change no number.
-    pub(crate) ignored: &'static [&'static str],
+    ignored: &'static [&'static str],
     /// True if passes see the formula as one node.
-    pub(crate) composite: bool,
+    composite: bool,
     /// True if correct results differ, so that those of the model are not compared with those of JAX.
-    pub(crate) is_ambiguous: bool,
+    is_ambiguous: bool,
 }
 
 /// The way that a plugin handles elements that are carried as parts: complex numbers and random
 /// keys.
 #[derive(Clone, Copy)]
-pub(crate) enum Parts {
+enum Parts {
     /// It refuses them.
     Refused,
     /// Its lowering is right as it is.
@@ -47,7 +49,7 @@ pub(crate) enum Parts {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Lower {
+enum Lower {
     Unary(for<'g> fn(Expr<'g>) -> Expr<'g>),
     Binary(for<'g> fn(Expr<'g>, Expr<'g>) -> Expr<'g>),
     One(for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Expr<'g>>),

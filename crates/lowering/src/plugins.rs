@@ -1,8 +1,8 @@
 //! The table of plugins.
 
 use crate::call::{
-    any_call, call, custom_jvp_call, custom_vjp_call, device_put, jit, pass_through, pmap, remat,
-    select_if_vmap, shard_map, unvmap_all, unvmap_any, unvmap_max,
+    any_call, call, custom_jvp_call, custom_vjp_call, device_put, jit, onnx_function, pass_through,
+    pmap, remat, select_if_vmap, shard_map, unvmap_all, unvmap_any, unvmap_max,
 };
 use crate::complex;
 use crate::control::{cond, platform_index, scan, while_loop};
@@ -18,7 +18,6 @@ use crate::elementwise::{
     incomplete_gamma, power, rounding, select_n, special, trigonometric, zeta,
 };
 use crate::emitted::EMITTED;
-use crate::function::onnx_function;
 use crate::index::{
     complex_scatter_mul, dynamic_slice, dynamic_update_slice, gather, scatter, scatter_add,
     scatter_max, scatter_min, scatter_mul, scatter_sub,

@@ -2,10 +2,10 @@
 
 use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Range, Type};
 
-use super::Complex;
 use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
+use crate::parts::Complex;
 
 /// The direction of a transform.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ fn is_single(x: Expr<'_>, axis: usize) -> bool {
 /// Returns the transform of real numbers along an axis, without the half that is known by symmetry.
 fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: &Dim) -> Expr<'g> {
     if is_single(x, axis) {
-        return super::of_real(x).pairs();
+        return Complex::of_real(x).pairs();
     }
     let single = x.unsqueeze(&[x.rank()]);
     let half = dft(single, axis, vec![("onesided", Attr::Int(1))]);

@@ -5,11 +5,11 @@
 
 use onnx::{DType, Expr};
 
-use super::Complex;
 use crate::element::guards_nan;
 use crate::elementwise::exponential;
 use crate::elementwise::hyperbolic::{cosh, sinh};
 use crate::elementwise::trigonometric::{atan2, is_positive};
+use crate::parts::Complex;
 
 /// `|a|` and `|b|` of `a + ib` in order, and their ratio.
 pub(super) struct Sizes<'g> {

@@ -6,12 +6,12 @@ use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 
 use onnx::{DType, Expr};
 
-use super::Complex;
 use super::functions::{log_abs, root_parts};
 use crate::element::guards_nan;
 use crate::elementwise::exponential::log1p;
 use crate::elementwise::hyperbolic::asinh;
 use crate::elementwise::trigonometric::{atan2, is_positive};
+use crate::parts::Complex;
 
 /// The parts of `asin` and `acos` in the first quadrant.
 struct Arcs<'g> {

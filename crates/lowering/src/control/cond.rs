@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jaxpr::{Jaxpr, Param};
 use onnx::{Attr, DType, Expr, OpType};
 
-use super::own_results;
+use crate::bodies::own_results;
 use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::{Refused, Result};
 

@@ -6,7 +6,8 @@ use jaxpr::Jaxpr;
 use onnx::pairs::Round;
 use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
-use super::{groups, inline_body, own_results, types};
+use super::{groups, inline_body};
+use crate::bodies::{own_results, types};
 use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 

@@ -5,7 +5,6 @@ use onnx::{Attr, DType, Expr, OpType};
 use crate::Refused;
 use crate::convert::{bits_of, float_of_bits};
 use crate::ctx::{Ctx, Eqn};
-use crate::elementwise::bits::unsigned;
 use crate::error::Result;
 
 /// Returns the same bits read as another type
@@ -71,8 +70,15 @@ fn distances(wide: DType, width: usize) -> Vec<f64> {
     (0..wide.bits() / width).map(|part| (part * width) as f64).collect()
 }
 
+/// Returns the same bits as an unsigned number.
+pub(crate) fn unsigned(x: Expr<'_>) -> Expr<'_> {
+    x.cast(unsigned_of(x.dtype()))
+}
+
 fn unsigned_of(dtype: DType) -> DType {
     match dtype.bits() {
+        2 => DType::U2,
+        4 => DType::U4,
         8 => DType::U8,
         16 => DType::U16,
         32 => DType::U32,

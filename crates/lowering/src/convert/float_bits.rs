@@ -2,7 +2,6 @@
 
 use onnx::{DType, Expr};
 
-use crate::convert::precision::digits;
 use crate::element::guards_nan;
 
 /// The bits of a floating-point type.
@@ -22,6 +21,19 @@ fn layout(dtype: DType) -> Layout {
         _ => (DType::F64, DType::I32, 23, 127),
     };
     Layout { compute, integer, mantissa, bias }
+}
+
+/// Returns the bits of the mantissa behind the first, and the least exponent, of the types that a double is
+/// rounded to
+pub(crate) fn digits(dtype: DType) -> Option<(i32, i32)> {
+    match dtype {
+        DType::F16 => Some((10, -14)),
+        DType::F8E4M3Fn => Some((3, -6)),
+        DType::F8E4M3FnUz => Some((3, -7)),
+        DType::F8E5M2 => Some((2, -14)),
+        DType::F8E5M2FnUz => Some((2, -15)),
+        _ => None,
+    }
 }
 
 /// Returns the bits of a float as a signed integer of its width; NaN is the quiet one without a

@@ -41,19 +41,6 @@ pub(crate) fn reduce_precision<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(if exponent_bits < exponent { with_exponent(rounded, exponent_bits) } else { rounded })
 }
 
-/// Returns the bits of the mantissa behind the first, and the least exponent, of the types that a double is
-/// rounded to
-pub(crate) fn digits(dtype: DType) -> Option<(i32, i32)> {
-    match dtype {
-        DType::F16 => Some((10, -14)),
-        DType::F8E4M3Fn => Some((3, -6)),
-        DType::F8E4M3FnUz => Some((3, -7)),
-        DType::F8E5M2 => Some((2, -14)),
-        DType::F8E5M2FnUz => Some((2, -15)),
-        _ => None,
-    }
-}
-
 /// `round(x / 2^(e − m)) · 2^(e − m)` with `e = max(⌊log₂|x|⌋, least)`: `m` bits behind the first, as
 /// a double
 pub(crate) fn round_to(x: Expr<'_>, mantissa: i32, least: i32) -> Expr<'_> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jaxpr::{FromParam, ParamError, Reading};
 use onnx::{Expr, Type};
 
-use crate::element::Element;
+use crate::element::{Element, part_type};
 use crate::error::Refused;
 
 /// The parameters that say on which devices arrays are. A model runs on one device, so that no plugin
@@ -96,7 +96,7 @@ impl<'g> Eqn<'g, '_> {
 
     /// Reads the parameters of an elementwise primitive: ignores the hint `accuracy` and refuses those
     /// that would change the result.
-    pub(super) fn ignore_hints(&self) -> Result<(), Refused> {
+    pub fn ignore_hints(&self) -> Result<(), Refused> {
         self.ignore(&["accuracy"]);
         self.refuse(&["out_dtype"])
     }
@@ -120,5 +120,48 @@ impl<'g> Eqn<'g, '_> {
     /// carried as parts, else 0.
     pub fn part_axes(&self) -> usize {
         usize::from(self.output_dtypes.first().is_some_and(Element::has_parts))
+    }
+}
+
+impl<'g, 'a> Eqn<'g, 'a> {
+    /// Returns the first element type of the equation that is carried as parts.
+    pub fn dtype_with_parts(&self) -> Option<&jaxpr::DType> {
+        self.input_dtypes.iter().chain(&self.output_dtypes).find(|dtype| Element::has_parts(dtype))
+    }
+
+    /// Replaces the operands by real ones, and the types of the equation with them.
+    pub fn with_real_operands(&self, inputs: Vec<Expr<'g>>) -> Eqn<'g, 'a> {
+        let real = |dtypes: &[jaxpr::DType]| -> Vec<jaxpr::DType> {
+            let real = |dtype: &jaxpr::DType| match dtype {
+                jaxpr::DType::C64 => jaxpr::DType::F32,
+                jaxpr::DType::C128 => jaxpr::DType::F64,
+                other => other.clone(),
+            };
+            dtypes.iter().map(real).collect()
+        };
+        let outputs = self.outputs.iter().zip(&self.output_dtypes);
+        Eqn {
+            primitive: self.primitive,
+            inputs,
+            outputs: outputs
+                .map(
+                    |(ty, dtype)| {
+                        if Element::has_parts(dtype) { part_type(ty) } else { ty.clone() }
+                    },
+                )
+                .collect(),
+            input_dtypes: real(&self.input_dtypes),
+            output_dtypes: real(&self.output_dtypes),
+            params: self.params.clone(),
+        }
+    }
+
+    /// Returns the refusal of a primitive that does not accept elements of this type.
+    pub fn refused_of(&self, dtype: &jaxpr::DType) -> Refused {
+        let what = format!("{} of {dtype}", self.primitive);
+        match dtype {
+            jaxpr::DType::C64 | jaxpr::DType::C128 => Refused::OfComplex { what },
+            _ => Refused::OfKeys { what },
+        }
     }
 }

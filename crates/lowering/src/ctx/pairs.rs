@@ -1,57 +1,13 @@
 //! Notes which value holds each variable of the program.
 
-use std::cell::RefCell;
-use std::sync::Arc;
-
 use jaxpr::{Aval, Jaxpr, VarId};
 use onnx::Expr;
-use onnx::pairs::{Definition, Pairs, Round, Step, Variable};
+use onnx::pairs::{Definition, Pairs, Step, Variable};
 use provenance::SiteId;
 
 use super::Ctx;
+use super::recorder::{Body, Recorder};
 use crate::element::Element;
-
-/// A body of an equation: which one, and in which rounds it runs if the equation is a loop.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Body {
-    param: &'static str,
-    index: usize,
-    round: Option<Round>,
-}
-
-impl Body {
-    /// The body that is a parameter.
-    pub fn of(param: &'static str) -> Body {
-        Body { param, index: 0, round: None }
-    }
-
-    /// A branch of `cond`.
-    pub fn branch(index: usize) -> Body {
-        Body { param: "branches", index, round: None }
-    }
-
-    /// The body of a loop, for a round.
-    pub fn of_loop(param: &'static str, round: Round) -> Body {
-        Body { param, index: 0, round: Some(round) }
-    }
-}
-
-/// The variables that were met so far.
-pub(crate) struct Recorder {
-    pairs: Pairs,
-    /// The jaxpr that is being lowered.
-    path: Arc<[Step]>,
-    rounds: Vec<Round>,
-    /// The equation that is being lowered.
-    eqn: usize,
-}
-
-impl Recorder {
-    pub fn new() -> RefCell<Recorder> {
-        let pairs = Pairs::default();
-        RefCell::new(Recorder { pairs, path: [].into(), rounds: Vec::new(), eqn: 0 })
-    }
-}
 
 impl<'g> Ctx<'g> {
     /// Notes what holds a variable.
@@ -74,13 +30,13 @@ impl<'g> Ctx<'g> {
             Definition::Equation(index) => jaxpr.eqns.get(index).map(|eqn| &*eqn.primitive),
             _ => None,
         };
-        let plugin = primitive.and_then(|primitive| self.plugins.get(primitive));
+        let primitive = primitive.and_then(|primitive| self.primitives.get(primitive));
         let variable = Variable {
             path: path.clone(),
             definition,
             position,
             has_parts: Element::has_parts(dtype),
-            is_ambiguous: plugin.is_some_and(|plugin| plugin.is_ambiguous),
+            is_ambiguous: primitive.is_some_and(|primitive| primitive.is_ambiguous()),
             site,
         };
         pairs.add(variable, value.id, rounds);

@@ -10,10 +10,9 @@ use onnx::{Dim, Expr, Problem};
 use provenance::ScopeKind;
 
 use super::equation::SHARDINGS;
+use super::functions::Equations;
 use super::{Body, Ctx, Eqn};
 use crate::error::{LoweringError, Refused, Result, Stop};
-use crate::function::Equations;
-use crate::plugin::Lower;
 
 impl<'g> Ctx<'g> {
     /// Lowers the equations of a body in place and returns its results.
@@ -77,10 +76,9 @@ impl<'g> Ctx<'g> {
                     | "select_n",
                     _,
                 ) => true,
-                (primitive, _) => self
-                    .plugins
-                    .get(primitive)
-                    .is_some_and(|it| matches!(it.lower, Lower::Unary(_) | Lower::Binary(_))),
+                (primitive, _) => {
+                    self.primitives.get(primitive).is_some_and(|primitive| primitive.is_formula())
+                }
             }
         };
         // An equation that depends on no input would stay a scalar.
@@ -222,7 +220,7 @@ impl<'g> Ctx<'g> {
         if let Some(recipe) = &data.recipe {
             return self.recipe(jaxpr, data, recipe, values);
         }
-        let Some(plugin) = self.plugins.get(&**primitive) else {
+        let Some(plugin) = self.primitives.get(&**primitive) else {
             let primitive = primitive.clone();
             return Err(match data.params.get(jaxpr::NO_DEFINITION) {
                 Some(Param::Str(why)) => Refused::NoDefinition { primitive, why: why.clone() },
@@ -241,11 +239,7 @@ impl<'g> Ctx<'g> {
             params: Rc::new(data.params.reading()),
         };
         eqn.ignore(SHARDINGS);
-        eqn.ignore(plugin.ignored);
-        let results = match eqn.dtype_with_parts() {
-            Some(dtype) => self.run_on_parts(plugin, &eqn, dtype)?,
-            None => self.run(plugin, &eqn)?,
-        };
+        let results = plugin.lower(self, &eqn)?;
         if let Some(problem) = self.builder.take_problem() {
             return Err(refusal(problem, primitive, self.builder.opset()).into());
         }

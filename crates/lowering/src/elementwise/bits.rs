@@ -2,7 +2,7 @@
 
 use onnx::{DType, Expr};
 
-use crate::convert::{bits_of, float_of_bits, smallest};
+use crate::convert::{bits_of, float_of_bits, smallest, unsigned};
 use crate::element::guards_nan;
 
 pub(crate) fn and<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
@@ -151,18 +151,6 @@ fn signed(x: Expr<'_>) -> Expr<'_> {
         16 => DType::I16,
         32 => DType::I32,
         _ => DType::I64,
-    })
-}
-
-/// Returns the same bits as an unsigned number.
-pub(crate) fn unsigned(x: Expr<'_>) -> Expr<'_> {
-    x.cast(match x.dtype().bits() {
-        2 => DType::U2,
-        4 => DType::U4,
-        8 => DType::U8,
-        16 => DType::U16,
-        32 => DType::U32,
-        _ => DType::U64,
     })
 }
 

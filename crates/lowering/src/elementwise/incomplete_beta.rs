@@ -2,7 +2,7 @@
 
 use onnx::Expr;
 
-use crate::control::until_all;
+use crate::bodies::until_all;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::exponential::log1p;
 use crate::elementwise::gamma::lgamma;

@@ -5,7 +5,7 @@
 
 use onnx::Expr;
 
-use crate::control::until_all;
+use crate::bodies::until_all;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::gamma::{lgamma, psi};
 use crate::elementwise::special::{by_precision, epsilon, in_single};

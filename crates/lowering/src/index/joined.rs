@@ -5,8 +5,8 @@ use onnx::{Attr, DType, Dim, Expr, OpType, Type};
 use super::numbers::{Axis, Mode, Windows, scatter_mode};
 use super::places::{Starts, gather_nd, movable, wide_axes};
 use super::reduction::Reduction;
-use super::scatter::{rearrange, write_nd};
-use crate::control::own_results;
+use super::write::{rearrange, write_nd};
+use crate::bodies::own_results;
 use crate::ctx::Eqn;
 use crate::error::Result;
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use jaxpr::{Atom, Jaxpr};
-use onnx::{Attr, DType, Dim, Expr, OpType, Range};
+use onnx::{DType, Dim, Expr, Range};
 
 use super::joined::scatter_joined;
 use super::numbers::{Axis, Mode, Windows, scatter_mode};
 use super::places::{Starts, gather_nd, linear, wide_axes};
 use super::reduction::Reduction;
+use super::write::{rearrange, write_elements, write_nd};
 use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::{Refused, Result};
@@ -309,48 +310,4 @@ impl<'g> Scatter<'g, '_> {
         ranges[axis].end = Dim::Known(-1);
         written.slice(&ranges, &x.shape())
     }
-}
-
-/// Moves the axes of updates into the wanted order, without unwanted axes of size one.
-#[track_caller]
-pub(super) fn rearrange<'g>(updates: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
-    let (kept, narrow): (Vec<usize>, Vec<usize>) =
-        (0..have.len()).partition(|&place| want.contains(&have[place]));
-    let order = want.iter().filter_map(|axis| kept.iter().position(|&i| have[i] == *axis));
-    updates.squeeze(&narrow).transpose(&order.collect::<Vec<_>>())
-}
-
-/// `ScatterElements`, which writes one update after the other.
-#[track_caller]
-fn write_elements<'g>(
-    x: Expr<'g>,
-    places: Expr<'g>,
-    updates: Expr<'g>,
-    axis: usize,
-    reduction: Reduction,
-) -> Expr<'g> {
-    let write = |x: Expr<'g>, updates: Expr<'g>, reduction: Reduction| {
-        let mut attrs = vec![("axis", Attr::Int(axis as i64))];
-        attrs.extend(reduction.attr());
-        x.builder.node(OpType::ScatterElements, &[x, places, updates], attrs)
-    };
-    let written = write(x, updates, reduction);
-    if !reduction.loses_nan(x.dtype()) || !x.builder.exact_nan() {
-        return written;
-    }
-    let flag = |x: Expr<'g>| x.is_nan().cast(DType::I32);
-    let any_nan = write(flag(x), flag(updates), Reduction::Max).cast(DType::Bool);
-    any_nan.select(x.constant(f64::NAN), written)
-}
-
-/// `ScatterND`, for updates of which no two are for one place.
-#[track_caller]
-pub(super) fn write_nd<'g>(
-    x: Expr<'g>,
-    places: Expr<'g>,
-    updates: Expr<'g>,
-    reduction: Reduction,
-) -> Expr<'g> {
-    let attrs = reduction.attr().into_iter().collect();
-    x.builder.node(OpType::ScatterND, &[x, places, updates], attrs)
 }

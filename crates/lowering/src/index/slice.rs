@@ -5,7 +5,7 @@ use onnx::{DType, Dim, Expr, OpType};
 use super::numbers::Windows;
 use super::places::{Starts, as_index, clamp, is_narrow, wide_axes};
 use super::reduction::Reduction;
-use super::scatter::write_nd;
+use super::write::write_nd;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

@@ -2,12 +2,11 @@
 
 use onnx::{Dim, Expr, Range};
 
+use super::batch::{axes, batched, column_numbers, diagonal, is_diagonal, row_numbers};
 use super::householder::reflection;
+use super::loops::rounds;
 use super::matrix::Matrix;
-use super::{
-    axes, batched, column_numbers, diagonal, is_diagonal, known_sizes, matrices, refused, rounds,
-    row_numbers,
-};
+use super::{known_sizes, matrices, refused};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

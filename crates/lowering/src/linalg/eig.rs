@@ -2,7 +2,8 @@
 
 use onnx::Expr;
 
-use super::{axes, epsilon, refused};
+use super::batch::{axes, epsilon};
+use super::refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
 use crate::error::Result;

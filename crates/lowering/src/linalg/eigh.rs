@@ -2,12 +2,13 @@
 
 use onnx::{Expr, Type};
 
-use super::jacobi::{Tournament, phases, tangent, turned};
-use super::matrix::{Carried, Matrix};
-use super::{
-    any, axes, batched, column_numbers, diagonal, epsilon, is_diagonal, known_sizes, matrices,
-    rounds, rounds_while, row_numbers, sorted,
+use super::batch::{
+    any, axes, batched, column_numbers, diagonal, epsilon, is_diagonal, row_numbers, sorted,
 };
+use super::jacobi::{Tournament, phases, tangent, turned};
+use super::loops::{Carried, rounds, rounds_while};
+use super::matrix::Matrix;
+use super::{known_sizes, matrices};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

@@ -2,11 +2,13 @@
 
 use onnx::{Dim, Expr, OpType, Type};
 
-use super::matrix::Matrix;
-use super::{
-    axes, batched, column_numbers, from_the_end, known_sizes, matrices, position_of_largest,
-    rounds, row_numbers, swapped, triangle,
+use super::batch::{
+    axes, batched, column_numbers, from_the_end, position_of_largest, row_numbers, swapped,
+    triangle,
 };
+use super::loops::rounds;
+use super::matrix::Matrix;
+use super::{known_sizes, matrices};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

@@ -2,7 +2,7 @@
 
 use onnx::{Builder, DType, Expr};
 
-use super::axes;
+use super::batch::axes;
 use super::matrix::Matrix;
 
 /// The order in which pairs meet: entry `i` of the first half with entry `i` of the second, and after

@@ -2,11 +2,12 @@
 
 use onnx::{DType, Expr};
 
-use super::matrix::Matrix;
-use super::{
-    axes, batched, column_numbers, matrices, position_of_largest, rounds, row_numbers, size_of,
-    swapped,
+use super::batch::{
+    axes, batched, column_numbers, position_of_largest, row_numbers, size_of, swapped,
 };
+use super::loops::rounds;
+use super::matrices;
+use super::matrix::Matrix;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

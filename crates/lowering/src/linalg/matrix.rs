@@ -4,9 +4,9 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use onnx::{Builder, DType, Dim, Expr, OpType};
 
-use super::{axes, column, row, transposed};
-use crate::complex::Complex;
+use super::batch::{self, axes, column, row, transposed};
 use crate::ctx::Eqn;
+use crate::parts::Complex;
 
 /// A batch of matrices in the last two axes. A real one has no imaginary part, so that its graph has no
 /// node for one.
@@ -195,7 +195,7 @@ impl<'g> Matrix<'g> {
     /// Returns the unit matrix, with or without further rows or columns of zeros.
     #[track_caller]
     pub fn identity(self, rows: i64, columns: i64) -> Matrix<'g> {
-        self.with_real(super::identity(self.re, rows, columns))
+        self.with_real(batch::identity(self.re, rows, columns))
     }
 
     /// Returns the rows of this matrix, and those of another one below.
@@ -283,60 +283,5 @@ impl<'g> Neg for Matrix<'g> {
     #[track_caller]
     fn neg(self) -> Matrix<'g> {
         self.map(|part| -part)
-    }
-}
-
-/// The values that a loop passes from one round to the next.
-pub(super) trait Carried<'g>: Copy {
-    /// Appends the arrays to a list.
-    fn list(&self, arrays: &mut Vec<Expr<'g>>);
-
-    /// Replaces the arrays by the next ones.
-    fn replaced(&self, next: &mut dyn Iterator<Item = Expr<'g>>) -> Self;
-}
-
-impl<'g> Carried<'g> for Expr<'g> {
-    fn list(&self, arrays: &mut Vec<Expr<'g>>) {
-        arrays.push(*self);
-    }
-
-    fn replaced(&self, next: &mut dyn Iterator<Item = Expr<'g>>) -> Self {
-        next.next().unwrap_or(*self)
-    }
-}
-
-impl<'g> Carried<'g> for Matrix<'g> {
-    fn list(&self, arrays: &mut Vec<Expr<'g>>) {
-        arrays.push(self.re);
-        arrays.extend(self.im);
-    }
-
-    fn replaced(&self, next: &mut dyn Iterator<Item = Expr<'g>>) -> Self {
-        let re = self.re.replaced(next);
-        Matrix { re, im: self.im.map(|im| im.replaced(next)) }
-    }
-}
-
-impl<'g, T: Carried<'g>, const N: usize> Carried<'g> for [T; N] {
-    fn list(&self, arrays: &mut Vec<Expr<'g>>) {
-        for one in self {
-            one.list(arrays);
-        }
-    }
-
-    fn replaced(&self, next: &mut dyn Iterator<Item = Expr<'g>>) -> Self {
-        std::array::from_fn(|i| self[i].replaced(next))
-    }
-}
-
-impl<'g, A: Carried<'g>, B: Carried<'g>> Carried<'g> for (A, B) {
-    fn list(&self, arrays: &mut Vec<Expr<'g>>) {
-        self.0.list(arrays);
-        self.1.list(arrays);
-    }
-
-    fn replaced(&self, next: &mut dyn Iterator<Item = Expr<'g>>) -> Self {
-        let first = self.0.replaced(next);
-        (first, self.1.replaced(next))
     }
 }

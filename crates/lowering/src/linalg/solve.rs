@@ -5,7 +5,8 @@ use std::sync::Arc;
 use jaxpr::{Jaxpr, Param};
 use onnx::Expr;
 
-use super::{operands, transposed};
+use super::batch::transposed;
+use super::operands;
 use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 

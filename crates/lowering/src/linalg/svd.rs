@@ -2,13 +2,12 @@
 
 use onnx::{DType, Expr, Type};
 
+use super::batch::{axes, batched, column_numbers, diagonal, epsilon, sorted};
 use super::householder::{factor, orthogonal};
 use super::jacobi::{Tournament, phases, tangent, turned};
-use super::matrix::{Carried, Matrix};
-use super::{
-    axes, batched, column_numbers, diagonal, epsilon, known_sizes, matrices, rounds, rounds_while,
-    sorted,
-};
+use super::loops::{Carried, rounds, rounds_while};
+use super::matrix::Matrix;
+use super::{known_sizes, matrices};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

@@ -2,11 +2,10 @@
 
 use onnx::{DType, Expr};
 
+use super::batch::{axes, column, column_numbers, from_the_end, row, row_numbers, size_of};
+use super::loops::rounds;
 use super::matrix::Matrix;
-use super::{
-    axes, column, column_numbers, from_the_end, matrices, operands, rounds, row, row_numbers,
-    size_of,
-};
+use super::{matrices, operands};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

@@ -2,7 +2,9 @@
 
 use onnx::{DType, Dim, Expr};
 
-use super::{axes, batched, column, from_the_end, known_sizes, operands, rounds, row, row_numbers};
+use super::batch::{axes, batched, column, from_the_end, row, row_numbers};
+use super::loops::rounds;
+use super::{known_sizes, operands};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 

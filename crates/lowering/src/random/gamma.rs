@@ -5,7 +5,7 @@ use onnx::{DType, Dim, Expr};
 use super::bits::bits;
 use super::threefry::Pair;
 use super::{is_partitionable, needs_threefry, split, unknown_size, words};
-use crate::control::until_all;
+use crate::bodies::until_all;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::exponential::log1p;
 use crate::elementwise::power::pow;

@@ -1,10 +1,36 @@
-//! Builds loops that run until every element of an array is done.
+//! Builds the bodies of branches and loops, and loops that run until every element of an array is done.
 
 use std::convert::Infallible;
 
-use onnx::{Attr, DType, Expr, OpType, Type};
+use onnx::{Attr, Builder, DType, Expr, OpType, Type};
 
-use super::own_results;
+/// Returns the types of values, as the inputs of a body.
+pub(crate) fn types(values: &[Expr<'_>]) -> Vec<Type> {
+    values.iter().map(|value| value.ty()).collect()
+}
+
+/// Returns the results of a body, each a value that the body makes itself: one of its surroundings,
+/// a constant, one of its inputs or a result that stands twice is copied.
+#[track_caller]
+pub(crate) fn own_results<'g>(builder: &'g Builder, results: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
+    own_results_by(builder, results, |result| result.identity())
+}
+
+/// Does the same as [`own_results`], with a given node that copies.
+pub(crate) fn own_results_by<'g>(
+    builder: &'g Builder,
+    results: Vec<Expr<'g>>,
+    copy: impl Fn(Expr<'g>) -> Expr<'g>,
+) -> Vec<Expr<'g>> {
+    let mut taken = Vec::new();
+    let own = |result: Expr<'g>| {
+        let is_own = builder.makes(result.id) && !taken.contains(&result.id);
+        let own = if is_own { result } else { copy(result) };
+        taken.push(own.id);
+        own
+    };
+    results.into_iter().map(own).collect()
+}
 
 /// Runs `again` until the flags hold nowhere; where they do not hold, the state stays.
 pub(crate) fn until_all<'g, const N: usize>(

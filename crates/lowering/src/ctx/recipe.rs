@@ -7,7 +7,7 @@ use onnx::{Attr, Expr, Graph};
 use provenance::{Emitter, EmitterId, EmitterKind};
 use rustc_hash::FxHashMap;
 
-use crate::control::own_results_by;
+use crate::bodies::own_results_by;
 use crate::ctx::Ctx;
 use crate::element::tensor;
 use crate::error::{Refused, Result};

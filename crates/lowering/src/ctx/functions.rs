@@ -15,19 +15,12 @@ use onnx::pairs::Definition;
 use provenance::{Site, SiteId};
 use rustc_hash::FxHashMap;
 
-use crate::control::own_results;
-use crate::ctx::{Ctx, Eqn};
+use super::Ctx;
+use crate::bodies::own_results;
 use crate::error::{LoweringError, Result, Stop};
 
 /// The name of the marker.
 const MARKER: &str = "onnx_function";
-
-/// Returns the operands of a marker without its partner
-#[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
-pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
-    eqn.ignore(&["edge", "id", "domain", "name"]);
-    Ok(eqn.inputs.clone())
-}
 
 /// The equations of a jaxpr, and which of them are the bodies of functions.
 pub(crate) struct Equations<'a> {

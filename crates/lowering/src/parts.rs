@@ -1,0 +1,40 @@
+//! Complex numbers, as pairs of a real and an imaginary part.
+
+use onnx::Expr;
+
+/// `re + i·im`
+#[derive(Clone, Copy)]
+pub(crate) struct Complex<'g> {
+    pub re: Expr<'g>,
+    pub im: Expr<'g>,
+}
+
+impl<'g> Complex<'g> {
+    /// Takes the pairs apart.
+    #[track_caller]
+    pub fn of(pairs: Expr<'g>) -> Complex<'g> {
+        let constant = pairs.tensor().filter(|_| pairs.rank() == 1);
+        if let Some(&[re, im]) = constant.and_then(|tensor| tensor.floats()).as_deref() {
+            let number = |value| pairs.builder.scalar(pairs.dtype(), value);
+            return Complex { re: number(re), im: number(im) };
+        }
+        let axis = pairs.rank() - 1;
+        let part = |i: i64| pairs.slice_axis(axis, i, i + 1).squeeze(&[axis]);
+        Complex { re: part(0), im: part(1) }
+    }
+
+    /// Returns a real number as a complex number.
+    #[track_caller]
+    pub fn of_real(re: Expr<'g>) -> Complex<'g> {
+        Complex { re, im: re.constant(0.0) }
+    }
+
+    /// Returns the pairs, each part broadcast to the shape of both.
+    #[track_caller]
+    pub fn pairs(self) -> Expr<'g> {
+        let shape = onnx::expr::broadcast_shapes(&self.re.shape(), &self.im.shape());
+        let shape = shape.unwrap_or_else(|| self.re.shape().to_vec());
+        let part = |part: Expr<'g>| part.expand(&shape).unsqueeze(&[shape.len()]);
+        Expr::concat(&[part(self.re), part(self.im)], shape.len())
+    }
+}
