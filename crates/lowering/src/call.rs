@@ -1,4 +1,4 @@
-//! Calls, whose bodies are lowered in place, and primitives that only concern transformations.
+//! Lowers calls in place, and primitives that only matter to transformations.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
     let name: Arc<str> = eqn.param("name")?;
-    // Where arrays live and how the call is compiled does not change the numbers.
+    // The placement of arrays and the options of the compiler do not change the numbers.
     eqn.ignore(&[
         "in_layouts",
         "out_layouts",
@@ -25,14 +25,14 @@ pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     ctx.inline(&format!("jit({name})"), Body::of("jaxpr"), &body, &eqn.inputs)
 }
 
-/// Returns the operands of a marker without its partner
+/// Copies the operands of a marker that has lost its partner
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["edge", "id", "domain", "name"]);
     Ok(eqn.inputs.clone())
 }
 
-/// Lowers a call of a body without a transformation of its own
+/// Lowers a call of a body
 pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     let name: Option<Arc<str>> = eqn.optional("name")?;
@@ -40,7 +40,7 @@ pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     ctx.inline(label, Body::of("call_jaxpr"), &body, &eqn.inputs)
 }
 
-/// Lowers a call whose other parameters say how it is compiled, and on which devices
+/// Lowers a call whose other parameters only describe devices and compilation
 pub(crate) fn any_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore_all();
     for param in ["jaxpr", "call"] {
@@ -51,14 +51,14 @@ pub(crate) fn any_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<
     Err(eqn.broken("it has no body").into())
 }
 
-/// Returns the function itself; its derivative is not part of what is exported
+/// Lowers the function itself; a model has no derivatives
 pub(crate) fn custom_jvp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     eqn.ignore(&["jvp_jaxpr_fun", "jvp_jaxpr_thunk", "num_consts", "symbolic_zeros"]);
     ctx.inline("custom_jvp", Body::of("call_jaxpr"), &body, &eqn.inputs)
 }
 
-/// Returns the function itself; its derivative is not part of what is exported
+/// Lowers the function itself; a model has no derivatives
 pub(crate) fn custom_vjp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     // `custom_vjp_call_jaxpr` of older versions has another name for the body.
     let (param, body): (_, Arc<Jaxpr>) = match eqn.optional("call_jaxpr")? {
@@ -69,7 +69,7 @@ pub(crate) fn custom_vjp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Ve
     ctx.inline("custom_vjp", Body::of(param), &body, &eqn.inputs)
 }
 
-/// `jax.checkpoint`: what is kept for a backward pass does not concern the forward one
+/// `jax.checkpoint(f)`: the equations of `f`. Its parameters only matter to the backward pass.
 pub(crate) fn remat<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
     eqn.ignore(&["prevent_cse", "differentiated", "policy"]);
@@ -102,7 +102,7 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
             axes.push(name.clone());
         }
     }
-    // On more devices than one a shard is smaller than the array.
+    // With several devices, a shard would be smaller than the array.
     let types: std::result::Result<Vec<_>, _> =
         body.inputs.iter().map(|&var| ctx.ty(body.aval(var))).collect();
     let is_whole = types?.iter().zip(&eqn.inputs).all(|(ty, input)| *ty == input.ty());
@@ -119,7 +119,7 @@ pub(crate) fn pmap<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     let size: i64 = eqn.param("global_axis_size")?;
     let (from, to): (Vec<Option<usize>>, Vec<Option<usize>>) =
         (eqn.param("in_axes")?, eqn.param("out_axes")?);
-    // An axis that the user did not name is an object.
+    // If the user did not name the axis, the name is not a string.
     let axis = match eqn.param("axis_name")? {
         Param::Str(name) => vec![name],
         _ => Vec::new(),
@@ -145,25 +145,25 @@ pub(crate) fn pmap<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     Ok(results.into_iter().zip(&to).map(with).collect())
 }
 
-/// True if any flag of the whole array is set
+/// True if any element of the whole array is true
 pub(crate) fn unvmap_any<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
     Ok(over_all(flags.cast(DType::U8), OpType::ReduceMax).cast(DType::Bool))
 }
 
-/// True if every flag of the whole array is set
+/// True if all elements of the whole array are true
 pub(crate) fn unvmap_all<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
     Ok(over_all(flags.cast(DType::U8), OpType::ReduceMin).cast(DType::Bool))
 }
 
-/// Returns the largest of the whole array
+/// Returns the largest element of the whole array
 pub(crate) fn unvmap_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
     Ok(over_all(x, OpType::ReduceMax))
 }
 
-/// `x` of `(predicate, x, y)`: the choice is made only under `vmap`, which turns it into `select_n`
+/// Returns `x` of `(predicate, x, y)`; only `vmap` turns the choice into `select_n`
 pub(crate) fn select_if_vmap<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [_, x, _] = eqn.operands()?;
     Ok(x)
@@ -174,7 +174,7 @@ fn over_all(x: Expr<'_>, op: OpType) -> Expr<'_> {
     x.reduce(op, &axes, false)
 }
 
-/// Returns the operands in the types of the results
+/// Casts the operands to the types of the results
 ///
 /// In JAX 0.6, the operand may be a NumPy array of 64 bits, which JAX narrows.
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]

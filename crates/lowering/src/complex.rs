@@ -16,25 +16,25 @@ use crate::elementwise::power::by_squaring;
 use crate::error::Result;
 use crate::parts::Complex;
 
-/// `a + ib` of `a` and `b`
+/// `a + ib`
 pub(crate) fn complex<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [re, im] = eqn.operands()?;
     Ok(Complex { re, im }.pairs())
 }
 
-/// `a` of `a + ib`
+/// The real part `a` of `a + ib`
 pub(crate) fn real<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [z] = eqn.operands()?;
     Ok(Complex::of(z).re)
 }
 
-/// `b` of `a + ib`
+/// The imaginary part `b` of `a + ib`
 pub(crate) fn imag<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [z] = eqn.operands()?;
     Ok(Complex::of(z).im)
 }
 
-/// `a − ib` of `a + ib`; a real number becomes complex
+/// The conjugate `a − ib` of `a + ib`; a real number becomes complex
 pub(crate) fn conj<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["input_dtype"]);
     let [z] = eqn.operands()?;
@@ -54,7 +54,7 @@ pub(crate) fn eq<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(z.re.equal(w.re).and(z.im.equal(w.im)))
 }
 
-/// True if some part differs
+/// True if a part differs
 pub(crate) fn ne<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(eq(ctx, eqn)?.logical_not())
 }
@@ -78,7 +78,8 @@ pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(Complex::of_real(crate::shape::numbered(ctx, &part_type(eqn.output()?), axis)).pairs())
 }
 
-/// Returns a complex number in another precision, a real one with no imaginary part, or the real part
+/// Converts a complex number to another precision, a real number to a complex number, or a complex
+/// number to its real part
 pub(crate) fn convert<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
     let [x] = eqn.operands()?;

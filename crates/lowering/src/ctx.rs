@@ -1,4 +1,5 @@
-//! The context of a lowering: what a plugin needs to read an equation and to build nodes.
+//! The context of a lowering: walks over the equations of a program, and provides what a plugin
+//! needs to read an equation and to build nodes.
 
 mod equation;
 mod functions;
@@ -22,21 +23,22 @@ use self::recorder::Recorder;
 use crate::element::{self, Element};
 use crate::error::{LoweringError, Refused, Result};
 
-/// Lowers one program.
+/// The state of the lowering of one program.
 pub(crate) struct Ctx<'g> {
     pub builder: &'g Builder,
     primitives: FxHashMap<&'static str, &'static dyn Primitive>,
-    /// The place where the exported function is defined.
+    /// The location of the definition of the exported function.
     definition: Option<StackId>,
-    /// The shape of the arrays when a body of scalars is lowered on each of their elements.
+    /// While a body of scalars is lowered on each element of some arrays: the shape of these
+    /// arrays.
     on_each: RefCell<Option<Arc<[Dim]>>>,
-    /// The named axes of the meshes around an equation that have one device.
+    /// The named axes with one device, from all meshes that enclose the current equation.
     axes: RefCell<Vec<Arc<str>>>,
-    /// The equations that were refused so far.
+    /// The refusals of equations so far.
     pub(crate) refused: RefCell<Vec<LoweringError>>,
-    /// Where a callback was dropped.
+    /// The locations of dropped callbacks.
     dropped: RefCell<Vec<SiteId>>,
-    /// The value that holds each variable, if a listener wants to know.
+    /// Records the value that holds each variable, if the caller wants this information.
     recorder: Option<RefCell<Recorder>>,
 }
 
@@ -48,11 +50,12 @@ pub(crate) trait Primitive {
     /// True if the primitive is an elementwise formula without parameters.
     fn is_formula(&self) -> bool;
 
-    /// True if several results are correct, so that those of the model are not compared with those of JAX.
+    /// True if several results are correct. `compare` then does not compare the results of the model
+    /// with those of JAX.
     fn is_ambiguous(&self) -> bool;
 }
 
-/// The name of the notes on callbacks that are not part of the model.
+/// The name of the notes on callbacks that the model leaves out.
 pub const DROP_CALLBACKS: &str = "drop-callbacks";
 
 impl<'g> Ctx<'g> {
@@ -74,24 +77,24 @@ impl<'g> Ctx<'g> {
         }
     }
 
-    /// Notes that the equation is not part of the model.
+    /// Notes that the model leaves out the current equation.
     pub fn note_dropped(&self) {
         self.dropped.borrow_mut().push(self.builder.site());
     }
 
-    /// Returns the notes on equations that are not part of the model.
+    /// Returns the notes on equations that the model leaves out.
     pub(crate) fn notes(&self) -> Vec<Note> {
         let label = Label { name: DROP_CALLBACKS, done: "applied" };
         let note = |site| Note { label, site, declined: None };
         self.dropped.take().into_iter().map(note).collect()
     }
 
-    /// True if a named axis is one of a mesh of one device.
+    /// True if a named axis of an enclosing mesh has this name and one device.
     pub fn has_one_device(&self, axis: &str) -> bool {
         self.axes.borrow().iter().any(|name| **name == *axis)
     }
 
-    /// Runs `lower` with more named axes of one device.
+    /// Runs `lower` with additional named axes that have one device.
     pub fn on_one_device<T>(&self, axes: Vec<Arc<str>>, lower: impl FnOnce() -> T) -> T {
         let before = self.axes.borrow().len();
         self.axes.borrow_mut().extend(axes);
@@ -100,17 +103,17 @@ impl<'g> Ctx<'g> {
         result
     }
 
-    /// Keeps a refusal, so that the equations after it are looked at too.
+    /// Stores a refusal, so that the lowering continues and finds the refusals of later equations.
     pub(crate) fn keep_refusal(&self, error: LoweringError) {
         self.refused.borrow_mut().push(error);
     }
 
-    /// Returns the refusals of all equations.
+    /// Takes the refusals of all equations.
     pub(crate) fn refusals(&self) -> Vec<LoweringError> {
         self.refused.take()
     }
 
-    /// Returns the ONNX type of a value, if the model can compute its sizes.
+    /// Returns the ONNX type of a value. Refuses a type whose sizes the model cannot compute.
     pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
         match aval {
             Aval::Array { dtype, shape } => {

@@ -1,4 +1,4 @@
-//! Running sums, products and extremes along an axis.
+//! Cumulative sums, products and extremes along an axis.
 
 use onnx::{Attr, Expr, OpType};
 
@@ -46,7 +46,7 @@ pub(crate) fn cumlogsumexp<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g
 
 /// `log(exp x + exp y) = m + log1p(exp(−|x − y|))` with `m = max(x, y)`
 ///
-/// Where both are the same infinity, the difference is not a number and `m` is the answer.
+/// If both are the same infinity, the difference is NaN and the result is `m`.
 fn logaddexp<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let difference = x - y;
     let larger = x.max(y);
@@ -54,7 +54,8 @@ fn logaddexp<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     difference.is_nan().select(larger, sum)
 }
 
-/// Joins elements by doubling: after step `k`, each element has joined the `2ᵏ` up to it.
+/// Joins elements by doubling: after step `k`, each element is the result of up to `2ᵏ` elements
+/// that end there.
 fn by_doubling<'g>(
     eqn: &Eqn<'g, '_>,
     join: fn(Expr<'g>, Expr<'g>) -> Expr<'g>,

@@ -1,11 +1,11 @@
-//! Lowers `dot_general`, the general product of tensors.
+//! Lowers `dot_general`, the product of tensors over any axes.
 
 use onnx::{DType, Dim, Expr};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// The axes of one operand, by what they are to the product.
+/// The axes of one operand, by their role in the product.
 struct Axes {
     batch: Vec<usize>,
     free: Vec<usize>,
@@ -16,7 +16,7 @@ struct Axes {
 pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     type Pair = (Vec<usize>, Vec<usize>);
     let (contracted, batch): (Pair, Pair) = eqn.param("dimension_numbers")?;
-    // The result's type says what is preferred; precision and where arrays live are hints.
+    // The type of the result already follows the preferred type, and the precision is a hint.
     eqn.ignore(&["precision", "preferred_element_type"]);
     let [lhs, rhs] = eqn.operands()?;
     let result = eqn.output()?;
@@ -38,8 +38,8 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     })
 }
 
-/// Returns one `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`, with the axes of
-/// a group joined where `MatMul` has room for one.
+/// Returns one `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`. Where
+/// `MatMul` supports only one axis, the axes of the group are merged.
 fn product_of_matrices<'g>(
     lhs: Expr<'g>,
     left: &Axes,
@@ -49,8 +49,9 @@ fn product_of_matrices<'g>(
 ) -> Expr<'g> {
     let batch = dims(lhs, &left.batch);
     let (rows, columns) = (dims(lhs, &left.free), dims(rhs, &right.free));
-    // Without batch axes the rows may stay apart, and either side may be a vector; but the runtime is
-    // wrong about vectors where anything turns out to be empty.
+    // Without batch axes, the axes of the rows need not be merged, and each operand can be a
+    // vector. However, ONNX Runtime returns wrong results for vectors if an axis is empty at run
+    // time.
     let nothing_is_empty =
         rows.iter().chain(&columns).chain(std::iter::once(&depth)).all(Dim::is_positive);
     let may_be_vectors = batch.is_empty() && nothing_is_empty;
@@ -77,7 +78,7 @@ fn product_of_each_with_each<'g>(
     let lhs = lhs.transpose(&[&left.batch[..], &left.free].concat());
     let rhs = rhs.transpose(&[&right.batch[..], &right.free].concat());
     let columns: Vec<usize> = (lhs.rank()..lhs.rank() + right.free.len()).collect();
-    // Leading axes come by themselves.
+    // Without batch axes, broadcasting adds the leading axes.
     let batch = left.batch.len();
     let rows: Vec<usize> =
         if batch == 0 { Vec::new() } else { (batch..batch + left.free.len()).collect() };
@@ -85,8 +86,8 @@ fn product_of_each_with_each<'g>(
 }
 
 impl Axes {
-    /// Returns the axes of both operands. Those that are summed over may stand in any order, as long as it
-    /// is the same in both: one that leaves an operand as it is.
+    /// Returns the axes of both operands. The contracted axes can be in any order that is the same
+    /// in both operands: prefers an order that needs no transpose.
     fn of_both(
         lhs: Expr<'_>,
         rhs: Expr<'_>,
@@ -119,7 +120,7 @@ fn dims(x: Expr<'_>, axes: &[usize]) -> Vec<Dim> {
     axes.iter().map(|&axis| shape[axis].clone()).collect()
 }
 
-/// Returns the type that the sum is taken in: the widest of operands and result.
+/// Returns the type of the sum: the widest type of the operands and the result.
 pub(crate) fn compute_type(lhs: DType, rhs: DType, result: DType, depth: &Dim) -> DType {
     if result == DType::Bool {
         return DType::I32;
@@ -127,13 +128,15 @@ pub(crate) fn compute_type(lhs: DType, rhs: DType, result: DType, depth: &Dim) -
     let wider = |a: DType, b: DType| match (a.is_float(), b.is_float()) {
         (true, false) => a,
         (false, true) => b,
-        // Two that do not hold each other, such as the two kinds of 16 bits, meet above.
+        // For two different types of the same width, such as float16 and bfloat16, float32 contains
+        // both.
         _ if a != b && a.bits() == b.bits() && a.is_float() => DType::F32,
         _ if b.bits() > a.bits() => b,
         _ => a,
     };
     match wider(result, wider(lhs, rhs)) {
-        // The runtime fails on empty products of unsigned numbers; signed ones wrap the same way.
+        // ONNX Runtime fails on empty products of unsigned integers. Signed integers wrap in the
+        // same way.
         DType::U32 if depth.known().is_none() => DType::I32,
         DType::U64 if depth.known().is_none() => DType::I64,
         widest => widest,

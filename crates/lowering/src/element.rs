@@ -4,10 +4,11 @@ use onnx::{DType, Dim, Expr, Tensor, Type};
 
 use crate::error::Refused;
 
-/// The ONNX type of an element, and of how many numbers it is made if it is not one itself.
+/// The ONNX type of an element, and the number of its parts if it has any.
 ///
-/// A complex number is a pair and a random key is some words: an array of either has one axis more,
-/// the last, for these parts. That is how `key_data` shows keys, and how NumPy stores complex numbers.
+/// A complex number is a pair, and a random key is a list of words. An array of either has one more
+/// axis, the last, for these parts. `key_data` returns keys in this form, and NumPy stores complex
+/// numbers in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     pub dtype: DType,
@@ -23,7 +24,8 @@ impl Element {
         Ok(Element { dtype: number(dtype).ok_or_else(refused)?, parts: None })
     }
 
-    /// Refuses a type that the runtime has only in later opsets, or not at all.
+    /// Returns the element, or a refusal if ONNX Runtime supports the type only in later opsets or
+    /// not at all.
     pub fn in_opset(dtype: &jaxpr::DType, opset: i64) -> Result<Element, Refused> {
         let element = Element::of(dtype)?;
         match onnx::kernels::type_comes_with(element.dtype) {
@@ -33,7 +35,7 @@ impl Element {
         }
     }
 
-    /// True if an array of such elements has an axis of parts.
+    /// True if an array of this type has an axis of parts.
     pub fn has_parts(dtype: &jaxpr::DType) -> bool {
         Element::in_parts(dtype).is_some()
     }
@@ -53,13 +55,14 @@ impl Element {
     }
 }
 
-/// Returns the type of one part of an array of pairs.
+/// Returns the type of the real or imaginary part of an array of pairs.
 pub(crate) fn part_type(pairs: &Type) -> Type {
     let shape: Vec<Dim> = pairs.shape[..pairs.rank().saturating_sub(1)].to_vec();
     Type::new(pairs.dtype, shape)
 }
 
-/// True if nodes are to be spent on what JAX computes where an element of `x` is NaN.
+/// True if the model must compute the same as JAX where an element of `x` is NaN, even if this
+/// needs more nodes.
 pub(crate) fn guards_nan(x: Expr<'_>) -> bool {
     x.dtype().is_float() && x.builder.exact_nan()
 }
@@ -104,7 +107,7 @@ pub(crate) fn tensor(constant: &jaxpr::Constant) -> Result<Tensor, Refused> {
     Ok(Tensor::new(dtype, constant.shape.iter().copied().chain(parts).collect(), data))
 }
 
-/// Packs elements of one byte each into `bits` each, the first into the lowest bits.
+/// Packs elements of one byte into `bits` bits each. The first element is in the lowest bits.
 fn pack(data: &[u8], bits: usize) -> bytes::Bytes {
     let mask = (1u8 << bits) - 1;
     let join = |byte: u8, (i, &element): (usize, &u8)| byte | (element & mask) << (i * bits);

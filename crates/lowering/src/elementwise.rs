@@ -27,9 +27,10 @@ pub(crate) fn clamp<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(arithmetic::min(arithmetic::max(x, low), high))
 }
 
-/// `select_n(which, case₀, case₁, …)`: the case that `which` names, element by element
+/// `select_n(which, case₀, case₁, …)`: for each element, the case with the index `which`
 ///
-/// Two cases are one `Where`, and `true` is the second; more are a chain of them.
+/// Two cases become one `Where`, in which `true` selects the second. More cases become a chain of
+/// `Where`.
 pub(crate) fn select_n<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let shape = eqn.output()?.shape.clone();
     let (which, cases) = match &eqn.inputs[..] {

@@ -36,7 +36,7 @@ pub enum Refused {
     Recipe {
         primitive: Arc<str>,
         what: String,
-        /// The number of the exception that it raised.
+        /// The number of the exception that the plugin raised.
         failure: Option<usize>,
     },
     #[error("`{op}` needs opset {needed}, but the model uses opset {opset}")]
@@ -49,13 +49,13 @@ pub enum Refused {
     Deep { depth: usize, most: usize },
     #[error(transparent)]
     Param(#[from] ParamError),
-    /// A broken invariant of ours, not a limit.
+    /// A bug in jax2onnx, not a limit.
     #[error("the plugin for `{primitive}` broke an invariant: {what}")]
     Internal { primitive: Arc<str>, what: String },
 }
 
 impl Refused {
-    /// True if the equation is beyond what jax2onnx does, false if something is wrong with a plugin.
+    /// True if jax2onnx does not support the equation; false if a plugin or a parameter is wrong.
     pub fn is_limit(&self) -> bool {
         match self {
             Refused::Param(why) => matches!(why, ParamError::Symbolic { .. }),
@@ -118,13 +118,13 @@ fn is_callback(primitive: &str) -> bool {
     matches!(primitive, "pure_callback" | "io_callback")
 }
 
-/// A refusal, and the equation it is about.
+/// A refusal, and the equation that was refused.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct LoweringError {
     #[source]
     pub why: Refused,
-    /// In the table of the program that was lowered.
+    /// A site in the provenance table of the program.
     pub site: SiteId,
 }
 
@@ -133,7 +133,7 @@ pub struct LoweringError {
 pub(crate) enum Stop {
     /// The equation itself is refused.
     Here(Refused),
-    /// An equation of a body was refused, and knows its place.
+    /// An equation of a body was refused; the error contains its site.
     Inside(LoweringError),
 }
 

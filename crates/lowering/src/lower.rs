@@ -16,17 +16,17 @@ use crate::plugins::PLUGINS;
 /// The inputs of a lowering besides the program and the options of the export.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The names of the first inputs, in place of those of the arguments.
+    /// The names of the first inputs, which take precedence over the names of the arguments.
     pub input_names: Vec<String>,
-    /// The names of the first outputs, in place of `out_0`, `out_1`, ….
+    /// The names of the first outputs; the others are `out_0`, `out_1`, ….
     pub output_names: Vec<String>,
-    /// The paths of the first inputs in the arguments; the rest have their names as paths.
+    /// The paths of the first inputs in the arguments; the paths of the others are their names.
     pub input_paths: Vec<String>,
-    /// The paths of the first outputs in the result; the rest have their names as paths.
+    /// The paths of the first outputs in the result; the paths of the others are their names.
     pub output_paths: Vec<String>,
-    /// How deeply jaxprs may be nested, so that the stack is large enough.
+    /// The maximum nesting of jaxprs, which the size of the stack limits.
     pub max_depth: usize,
-    /// True if the model says which value holds each variable of the program.
+    /// True if the model records the value that holds each variable of the program.
     pub pairs: bool,
 }
 
@@ -43,10 +43,10 @@ impl Default for Call {
     }
 }
 
-/// The refusals of all equations, with the table that their sites refer to.
+/// The refusals of all equations, with the provenance table of their sites.
 #[derive(Debug)]
 pub struct Failure {
-    /// At least one.
+    /// Never empty.
     pub errors: Vec<LoweringError>,
     pub table: Box<Table>,
 }
@@ -119,14 +119,14 @@ fn lower_main<'g>(
         return Err(errors);
     }
 
-    // The nodes that only name an output belong to the function as a whole.
+    // The location of a node that only names an output is the definition of the function.
     let entered = builder.enter_plugin(place, &"output".into());
     let outputs = outputs(builder, &inputs, results, call);
     builder.leave(entered);
     Ok((inputs, outputs, ctx.notes(), ctx.take_pairs()))
 }
 
-/// Refuses the equation whose jaxprs are nested the deepest, if that is too deep.
+/// Refuses the equation with the deepest nesting of jaxprs, if the nesting is too deep.
 fn check_depth(builder: &Builder, main: &jaxpr::Jaxpr, most: usize) -> Result<(), LoweringError> {
     let eqns = main.eqns.iter().filter(|_| main.depth > most);
     let Some(eqn) = eqns.max_by_key(|eqn| eqn.depth()) else {
@@ -158,11 +158,10 @@ fn inputs<'g>(ctx: &Ctx<'g>, program: &Program, call: &Call) -> Result<Vec<Expr<
     Ok(inputs)
 }
 
-/// Binds each symbol to the axis of an input that is the symbol by itself, else to an axis such as
-/// `2*B + 1` from which it can be computed.
+/// Binds each symbol to an input axis whose size is this symbol, or else to an axis from whose size
+/// it can be computed, such as `2*B + 1`.
 ///
-/// All inputs are looked at before the first expression of symbols is needed. The ids of inputs are
-/// those of a new builder.
+/// Runs before anything needs a size. The builder is new, so the ids of the inputs are 0, 1, ….
 fn bind_symbols(ctx: &Ctx<'_>, main: &jaxpr::Jaxpr) {
     let mut axes = Vec::new();
     for (i, &var) in main.inputs.iter().enumerate() {
@@ -174,7 +173,7 @@ fn bind_symbols(ctx: &Ctx<'_>, main: &jaxpr::Jaxpr) {
     for &(dim, input, axis) in axes.iter().filter(|(dim, ..)| dim.as_symbol().is_some()) {
         ctx.bind_symbol_of(dim, input, axis);
     }
-    // Each round may solve an axis with the symbols of the rounds before.
+    // Each iteration can use the symbols that previous iterations bound.
     for _ in 0..axes.len() {
         for &(dim, input, axis) in &axes {
             ctx.bind_symbol_of(dim, input, axis);
@@ -182,8 +181,8 @@ fn bind_symbols(ctx: &Ctx<'_>, main: &jaxpr::Jaxpr) {
     }
 }
 
-/// Copies a result that is an input, a constant or already an output, because each output must be a
-/// value of its own.
+/// Copies a result if it is an input, a constant or already an output, because each output must be
+/// a separate value.
 fn outputs<'g>(
     builder: &'g Builder,
     inputs: &[Expr<'g>],
@@ -213,8 +212,8 @@ fn add_domains(opsets: &mut Vec<(Arc<str>, i64)>, functions: &[Function]) {
     }
 }
 
-/// Returns the version of the file format: the one that came with the opset, and at least the one
-/// that has metadata on nodes.
+/// Returns the IR version: the one that was released with the opset, but at least 10, which has
+/// metadata on nodes.
 fn ir_version(opset: i64) -> i64 {
     match opset {
         ..=22 => 10,

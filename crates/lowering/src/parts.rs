@@ -10,7 +10,7 @@ pub(crate) struct Complex<'g> {
 }
 
 impl<'g> Complex<'g> {
-    /// Takes the pairs apart.
+    /// Splits pairs into their parts.
     #[track_caller]
     pub fn of(pairs: Expr<'g>) -> Complex<'g> {
         let constant = pairs.tensor().filter(|_| pairs.rank() == 1);
@@ -29,7 +29,7 @@ impl<'g> Complex<'g> {
         Complex { re, im: re.constant(0.0) }
     }
 
-    /// Returns the pairs, each part broadcast to the shape of both.
+    /// Joins the parts to pairs; both parts broadcast to a common shape.
     #[track_caller]
     pub fn pairs(self) -> Expr<'g> {
         let shape = onnx::expr::broadcast_shapes(&self.re.shape(), &self.im.shape());

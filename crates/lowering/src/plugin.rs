@@ -10,41 +10,42 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 use crate::parts::Complex;
 
-/// A line of the table: the lowering of one primitive.
+/// An entry of the table: the lowering of one primitive.
 #[derive(Clone, Copy)]
 pub struct Plugin {
     pub primitive: &'static str,
-    /// Its limits, in words for the documentation.
+    /// The limits of the plugin, in words for the documentation.
     pub limits: &'static [&'static str],
-    /// The place of its line of the table.
+    /// The line of the table that declares the plugin.
     pub line: &'static Location<'static>,
     lower: Lower,
     parts: Parts,
-    /// The parameters that change no number.
+    /// The parameters that do not change the numbers.
     ignored: &'static [&'static str],
     /// True if passes see the formula as one node.
     composite: bool,
-    /// True if correct results differ, so that those of the model are not compared with those of JAX.
+    /// True if several results are correct. `compare` then does not compare the results of the model
+    /// with those of JAX.
     is_ambiguous: bool,
 }
 
-/// The way that a plugin handles elements that are carried as parts: complex numbers and random
-/// keys.
+/// The way that a plugin handles complex numbers and random keys, which are arrays with an
+/// additional axis of parts.
 #[derive(Clone, Copy)]
 enum Parts {
-    /// It refuses them.
+    /// The plugin refuses them.
     Refused,
-    /// Its lowering is right as it is.
-    AsTheyAre,
+    /// The lowering for numbers is also correct for arrays with an axis of parts.
+    Unchanged,
     /// `f(a + ib) = f(a) + i f(b)`
     Linear,
     /// `f(a + ib, c + id) = f(a, c) − f(b, d) + i (f(a, d) + f(b, c))`
     Bilinear,
-    /// A formula of its own for a complex number.
+    /// A separate formula for a complex number.
     Unary(for<'g> fn(Complex<'g>) -> Complex<'g>),
-    /// A formula of its own for two complex numbers.
+    /// A separate formula for two complex numbers.
     Binary(for<'g> fn(Complex<'g>, Complex<'g>) -> Complex<'g>),
-    /// A lowering of its own for complex numbers.
+    /// A separate lowering for complex numbers.
     Eqn(for<'g> fn(&Ctx<'g>, &Eqn<'g, '_>) -> Result<Expr<'g>>),
 }
 
@@ -76,8 +77,8 @@ impl Plugin {
         Plugin { limits, ..self }
     }
 
-    /// Names the parameters that change no number, where the lowering itself is shared by several
-    /// primitives.
+    /// Lists parameters that do not change the numbers, if several primitives share the lowering
+    /// and only some of them have these parameters.
     pub(crate) const fn ignores(self, ignored: &'static [&'static str]) -> Plugin {
         Plugin { ignored, ..self }
     }
@@ -96,7 +97,7 @@ impl Plugin {
     /// Declares that the plugin supports random keys and complex numbers, whose parts are an
     /// additional last axis. Every other plugin refuses them.
     pub(crate) const fn parts(self) -> Plugin {
-        Plugin { parts: Parts::AsTheyAre, ..self }
+        Plugin { parts: Parts::Unchanged, ..self }
     }
 
     /// Declares that the plugin is linear, so that it can handle the parts of complex numbers
@@ -132,7 +133,7 @@ impl Plugin {
     }
 }
 
-/// Declares a primitive that is a formula of its one operand.
+/// Declares a primitive with one operand, as a formula.
 #[track_caller]
 pub(crate) const fn unary(
     primitive: &'static str,
@@ -141,7 +142,7 @@ pub(crate) const fn unary(
     Plugin::new(primitive, Lower::Unary(formula))
 }
 
-/// Declares a primitive that is a formula of its two operands, which broadcast.
+/// Declares a primitive with two operands that broadcast, as a formula.
 #[track_caller]
 pub(crate) const fn binary(
     primitive: &'static str,

@@ -45,7 +45,7 @@ use crate::window::{
     select_and_gather_add, select_and_scatter_add,
 };
 
-/// Every primitive we lower, one line each, alphabetical within its family.
+/// All supported primitives, in alphabetical order within each family.
 pub const PLUGINS: &[Plugin] = &[
     // Arithmetic.
     unary("abs", |x| x.abs()).complex_eqn(complex::abs),
@@ -293,7 +293,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("platform_index", platform_index),
     many("scan", scan).parts(),
     many("while", while_loop).parts(),
-    // Several devices, of which a model has one.
+    // Several devices. A model runs on one.
     many("all_gather", all_gather).parts(),
     many("all_gather_invariant", all_gather).parts(),
     many("all_gather_reduced", all_gather).parts(),
@@ -324,7 +324,7 @@ pub const PLUGINS: &[Plugin] = &[
     many("debug_callback", drop_callback).parts(),
     many("debug_print", drop_callback).parts(),
     many("inspect_sharding", drop_callback).parts(),
-    // Calls and what only concerns transformations.
+    // Calls, and primitives for transformations.
     many("call", call).parts(),
     many("checkpoint", remat).parts(),
     many("closed_call", call).parts(),
@@ -353,16 +353,16 @@ pub const PLUGINS: &[Plugin] = &[
     many("xla_metadata_value", pass_through).parts().ignores(&["xla_metadata_kvs"]),
 ];
 
-/// The ONNX operators that a primitive becomes, as its end-to-end cases show them.
+/// The ONNX operators that the end-to-end cases of a primitive emit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmittedOps {
     /// For real numbers, integers and booleans.
     pub real: &'static [&'static str],
-    /// For complex numbers, without those of `real`.
+    /// Further operators for complex numbers.
     pub complex: &'static [&'static str],
 }
 
-/// Returns the ONNX operators that a primitive becomes.
+/// Returns the ONNX operators that a primitive emits.
 pub fn emitted_ops(primitive: &str) -> EmittedOps {
     let found = EMITTED.iter().find(|(name, _, _)| *name == primitive);
     found.map_or_else(EmittedOps::default, |(_, real, complex)| EmittedOps { real, complex })

@@ -6,7 +6,7 @@ use provenance::{SiteId, Table};
 
 use crate::lower::{Call, lower};
 
-/// Lowers the jaxpr and compares the graph, or the refusal, with what is expected.
+/// Lowers the jaxpr and compares the graph or the refusal with the expectation.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check(jaxpr: &str, expect: Expect) {
@@ -22,8 +22,8 @@ pub(crate) fn check(jaxpr: &str, expect: Expect) {
     expect.assert_eq(&text);
 }
 
-/// Lowers the jaxpr and compares the place of each node, or of the refusal, with what is expected:
-/// the functions and lines, innermost first, and the name scopes, outermost first.
+/// Lowers the jaxpr and compares the location of each node, or of the refusal, with the
+/// expectation: the functions and lines, innermost first, and the name scopes, outermost first.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
@@ -49,7 +49,7 @@ pub(crate) fn check_places(jaxpr: &str, expect: Expect) {
     expect.assert_eq(&text);
 }
 
-/// Shows what a formula is made of.
+/// Replaces composites by the nodes of their formulas.
 fn inline_composites(model: &mut onnx::Model) {
     model.edit(&mut |edit| edit.inline_composites());
 }

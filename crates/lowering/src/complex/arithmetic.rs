@@ -12,7 +12,8 @@ impl<'g> Complex<'g> {
 
     /// `(a + ib)(c + id) = ac − bd + i(ad + bc)`
     ///
-    /// As in XLA, the product with the constant 1 is the other number, even if a part of it is infinite or NaN.
+    /// As in XLA, the product with the constant 1 is the other factor, even if a part of it is
+    /// infinite or NaN.
     #[track_caller]
     pub fn mul(self, other: Complex<'g>) -> Complex<'g> {
         if self.is_one() {
@@ -40,10 +41,12 @@ impl<'g> Complex<'g> {
         Complex { re: self.re * factor, im: self.im * factor }
     }
 
-    /// `z / w` by the larger part `v` of `w`: with `r = u / v`, the denominator is `v + r·u`
+    /// `z / w`, where `v` is the larger part of `w`, `u` the other part, and `r = u / v`: the
+    /// denominator is `v + r·u`
     ///
-    /// No square overflows. As in C and XLA, a quotient of which nothing is left is infinite if only `w` is
-    /// zero or only `z` is infinite; and it is zero if only `w` is infinite.
+    /// No square overflows. As in C and XLA, if both parts of the quotient would be NaN, the
+    /// quotient is infinite if only `w` is zero or only `z` is infinite, and zero if only `w` is
+    /// infinite.
     #[track_caller]
     pub fn div(self, other: Complex<'g>) -> Complex<'g> {
         self.re.builder.helper("complex_div", || {
@@ -63,7 +66,7 @@ impl<'g> Complex<'g> {
         })
     }
 
-    /// Returns the quotient `self / other`, or its limit where both parts are NaN.
+    /// Replaces the quotient `self / other` by its limit where both parts are NaN.
     fn with_limits(
         self,
         other: Complex<'g>,
@@ -74,7 +77,7 @@ impl<'g> Complex<'g> {
         let Complex { re: c, im: d } = other;
         let is_lost = quotient.re.is_nan().and(quotient.im.is_nan());
         let by_infinity = c.is_inf().or(d.is_inf());
-        // Zero if the dividend is finite, else NaN.
+        // Zero if the dividend is finite, otherwise NaN.
         let vanishing = a * 0.0 + b * 0.0;
         let infinite = if [a, b].iter().all(|part| is_finite_constant(*part)) {
             quotient
@@ -110,16 +113,17 @@ impl<'g> Complex<'g> {
         Complex { re: is_diagonal.select(zero, (a - b) * (a + b)), im: a * b * 2.0 }
     }
 
-    /// Returns this number where `condition` is true, else the other one.
+    /// Returns this number where `condition` is true, and `other` elsewhere.
     #[track_caller]
     fn or(self, other: Complex<'g>, condition: Expr<'g>) -> Complex<'g> {
         let choose = |x: Expr<'g>, y: Expr<'g>| condition.select(x, y);
         Complex { re: choose(self.re, other.re), im: choose(self.im, other.im) }
     }
 
-    /// Returns the number with the larger real part; of equal ones, that with the larger imaginary part
+    /// Returns the number with the larger real part. If the real parts are equal, the larger
+    /// imaginary part decides.
     ///
-    /// With a NaN, it is the second one, as in JAX.
+    /// As in JAX, returns the second number if the comparison meets a NaN.
     #[track_caller]
     pub fn max(self, other: Complex<'g>) -> Complex<'g> {
         let is_equal = self.re.equal(other.re);
@@ -127,7 +131,8 @@ impl<'g> Complex<'g> {
         self.or(other, self.re.greater(other.re).or(above))
     }
 
-    /// Returns the number with the smaller real part; of equal ones, that with the smaller imaginary part
+    /// Returns the number with the smaller real part. If the real parts are equal, the smaller
+    /// imaginary part decides.
     #[track_caller]
     pub fn min(self, other: Complex<'g>) -> Complex<'g> {
         let is_equal = self.re.equal(other.re);
@@ -136,25 +141,25 @@ impl<'g> Complex<'g> {
     }
 }
 
-/// Returns the larger of pairs.
+/// Returns the larger number of two arrays of pairs.
 #[track_caller]
 pub(crate) fn larger<'g>(z: Expr<'g>, w: Expr<'g>) -> Expr<'g> {
     Complex::of(z).max(Complex::of(w)).pairs()
 }
 
-/// Returns the smaller of pairs.
+/// Returns the smaller number of two arrays of pairs.
 #[track_caller]
 pub(crate) fn smaller<'g>(z: Expr<'g>, w: Expr<'g>) -> Expr<'g> {
     Complex::of(z).min(Complex::of(w)).pairs()
 }
 
-/// `z · w` of pairs
+/// `z · w` for arrays of pairs
 #[track_caller]
 pub(crate) fn product<'g>(z: Expr<'g>, w: Expr<'g>) -> Expr<'g> {
     Complex::of(z).mul(Complex::of(w)).pairs()
 }
 
-/// True if `x` is a constant without infinities and NaN.
+/// True if `x` is a constant without infinities and NaNs.
 fn is_finite_constant(x: Expr<'_>) -> bool {
     let numbers = x.tensor().and_then(|tensor| tensor.floats());
     numbers.is_some_and(|numbers| numbers.iter().all(|number| number.is_finite()))

@@ -14,9 +14,9 @@ enum Direction {
     Inverse,
 }
 
-/// Returns the discrete Fourier transform over the last axes, one after the other
+/// Computes the discrete Fourier transform over the last axes, one axis after the other
 ///
-/// Of real numbers only half of the spectrum is kept; from such a half the other is made up, as
+/// The transform of real numbers is only half of the spectrum. The inverse completes such a half:
 /// `X[n − k]` is the conjugate of `X[k]`.
 pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let kind: jaxpr::Param = eqn.param("fft_type")?;
@@ -37,19 +37,19 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         return Ok(x.builder.scalar(dtype, 0.0).expand(&shape));
     }
     Ok(match name.as_str() {
-        "FFT" => over(x, &axes, Direction::Forward),
-        "IFFT" => over(x, &axes, Direction::Inverse),
+        "FFT" => transform_axes(x, &axes, Direction::Forward),
+        "IFFT" => transform_axes(x, &axes, Direction::Inverse),
         "RFFT" => {
             let size = eqn.output()?.shape[last].clone();
-            over(half_spectrum(x, last, &size), others, Direction::Forward)
+            transform_axes(half_spectrum(x, last, &size), others, Direction::Forward)
         }
         "IRFFT" => {
             let Some(length) = eqn.output()?.shape[last].known() else {
                 let what = "irfft to an axis of unknown size".into();
                 return Err(Refused::NoCounterpart { what }.into());
             };
-            let whole = whole_spectrum(over(x, others, Direction::Inverse), last, length);
-            Complex::of(over(whole, &[last], Direction::Inverse)).re
+            let whole = whole_spectrum(transform_axes(x, others, Direction::Inverse), last, length);
+            Complex::of(transform_axes(whole, &[last], Direction::Inverse)).re
         }
         other => {
             let what = format!("fft_type={other}");
@@ -58,7 +58,7 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     })
 }
 
-fn over<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
+fn transform_axes<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
     let axes = axes.iter().filter(|&&axis| !is_single(pairs, axis));
     axes.fold(pairs, |x, &axis| {
         let inverse = i64::from(direction == Direction::Inverse);
@@ -66,12 +66,13 @@ fn over<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
     })
 }
 
-/// True if the axis has one element, which is its own transform.
+/// True if the axis has one element. Its transform is the element itself.
 fn is_single(x: Expr<'_>, axis: usize) -> bool {
     x.shape()[axis] == Dim::Known(1)
 }
 
-/// Returns the transform of real numbers along an axis, without the half that is known by symmetry.
+/// Returns the transform of real numbers along an axis, without the half that follows from
+/// symmetry.
 fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: &Dim) -> Expr<'g> {
     if is_single(x, axis) {
         return Complex::of_real(x).pairs();
@@ -81,8 +82,9 @@ fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: &Dim) -> Expr<'g> {
     is_real(x.builder, &x.shape()[axis], size).select(half.constant(0.0), half)
 }
 
-/// Returns for both parts of each entry of a half spectrum whether it is an imaginary part that is zero: the first
-/// entry, and the last one if the length is even, are sums and differences of real numbers
+/// Returns a mask of the imaginary parts of a half spectrum that are zero: those of the first
+/// entry, and of the last entry if the length is even, because both are sums of real numbers with
+/// signs.
 fn is_real<'g>(builder: &'g Builder, length: &Dim, size: &Dim) -> Expr<'g> {
     let flags = |shape: &[i64], flags: &[i64]| builder.constant_ints(DType::Bool, shape, flags);
     if let (Some(length), Some(size)) = (length.known(), size.known()) {
@@ -94,7 +96,7 @@ fn is_real<'g>(builder: &'g Builder, length: &Dim, size: &Dim) -> Expr<'g> {
     is_end.unsqueeze(&[1]).and(flags(&[2], &[0, 1]))
 }
 
-/// Returns the `length` entries of a spectrum of which the first `⌊length / 2⌋ + 1` are given.
+/// Completes the first `⌊length / 2⌋ + 1` entries of a spectrum to `length` entries.
 fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     let known = length / 2 + 1;
     let half = half.slice_axis(axis, 0, known);
@@ -109,7 +111,7 @@ fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     Expr::concat(&[half, conjugate], axis)
 }
 
-/// Adds a `DFT`, which takes the axis as an operand since opset 20.
+/// Adds a `DFT`. Since opset 20, the axis is an operand, not an attribute.
 #[track_caller]
 fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>) -> Expr<'g> {
     let builder = x.builder;

@@ -1,7 +1,7 @@
 //! Exponentials, logarithms, powers and trigonometric functions of complex numbers.
 //!
-//! Where a part overflows, is infinite or is NaN, the results are those of XLA: an imaginary part of zero stays
-//! zero, and no part overflows before the result does.
+//! If a part overflows, is infinite or is NaN, the results are those of XLA. An imaginary part of
+//! zero stays zero, and intermediate results do not overflow unless the result does.
 
 use onnx::{DType, Expr};
 
@@ -11,10 +11,10 @@ use crate::elementwise::hyperbolic::{cosh, sinh};
 use crate::elementwise::trigonometric::{atan2, is_positive};
 use crate::parts::Complex;
 
-/// `|a|` and `|b|` of `a + ib` in order, and their ratio.
+/// The larger one of `|a|` and `|b|`, and the ratio of the smaller one to it.
 pub(super) struct Sizes<'g> {
     pub larger: Expr<'g>,
-    /// The smaller part divided by the larger one; 1 if they are equal, even if both are zero or infinite.
+    /// Equal numbers have the ratio 1, even if both are zero or infinite.
     pub ratio: Expr<'g>,
 }
 
@@ -33,7 +33,7 @@ impl<'g> Sizes<'g> {
 }
 
 impl<'g> Complex<'g> {
-    /// `|z| = m · √(1 + (n / m)²)` with the larger part `m` and the smaller `n`
+    /// `|z| = m · √(1 + (n / m)²)` with the larger part `m` and the smaller part `n`
     #[track_caller]
     pub fn abs(self) -> Expr<'g> {
         self.re.builder.helper("complex_abs", || {
@@ -44,14 +44,14 @@ impl<'g> Complex<'g> {
 
     /// `exp(a + ib) = eᵃ (cos b + i sin b)`, with `eᵃ` as the square of `exp(a / 2)`
     ///
-    /// `exp(a)` may be infinite where its product with a small sine is not.
+    /// `exp(a)` may be infinite even if its product with a small sine is finite.
     pub fn exp(self) -> Complex<'g> {
         let root = (self.re * 0.5).exp();
         let re = root * self.im.cos() * root;
         Complex { re, im: self.or_real(root * self.im.sin() * root) }
     }
 
-    /// Returns the imaginary part of a function that is real for real numbers.
+    /// Returns the imaginary part of a function that maps real numbers to real numbers.
     fn or_real(self, im: Expr<'g>) -> Expr<'g> {
         self.im.equal(0.0).select(self.im, im)
     }
@@ -72,7 +72,8 @@ impl<'g> Complex<'g> {
         Complex { re, im: self.or_real((less + 1.0) * self.im.sin()) }
     }
 
-    /// `log z = log m + ½ log1p((n / m)²) + i arg z` with the larger part `m` and the smaller `n`
+    /// `log z = log m + ½ log1p((n / m)²) + i arg z` with the larger part `m` and the smaller part
+    /// `n`
     pub fn log(self) -> Complex<'g> {
         Complex { re: log_abs(self.re, self.im), im: atan2(self.im, self.re) }
     }
@@ -89,7 +90,7 @@ impl<'g> Complex<'g> {
         Complex { re, im: atan2(b, shifted) }
     }
 
-    /// `√z = t + i b / 2t` where `a ≥ 0`, else `|b| / 2t ± i t`
+    /// `√z = t + i b / 2t` for `a ≥ 0`, otherwise `|b| / 2t ± i t`
     pub fn sqrt(self) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
         let (large, small) = root_parts(a, b);
@@ -98,7 +99,7 @@ impl<'g> Complex<'g> {
         Complex { re: is_right.select(large, small), im: b.less(0.0).select(-im, im) }
     }
 
-    /// `1 / √z = (q − i s B / 2q) / (√m h)` where `a ≥ 0`, else `(B / 2q − i s q) / (√m h)`
+    /// `1 / √z = (q − i s B / 2q) / (√m h)` for `a ≥ 0`, otherwise `(B / 2q − i s q) / (√m h)`
     ///
     /// `m` is the larger part, `h = |z| / m`, `B = |b| / m`, `q = √((h + |a| / m) / 2)`, and `s` is the sign of `b`.
     pub fn rsqrt(self) -> Complex<'g> {
@@ -170,7 +171,7 @@ impl<'g> Complex<'g> {
 
     /// `sinh(a + ib) = sinh a cos b + i cosh a sin b`, by `sinh` and `cosh` of `a / 2`
     ///
-    /// Those of `a` may be infinite where their product with a small sine is not.
+    /// `sinh a` and `cosh a` may be infinite even if their products with a small sine are finite.
     pub fn sinh(self) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
         let (s, c) = (sinh(a * 0.5) * 2.0, cosh(a * 0.5));
@@ -188,16 +189,16 @@ impl<'g> Complex<'g> {
 
     /// `tanh(a + ib) = (sinh a cosh a + i sin b cos b) / (sinh² a + cos² b)`
     ///
-    /// From some `a` on, the result is ±1, and the square would overflow.
+    /// For large `a`, the result is ±1, and the square would overflow.
     pub fn tanh(self) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
-        let most = if a.dtype() == DType::F64 { 354.0 } else { 44.0 };
-        let near = a.max(-most).min(most);
+        let limit = if a.dtype() == DType::F64 { 354.0 } else { 44.0 };
+        let near = a.max(-limit).min(limit);
         let (s, cosine) = (sinh(near), b.cos());
         let norm = s * s + cosine * cosine;
         let is_limit = a.is_inf();
         let re = is_limit.select(a.sign(), s * cosh(near) / norm);
-        let width = a.abs().greater(most).select(a.constant(f64::INFINITY), norm);
+        let width = a.abs().greater(limit).select(a.constant(f64::INFINITY), norm);
         let im = self.or_real(b.sin() * cosine / width);
         Complex { re, im: is_limit.select(a.constant(0.0), im) }
     }
@@ -208,7 +209,7 @@ impl<'g> Complex<'g> {
         Complex { re: re + 1.0, im }.recip()
     }
 
-    /// `z / |z|`, and zero of zero
+    /// `z / |z|`, and zero for zero
     pub fn sign(self) -> Complex<'g> {
         let size = self.abs();
         let safe = size.equal(0.0).select(size.constant(1.0), size);
@@ -216,7 +217,7 @@ impl<'g> Complex<'g> {
     }
 }
 
-/// `log|a + ib|`, which is finite wherever the parts are and not both zero
+/// `log|a + ib|`, which is finite if the parts are finite and not both zero
 pub(super) fn log_abs<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
     a.builder.helper("log_abs", || {
         let Sizes { larger, ratio } = Sizes::of(a, b);
@@ -226,8 +227,8 @@ pub(super) fn log_abs<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
 
 /// `t = √((|z| + |a|) / 2)` and `|b| / 2t`, the sizes of the parts of `√(a + ib)`
 ///
-/// `t = √m · q`, with the larger part `m`. If `b` is the larger part, `|b| / t = √m / q`, which is right even
-/// of zeros and infinities.
+/// `t = √m · q`, with the larger part `m`. If `b` is the larger part, `|b| / t = √m / q`, which is
+/// correct even for zeros and infinities.
 pub(super) fn root_parts<'g>(a: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
     a.builder.helper("root_parts", || {
         let (width, height) = (a.abs(), b.abs());

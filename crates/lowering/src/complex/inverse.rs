@@ -1,6 +1,7 @@
 //! Inverse trigonometric and hyperbolic functions of complex numbers.
 //!
-//! All are computed in the first quadrant, where no root crosses its cut, and get their signs afterwards.
+//! All formulas are for the first quadrant, where no root crosses its branch cut. The signs are set
+//! afterwards.
 
 use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 
@@ -55,8 +56,8 @@ impl<'g> Complex<'g> {
 
     /// `atanh z = ¼ log1p(4x / ((1 − x)² + y²)) + ½ i atan2(2y, (1 − x)(1 + x) − y²)`
     ///
-    /// Of large numbers, `atanh z = x / (x² + y²) ± ½ i π`. As in XLA, NaN counts as large, and the real part is
-    /// zero if either part is infinite.
+    /// For large numbers, `atanh z = x / (x² + y²) ± ½ i π`. As in XLA, NaN counts as large, and
+    /// the real part is zero if either part is infinite.
     pub fn atanh(self) -> Complex<'g> {
         let large = if self.re.dtype() == DType::F64 { 2_f64.powi(106) } else { 2_f64.powi(48) };
         let (x, y) = (self.re.abs(), self.im.abs());
@@ -68,7 +69,7 @@ impl<'g> Complex<'g> {
         let fraction = is_near.select(x / (below * below + square), far);
         let re = log1p(fraction * 4.0) * 0.25;
         let im = atan2(y * 2.0, below * above - square) * 0.5;
-        // On the cut near zero, the sign of a zero counts.
+        // On the branch cut near zero, the sign of a zero matters.
         let im = is_positive(self.im).select(im, -im);
         let right = im.constant(FRAC_PI_2);
         let quarter = self.im.greater_equal(0.0).select(right, -right);
@@ -79,7 +80,7 @@ impl<'g> Complex<'g> {
 /// Returns the arcs of `x + iy` for positive `x` and `y`
 ///
 /// With `s = √(1 + z)` and `t = √(1 − z̄)`, `asin z = atan2(x, Re(t̄ s)) + i asinh(Im(t s))` and
-/// `Re acos z = 2 atan2(Re t, Re s)`. Of large numbers, `asin z = atan2(x, y) + i log 2|z|`.
+/// `Re acos z = 2 atan2(Re t, Re s)`. For large numbers, `asin z = atan2(x, y) + i log 2|z|`.
 fn arcs<'g>(x: Expr<'g>, y: Expr<'g>) -> Arcs<'g> {
     x.builder.helper("arcs", || {
         let large = if x.dtype() == DType::F64 { 1e16 } else { 1e8 };
@@ -99,8 +100,8 @@ fn arcs<'g>(x: Expr<'g>, y: Expr<'g>) -> Arcs<'g> {
     })
 }
 
-/// Returns the imaginary part of `asin`, which XLA computes from one part of a large number: it is infinite if
-/// `y` is, and `log 2x` if `x` is large and `y` is NaN.
+/// Returns the imaginary part of `asin` with the results of XLA beside a NaN: infinite if `y` is
+/// infinite, and `log 2x` if `x` is large and `y` is NaN.
 fn height_beside_nan<'g>(x: Expr<'g>, y: Expr<'g>, height: Expr<'g>) -> Expr<'g> {
     let largest = if x.dtype() == DType::F64 { f64::MAX } else { f64::from(f32::MAX) };
     let is_alone = y.is_nan().and(x.greater_equal(largest.sqrt() / 8.0));
@@ -108,7 +109,7 @@ fn height_beside_nan<'g>(x: Expr<'g>, y: Expr<'g>, height: Expr<'g>) -> Expr<'g>
     y.equal(f64::INFINITY).select(y, height)
 }
 
-/// Returns a positive number with the sign of `like`. A zero counts as positive.
+/// Returns `size` with the sign of `like`. A zero counts as positive.
 fn signed<'g>(like: Expr<'g>, size: Expr<'g>) -> Expr<'g> {
     like.less(0.0).select(-size, size)
 }

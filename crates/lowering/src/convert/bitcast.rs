@@ -70,7 +70,7 @@ fn distances(wide: DType, width: usize) -> Vec<f64> {
     (0..wide.bits() / width).map(|part| (part * width) as f64).collect()
 }
 
-/// Returns the same bits as an unsigned number.
+/// Returns the same bits as an unsigned integer.
 pub(crate) fn unsigned(x: Expr<'_>) -> Expr<'_> {
     x.cast(unsigned_of(x.dtype()))
 }

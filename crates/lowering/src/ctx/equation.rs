@@ -1,4 +1,4 @@
-//! An equation as a plugin reads it: operands, parameters and the types of the results.
+//! An equation as a plugin sees it: operands, parameters and the types of the results.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use onnx::{Expr, Type};
 use crate::element::{Element, part_type};
 use crate::error::Refused;
 
-/// The parameters that say on which devices arrays are. A model runs on one device, so that no plugin
-/// has to know them.
+/// The parameters for the placement of arrays on devices. A model runs on one device, so plugins do
+/// not read them.
 pub(super) const SHARDINGS: &[&str] = &[
     "concrete_mesh",
     "context_mesh",
@@ -94,8 +94,8 @@ impl<'g> Eqn<'g, '_> {
         Ok(())
     }
 
-    /// Reads the parameters of an elementwise primitive: ignores the hint `accuracy` and refuses those
-    /// that would change the result.
+    /// Reads the parameters of an elementwise formula: ignores the hint `accuracy`, and refuses
+    /// `out_dtype`, which would change the result.
     pub fn ignore_hints(&self) -> Result<(), Refused> {
         self.ignore(&["accuracy"]);
         self.refuse(&["out_dtype"])
@@ -106,7 +106,7 @@ impl<'g> Eqn<'g, '_> {
         matches!(self.input_dtypes.get(index), Some(jaxpr::DType::C64 | jaxpr::DType::C128))
     }
 
-    /// Returns the refusal of an equation that its primitive does not allow.
+    /// Returns the refusal of an equation that does not have the form that its primitive requires.
     pub fn broken(&self, what: &str) -> Refused {
         Refused::Internal { primitive: self.primitive.clone(), what: what.into() }
     }
@@ -116,20 +116,20 @@ impl<'g> Eqn<'g, '_> {
         self.outputs.first().ok_or_else(|| self.broken("no result"))
     }
 
-    /// Returns how many axes the first result has after those that JAX knows: 1 if its elements are
-    /// carried as parts, else 0.
+    /// Returns the number of axes of parts in the first result: 1 if its elements have parts,
+    /// otherwise 0.
     pub fn part_axes(&self) -> usize {
         usize::from(self.output_dtypes.first().is_some_and(Element::has_parts))
     }
 }
 
 impl<'g, 'a> Eqn<'g, 'a> {
-    /// Returns the first element type of the equation that is carried as parts.
+    /// Returns the first element type of the operands and results that has parts.
     pub fn dtype_with_parts(&self) -> Option<&jaxpr::DType> {
         self.input_dtypes.iter().chain(&self.output_dtypes).find(|dtype| Element::has_parts(dtype))
     }
 
-    /// Replaces the operands by real ones, and the types of the equation with them.
+    /// Returns the equation with real operands, and with real types in place of complex ones.
     pub fn with_real_operands(&self, inputs: Vec<Expr<'g>>) -> Eqn<'g, 'a> {
         let real = |dtypes: &[jaxpr::DType]| -> Vec<jaxpr::DType> {
             let real = |dtype: &jaxpr::DType| match dtype {

@@ -1,9 +1,11 @@
-//! Functions of the user, `@onnx_function`: the equations between two markers become an ONNX function.
+//! The user's functions with `@onnx_function`: the equations between two markers become an ONNX
+//! function.
 //!
-//! The package binds a marker on the arguments of a call and another on its results; both are the
-//! identity. Equations are in the order of the program, so what stands between them is the body. Any
-//! run of equations is a correct function of what it reads, so nothing has to be trusted here: a
-//! marker without its partner, which a transformation may have dropped, only copies.
+//! The Python package binds one marker to the arguments of a call and another to its results. Both
+//! are the identity. Equations are in program order, so the equations between the markers are the
+//! body. Any sequence of equations is a correct function of the values that it reads, so these
+//! markers need no validation: if a transformation dropped the partner of a marker, the remaining
+//! marker only copies.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,17 +21,18 @@ use super::Ctx;
 use crate::bodies::own_results;
 use crate::error::{LoweringError, Result, Stop};
 
-/// The name of the marker.
+/// The primitive of the marker.
 const MARKER: &str = "onnx_function";
 
-/// The equations of a jaxpr, and which of them are the bodies of functions.
+/// The equations of a jaxpr, with the bodies of functions among them.
 pub(crate) struct Equations<'a> {
     jaxpr: &'a Jaxpr,
-    /// The place of the equation that encloses the jaxpr.
+    /// The location of the equation that encloses the jaxpr.
     enclosing: SourceContext,
-    /// From the marker at the head of a function to that at its end.
+    /// Maps the index of the first marker of a function to that of the last one.
     ends: FxHashMap<usize, usize>,
-    /// The last equation that reads each variable; none is listed if there are no functions.
+    /// For each variable, the index of the last equation that reads it. Empty if there are no
+    /// functions.
     last_use: Vec<usize>,
 }
 
@@ -40,7 +43,7 @@ impl<'a> Equations<'a> {
         Equations { jaxpr, enclosing, ends, last_use }
     }
 
-    /// Returns the variables of these equations that are read after them.
+    /// Returns the variables that these equations define and later equations read.
     fn escaping(&self, equations: &Range<usize>) -> Vec<VarId> {
         let defined = self.jaxpr.eqns[equations.clone()].iter().flat_map(|eqn| &eqn.outputs);
         defined.copied().filter(|var| self.last_use[var.index()] > equations.end).collect()
@@ -48,7 +51,8 @@ impl<'a> Equations<'a> {
 }
 
 impl<'g> Ctx<'g> {
-    /// Lowers some equations of a jaxpr, in the function that was called at `call`.
+    /// Lowers some equations of a jaxpr. If they are in a function, `call` is the location of its
+    /// call.
     pub(crate) fn equations(
         &self,
         all: &Equations<'_>,
@@ -73,7 +77,7 @@ impl<'g> Ctx<'g> {
         Ok(())
     }
 
-    /// Lowers the equations between two markers as a function, and calls it.
+    /// Lowers the equations between two markers to a function, and calls it.
     fn function(
         &self,
         all: &Equations<'_>,
@@ -130,7 +134,8 @@ impl<'g> Ctx<'g> {
         Ok(())
     }
 
-    /// Returns the line that calls a function, and the name scope that all of its body is in.
+    /// Returns the line that calls a function, and the innermost name scope that contains its whole
+    /// body.
     fn call(&self, all: &Equations<'_>, body: &Range<usize>) -> SourceContext {
         let enter = &all.jaxpr.eqns[body.start];
         let inside = &all.jaxpr.eqns[body.start + 1..body.end];
@@ -144,7 +149,7 @@ impl<'g> Ctx<'g> {
         SourceContext { stack: stack.and_then(caller).or(stack), scope }
     }
 
-    /// Returns the part of a place that is inside a call.
+    /// Returns the part of a location that is inside a call.
     fn within(&self, place: SourceContext, call: Option<SourceContext>) -> SourceContext {
         let Some(call) = call else { return place };
         self.builder.table(|table| SourceContext {
@@ -156,7 +161,7 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    /// Adds the call of a function to the site of a refusal inside it.
+    /// Adds the call of a function to the site of a refusal inside the function.
     fn called_from(&self, site: SiteId, call: SourceContext) -> SiteId {
         self.builder.table(|table| {
             let inner = table.get_site(site);
@@ -167,8 +172,8 @@ impl<'g> Ctx<'g> {
     }
 }
 
-/// Returns the markers at the head of functions with those at their ends: each end belongs to the
-/// last head before it that has its number.
+/// Maps the first marker of each function to its last one: the last marker belongs to the nearest
+/// first marker before it with the same id.
 fn ends(jaxpr: &Jaxpr) -> FxHashMap<usize, usize> {
     let mut open: FxHashMap<i64, Vec<usize>> = FxHashMap::default();
     let mut ends = FxHashMap::default();
@@ -215,7 +220,7 @@ mod tests {
 
     use crate::testing::{check, check_places};
 
-    /// `f` on two lines, and a value of its body that is read after it.
+    /// Calls `f` on two lines, and reads a value of its body after the call.
     const TWO_CALLS: &str = r#"jaxpr main(a:f32[3], w:f32[3]) {
         b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a @ internal "mark.py":1 in mark < "model.py":10 in main
         c:f32[3] = sin b @ "model.py":3 in f < internal "mark.py":2 in mark < "model.py":10 in main

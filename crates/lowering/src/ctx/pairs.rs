@@ -1,4 +1,4 @@
-//! Notes which value holds each variable of the program.
+//! Records the value that holds each variable of the program.
 
 use jaxpr::{Aval, Jaxpr, VarId};
 use onnx::Expr;
@@ -10,7 +10,7 @@ use super::recorder::{Body, Recorder};
 use crate::element::Element;
 
 impl<'g> Ctx<'g> {
-    /// Notes what holds a variable.
+    /// Records the value that holds a variable.
     pub(crate) fn note_variable(
         &self,
         jaxpr: &Jaxpr,
@@ -21,7 +21,7 @@ impl<'g> Ctx<'g> {
     ) {
         let Some(recorder) = &self.recorder else { return };
         let Aval::Array { dtype, .. } = jaxpr.aval(var) else { return };
-        // A body of scalars that is lowered on arrays is not run for itself.
+        // A body of scalars that is lowered on arrays has no values of its own.
         if self.on_each.borrow().is_some() {
             return;
         }
@@ -42,7 +42,7 @@ impl<'g> Ctx<'g> {
         pairs.add(variable, value.id, rounds);
     }
 
-    /// Notes which equation is being lowered.
+    /// Records the index of the equation that is being lowered.
     pub(crate) fn note_equation(&self, index: usize) {
         if let Some(recorder) = self.recorder.as_ref().filter(|_| self.on_each.borrow().is_none()) {
             recorder.borrow_mut().eqn = index;
@@ -70,12 +70,13 @@ impl<'g> Ctx<'g> {
         result
     }
 
-    /// Returns how many variables were noted, for [`Ctx::note_call`].
+    /// Returns the number of recorded variables, for [`Ctx::note_call`].
     pub(crate) fn noted_variables(&self) -> usize {
         self.recorder.as_ref().map_or(0, |recorder| recorder.borrow().pairs.len())
     }
 
-    /// Notes that the variables since there were `first` are in a function, whose call has this first result.
+    /// Records that all variables from index `first` on are inside a function. `result` is the
+    /// first result of the call.
     pub(crate) fn note_call(&self, first: usize, result: Option<Expr<'g>>) {
         if let Some(recorder) = &self.recorder {
             let Recorder { pairs, rounds, .. } = &mut *recorder.borrow_mut();
@@ -83,7 +84,7 @@ impl<'g> Ctx<'g> {
         }
     }
 
-    /// Returns what was noted.
+    /// Takes the recorded pairs.
     pub(crate) fn take_pairs(&self) -> Option<Box<Pairs>> {
         let recorder = self.recorder.as_ref()?;
         Some(Box::new(std::mem::take(&mut recorder.borrow_mut().pairs)))

@@ -12,7 +12,7 @@ use crate::ctx::Ctx;
 use crate::element::tensor;
 use crate::error::{Refused, Result};
 
-/// The values of a recipe so far.
+/// The values of the slots so far.
 #[derive(Clone)]
 struct Slots<'g> {
     primitive: Arc<str>,
@@ -68,7 +68,7 @@ impl<'g> Ctx<'g> {
         Ok(results)
     }
 
-    /// Takes the steps of a recipe: its results.
+    /// Runs the steps of a recipe, and returns its results.
     fn steps(&self, recipe: &Recipe, slots: &mut Slots<'g>) -> Result<Vec<Expr<'g>>> {
         for step in &recipe.steps {
             let outputs = self.step(step, slots)?;
@@ -91,7 +91,7 @@ impl<'g> Ctx<'g> {
                 let inputs = inputs.iter().map(|&slot| slots.get(slot));
                 let inputs = inputs.collect::<Result<Vec<_>>>()?;
                 for (input, &var) in inputs.iter().zip(&jaxpr.inputs) {
-                    self.say_type(*input, jaxpr.aval(var))?;
+                    self.set_missing_type(*input, jaxpr.aval(var))?;
                 }
                 let entered = self.builder.enter_foreign_call(emitter);
                 let results = self.jaxpr(jaxpr, &inputs, self.builder.place());
@@ -149,7 +149,7 @@ impl<'g> Ctx<'g> {
         })
     }
 
-    /// Returns a copy that counts as made by the line of Python.
+    /// Returns a copy whose origin is the line of the Python plugin.
     fn copy(&self, value: Expr<'g>, emitter: Option<EmitterId>) -> Expr<'g> {
         let onnx = (&Arc::default(), 0);
         let copies =
@@ -161,15 +161,16 @@ impl<'g> Ctx<'g> {
         copy
     }
 
-    /// Checks that a value that goes into a jaxpr has the type that the jaxpr states.
-    fn say_type(&self, input: Expr<'g>, aval: &Aval) -> Result<()> {
+    /// If the type of a value that is passed to a jaxpr is unknown, sets the type that the jaxpr
+    /// states.
+    fn set_missing_type(&self, input: Expr<'g>, aval: &Aval) -> Result<()> {
         if self.builder.known_type(input.id).is_none() {
             self.builder.set_type(input.id, self.ty(aval)?);
         }
         Ok(())
     }
 
-    /// Returns the frames of Python as frames of the lowering.
+    /// Adds the frames of the Python plugin to the origin of the next nodes.
     fn emitter(&self, frames: &[RecipeFrame]) -> Option<EmitterId> {
         let mut kind = EmitterKind::PythonPlugin;
         let mut parent = self.builder.calling();

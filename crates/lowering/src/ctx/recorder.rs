@@ -1,11 +1,12 @@
-//! The variables of the program that were met so far, and the values that hold them.
+//! Types that record which value holds each variable of the program.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use onnx::pairs::{Pairs, Round, Step};
 
-/// A body of an equation: which one, and in which rounds it runs if the equation is a loop.
+/// Identifies a body of an equation, and the iterations of the loop that run it if the equation is
+/// a loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
     pub(super) param: &'static str,
@@ -14,29 +15,29 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// The body that is a parameter.
+    /// Returns the body in the parameter `param`.
     pub fn of(param: &'static str) -> Body {
         Body { param, index: 0, round: None }
     }
 
-    /// A branch of `cond`.
+    /// Returns a branch of `cond`.
     pub fn branch(index: usize) -> Body {
         Body { param: "branches", index, round: None }
     }
 
-    /// The body of a loop, for a round.
+    /// Returns the body of a loop in the parameter `param`, for the given iterations.
     pub fn of_loop(param: &'static str, round: Round) -> Body {
         Body { param, index: 0, round: Some(round) }
     }
 }
 
-/// The variables that were met so far.
+/// The variables that the lowering has reached so far.
 pub(crate) struct Recorder {
     pub(super) pairs: Pairs,
-    /// The jaxpr that is being lowered.
+    /// The path to the jaxpr that is being lowered.
     pub(super) path: Arc<[Step]>,
     pub(super) rounds: Vec<Round>,
-    /// The equation that is being lowered.
+    /// The index of the equation that is being lowered.
     pub(super) eqn: usize,
 }
 

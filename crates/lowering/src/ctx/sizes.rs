@@ -1,4 +1,4 @@
-//! Sizes of axes, which the model computes from the shapes of its inputs at run time.
+//! Sizes of axes. At run time, the model computes symbolic sizes from the shapes of its inputs.
 
 use onnx::{Dim, Symbol, SymbolSource, ValueId};
 
@@ -6,7 +6,8 @@ use super::Ctx;
 use crate::error::Refused;
 
 impl Ctx<'_> {
-    /// Binds the one unknown symbol of the size of an axis, if the size is linear in that symbol.
+    /// If the size of an axis has one unbound symbol and is linear in it, binds the symbol to the
+    /// axis.
     pub(crate) fn bind_symbol_of(&self, size: &Dim, input: ValueId, axis: usize) {
         let mut unknown: Vec<&Symbol> = Vec::new();
         size.for_each_symbol(&mut |symbol| {
@@ -21,12 +22,12 @@ impl Ctx<'_> {
         }
     }
 
-    /// Returns the sizes, if the model can compute them.
+    /// Returns the sizes, or a refusal if the model cannot compute them.
     pub fn dims(&self, dims: &[Dim]) -> Result<Vec<Dim>, Refused> {
         dims.iter().map(|dim| self.dim(dim)).collect()
     }
 
-    /// Returns the size, if the model can compute it.
+    /// Returns the size, or a refusal if the model cannot compute it.
     pub fn dim(&self, dim: &Dim) -> Result<Dim, Refused> {
         let mut unknown = None;
         dim.for_each_symbol(&mut |symbol| {
@@ -41,7 +42,7 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns a text that is short enough for a message. The size of an axis may be a page of text.
+/// Shortens a text for a message: the text of a size can be a page long.
 fn shortened(mut text: String) -> String {
     const MAX_LENGTH: usize = 80;
     if let Some((end, _)) = text.char_indices().nth(MAX_LENGTH) {

@@ -1,4 +1,4 @@
-//! Walks over the equations of a jaxpr and of the jaxprs inside it.
+//! Lowers the equations of a jaxpr, and those of nested jaxprs.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::error::{LoweringError, Refused, Result, Stop};
 impl<'g> Ctx<'g> {
     /// Lowers the equations of a body in place and returns its results.
     ///
-    /// `label` names the construct in the path of transformations: `jit(f)`, `cond`.
+    /// `label` names the construct in the path of transformations, for example `jit(f)` or `cond`.
     #[track_caller]
     pub fn inline(
         &self,
@@ -32,15 +32,15 @@ impl<'g> Ctx<'g> {
         results
     }
 
-    /// Returns the place of a body of the current equation.
+    /// Returns the location of a body of the current equation.
     fn enclosing(&self, label: &str) -> SourceContext {
         let SourceContext { stack, scope } = self.builder.place();
         let scope = self.builder.table(|table| table.scope(scope, ScopeKind::Transform, label));
         SourceContext { stack, scope: Some(scope) }
     }
 
-    /// Lowers a body of scalars on each element of arrays of one shape. The body must be
-    /// [elementwise](Ctx::is_elementwise).
+    /// Lowers a body of scalars, applied to each element of arrays of the same shape. The body must
+    /// be [elementwise](Ctx::is_elementwise).
     #[track_caller]
     pub fn inline_on_each(
         &self,
@@ -57,7 +57,7 @@ impl<'g> Ctx<'g> {
         results
     }
 
-    /// True if all values of a body are scalars and every equation is an elementwise formula.
+    /// True if all values of a body are scalars, and every equation is an elementwise formula.
     pub fn is_elementwise(&self, jaxpr: &Jaxpr) -> bool {
         let is_scalar =
             |var: &jaxpr::Var| matches!(&var.aval, Aval::Array { shape, .. } if shape.is_empty());
@@ -81,7 +81,7 @@ impl<'g> Ctx<'g> {
                 }
             }
         };
-        // An equation that depends on no input would stay a scalar.
+        // An equation without variables would remain a scalar.
         let reads_a_variable =
             |eqn: &jaxpr::Eqn| eqn.inputs.iter().any(|atom| matches!(atom, Atom::Var(_)));
         jaxpr.constants.is_empty()
@@ -89,7 +89,8 @@ impl<'g> Ctx<'g> {
             && jaxpr.eqns.iter().all(|eqn| reads_a_variable(eqn) && is_formula(eqn))
     }
 
-    /// Lowers the equations of a jaxpr, each called from `enclosing`.
+    /// Lowers the equations of a jaxpr. `enclosing` is the location of the equation that contains
+    /// the jaxpr.
     pub(crate) fn jaxpr(
         &self,
         jaxpr: &Jaxpr,
@@ -116,7 +117,7 @@ impl<'g> Ctx<'g> {
         self.atoms(&jaxpr.outputs, &values)
     }
 
-    /// Lowers one equation at its place.
+    /// Lowers one equation. `place` is its location.
     pub(crate) fn equation(
         &self,
         jaxpr: &Jaxpr,
@@ -132,7 +133,7 @@ impl<'g> Ctx<'g> {
         self.builder.leave(entered);
         let results = match results {
             Ok(results) => results,
-            Err(Stop::Here(why)) => self.stand_in(jaxpr, eqn, LoweringError { why, site })?,
+            Err(Stop::Here(why)) => self.placeholders(jaxpr, eqn, LoweringError { why, site })?,
             Err(inside) => return Err(inside),
         };
         for (position, (&var, result)) in eqn.outputs.iter().zip(results).enumerate() {
@@ -151,9 +152,9 @@ impl<'g> Ctx<'g> {
         Ok(())
     }
 
-    /// Keeps the refusal of an equation and returns values of its types in the place of its results, so that
-    /// one report names all the equations that are refused.
-    fn stand_in(
+    /// Stores the refusal of an equation and returns placeholders with the types of its results, so
+    /// that one report names all refused equations.
+    fn placeholders(
         &self,
         jaxpr: &Jaxpr,
         eqn: &jaxpr::Eqn,
@@ -170,15 +171,13 @@ impl<'g> Ctx<'g> {
         }
     }
 
-    /// Returns the place of an equation inside the one that encloses it.
+    /// Returns the location of an equation, called from the location of the equation that encloses
+    /// it.
     ///
-    /// Equations that a transformation adds around the exported function, such as the last transpose
-    /// of a `vmap`, have only frames of JAX. Their place is the definition of the function.
-    pub(crate) fn place(
-        &self,
-        inner: jaxpr::SourceInfo,
-        enclosing: SourceContext,
-    ) -> SourceContext {
+    /// Transformations add equations around the exported function, such as the last transpose of a
+    /// `vmap`. Their frames are all from JAX, so they get the location of the definition of the
+    /// function.
+    pub(crate) fn place(&self, inner: jaxpr::SourceContext, enclosing: SourceContext) -> SourceContext {
         self.builder.table(|table| {
             let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
             let is_users = |stack| table.user_frame(stack).is_some();
@@ -257,8 +256,8 @@ impl<'g> Ctx<'g> {
     }
 }
 
-/// Checks that the results of a plugin have the types that JAX states, so that a wrong shape is
-/// found here and not by a runtime.
+/// Checks that the results of a plugin have the types that JAX states. A wrong shape is then found
+/// here, and not by ONNX Runtime.
 fn check_results(eqn: &Eqn<'_, '_>, results: &[Expr<'_>]) -> std::result::Result<(), Refused> {
     let broken = |what: String| {
         let primitive = eqn.primitive.clone();

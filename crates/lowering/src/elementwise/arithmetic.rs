@@ -1,13 +1,13 @@
-//! Sums, products, quotients, extremes.
+//! Quotients, remainders, signs and extremes.
 
 use onnx::{DType, Expr};
 
-/// `x / y`, for integers towards zero
+/// `x / y`; integers round towards zero
 ///
-/// XLA defines `x / 0 = −1` and `MIN / −1 = MIN`; the processor traps on both. So the divisor is
-/// made harmless there, unless it is a constant that already is.
+/// XLA defines `x / 0 = −1` and `MIN / −1 = MIN`, but the processor traps on both. Therefore the
+/// formula replaces the divisors 0 and −1, unless the divisor is a constant without them.
 pub(crate) fn div<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
-    if !x.dtype().is_int() || is_harmless_divisor(y) {
+    if !x.dtype().is_int() || is_safe_divisor(y) {
         return x / y;
     }
     let is_zero = y.equal(0.0);
@@ -22,29 +22,29 @@ pub(crate) fn div<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 
 /// `x − trunc(x / y) · y`, with the sign of `x`
 ///
-/// `Mod` computes integers in double precision, which is not enough for 64 bits.
+/// `Mod` computes integers in double precision, which loses bits of 64-bit integers.
 pub(crate) fn rem<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype().is_float() { x.fmod(y) } else { x - div(x, y) * y }
 }
 
-/// `−1`, `0` or `1`; of a float, `x` itself if it is a zero or NaN
+/// `−1`, `0` or `1`; a float that is zero or NaN does not change
 ///
-/// `Sign` loses the sign of a zero, and its NaN in the 16-bit types.
+/// `Sign` loses the sign of a zero, and NaN in 16-bit types.
 pub(crate) fn sign(x: Expr<'_>) -> Expr<'_> {
     if x.dtype().is_float() { x.abs().greater(0.0).select(x.sign(), x) } else { x.sign() }
 }
 
-/// Returns the larger; NaN where either is; of flags, `x or y`
+/// Returns the larger element, or NaN if either is NaN; for booleans, `x or y`
 pub(crate) fn max<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.or(y) } else { x.max(y) }
 }
 
-/// Returns the smaller; NaN where either is; of flags, `x and y`
+/// Returns the smaller element, or NaN if either is NaN; for booleans, `x and y`
 pub(crate) fn min<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.and(y) } else { x.min(y) }
 }
 
-fn is_harmless_divisor(y: Expr<'_>) -> bool {
+fn is_safe_divisor(y: Expr<'_>) -> bool {
     let divisors = y.tensor().and_then(|tensor| tensor.ints());
     divisors.is_some_and(|divisors| divisors.iter().all(|&divisor| divisor != 0 && divisor != -1))
 }

@@ -1,6 +1,6 @@
 //! The modified Bessel functions of the first kind, scaled by `exp(−|x|)`.
 //!
-//! The coefficients of `P` are those of the interpolation at Chebyshev nodes.
+//! The coefficients of `P` are from an interpolation at Chebyshev nodes.
 
 use onnx::Expr;
 
@@ -20,10 +20,10 @@ pub(crate) fn bessel_i1e(x: Expr<'_>) -> Expr<'_> {
     })
 }
 
-/// `exp(−x) · (x / 2)ⁿ · Σ (x² / 4)ᵏ / (k! (k + n)!)` near zero, `P(1 / x) / √x` farther on
+/// `exp(−x) · (x / 2)ⁿ · Σ (x² / 4)ᵏ / (k! (k + n)!)` below the limit, `P(1 / x) / √x` above
 ///
-/// The series is one of `(x / limit)²`: ONNX Runtime leaves out the addition of a number that would
-/// be zero in single precision.
+/// The variable of the series is `(x / limit)²`, because ONNX Runtime omits the addition of a
+/// constant that is zero in single precision.
 fn scaled<'g>(x: Expr<'g>, order: u32, far: &[f64]) -> Expr<'g> {
     let (limit, count) = by_precision(x, (8.0, 16), (16.0, 33));
     let part = x * (1.0 / limit);
@@ -34,7 +34,7 @@ fn scaled<'g>(x: Expr<'g>, order: u32, far: &[f64]) -> Expr<'g> {
     x.less(limit).select(near, far)
 }
 
-/// `scaleᵏ / (k! (k + n)!)`, the last first.
+/// Returns `scaleᵏ / (k! (k + n)!)`, in descending order of `k`.
 fn series_terms(order: u32, scale: f64, count: u32) -> Vec<f64> {
     let next = |term: &mut f64, k: u32| {
         if k > 0 {

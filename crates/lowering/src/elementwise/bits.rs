@@ -27,16 +27,17 @@ pub(crate) fn shift_left<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     zero_past_width(x, y, shifted)
 }
 
-/// Returns the bits of `x` moved down, zeros moved in; zero where `y` is not less than the width
+/// Shifts the bits of `x` to the right and fills with zeros; zero where `y` is not less than the
+/// width
 pub(crate) fn shift_right_logical<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let shifted = unsigned(x).shift_right(within_width(x, y)).cast(x.dtype());
     zero_past_width(x, y, shifted)
 }
 
-/// Returns the bits of `x` moved down, its sign moved in
+/// Shifts the bits of `x` to the right and fills with the sign
 ///
-/// A negative number is the complement of one that is not: `x >> y = ~(~x >> y)`. The top bit counts
-/// as the sign of an unsigned number too.
+/// The complement of a negative number is not negative, so `x >> y = ~(~x >> y)`. For unsigned
+/// numbers too, the top bit counts as the sign.
 pub(crate) fn shift_right_arithmetic<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let is_negative = signed(x).less(0.0);
     let flipped = is_negative.select(x.bitwise_not(), x);
@@ -44,7 +45,7 @@ pub(crate) fn shift_right_arithmetic<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     is_negative.select(shifted.bitwise_not(), shifted)
 }
 
-/// Returns how many bits are set, by adding neighbors: pairs, then nibbles, then bytes
+/// Counts the set bits, by adding neighbors: pairs, then nibbles, then bytes
 pub(crate) fn population_count(x: Expr<'_>) -> Expr<'_> {
     let width = x.dtype().bits();
     let x_bits = unsigned(x);
@@ -63,7 +64,7 @@ pub(crate) fn population_count(x: Expr<'_>) -> Expr<'_> {
     sum.bitwise_and(by(127.0)).cast(x.dtype())
 }
 
-/// Returns how many bits above the highest one are clear: those of the number with all below it set
+/// Counts the leading zeros: sets all bits below the highest set bit, and counts the clear bits
 pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
     let width = x.dtype().bits();
     let mut filled = unsigned(x);
@@ -75,7 +76,7 @@ pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
     population_count(filled.bitwise_not()).cast(x.dtype())
 }
 
-/// Returns the neighbor of `x` towards `y`
+/// Returns the next number after `x` in the direction of `y`
 pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let rounded = match x.dtype() {
         DType::F32 => Some((DType::F64, 23, 128)),
@@ -88,7 +89,7 @@ pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
         Some((wide, mantissa, overflow)) => {
             let overflow = f64::powi(2.0, overflow);
             let start = x.cast(wide);
-            // On the way to infinity, an infinity of its sign and a NaN stay what they are.
+            // In the direction of an infinity, the same infinity and NaN do not change.
             if is_only(y, f64::INFINITY) {
                 let start = start.max(-overflow);
                 return (start + step_of(start, mantissa, x.dtype())).cast(x.dtype());
@@ -113,9 +114,9 @@ pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     either_nan.select(x + y, neighbor)
 }
 
-/// Returns the neighbor as the bits, taken for a number, plus one or minus one
+/// Returns the neighbor of `x`: its bits as an integer, plus or minus one
 ///
-/// That of a zero is the smallest number with the sign of `y`.
+/// The neighbor of a zero is the smallest number with the sign of `y`.
 fn neighbor_by_bits<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let bits = bits_of(x);
     let away_from_zero = x.less(y).xor(x.less(0.0));
@@ -136,13 +137,13 @@ fn step_of(x: Expr<'_>, mantissa: i32, dtype: DType) -> Expr<'_> {
     (x.abs() * (1.25 * f64::powi(2.0, -mantissa - 1))).max(0.75 * smallest(dtype))
 }
 
-/// True if all elements are known to be one number.
+/// True if `x` is a constant whose elements all equal `number`.
 fn is_only(x: Expr<'_>, number: f64) -> bool {
     let elements = x.tensor().and_then(|tensor| tensor.floats());
     elements.is_some_and(|elements| elements.iter().all(|element| *element == number))
 }
 
-/// Returns the same bits as a signed number.
+/// Returns the same bits as a signed integer.
 fn signed(x: Expr<'_>) -> Expr<'_> {
     x.cast(match x.dtype().bits() {
         2 => DType::I2,
@@ -154,12 +155,13 @@ fn signed(x: Expr<'_>) -> Expr<'_> {
     })
 }
 
-/// Replaces a shift by the width or more, which is undefined in C, by a shift by zero.
+/// Returns the shift distance, with zero in place of distances that are not less than the width,
+/// which are undefined in C.
 fn within_width<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     unsigned(if is_known_within(x, y) { y } else { is_within_width(x, y).select(y, 0.0) })
 }
 
-/// `shifted`, or zero where the distance `y` is not less than the width of `x`.
+/// Returns `shifted`, or zero where the distance `y` is not less than the width of `x`.
 fn zero_past_width<'g>(x: Expr<'g>, y: Expr<'g>, shifted: Expr<'g>) -> Expr<'g> {
     if is_known_within(x, y) { shifted } else { is_within_width(x, y).select(shifted, 0.0) }
 }
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distance_past_the_width_gives_zero() {
+    fn a_distance_past_the_width_returns_zero() {
         check(
             "x:u8[3] y:u8[3] -> z:u8[3] = shift_right_logical x y",
             expect![[r#"
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn on_flags_it_is_logic() {
+    fn operations_on_booleans_are_logical() {
         check(
             "x:bool[3] y:bool[3] -> z:bool[3] = xor x y",
             expect![[r#"

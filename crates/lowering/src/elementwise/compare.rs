@@ -22,7 +22,7 @@ pub(crate) fn lt<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 
 /// True if `x` is neither infinite nor NaN: `|x| < ∞`
 ///
-/// In single precision, because most types of 8 bits have no infinity.
+/// Compares 8-bit types in single precision, because most of them have no infinity.
 pub(crate) fn is_finite(x: Expr<'_>) -> Expr<'_> {
     let x = if x.dtype().bits() == 8 { x.cast(DType::F32) } else { x };
     x.abs().less(f64::INFINITY)
@@ -35,8 +35,8 @@ pub(crate) fn le_to<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 
 /// `x < y` in the total order
 ///
-/// Every NaN counts as positive, for no operator tells its sign: JAX sorts with this order only after
-/// it made them so. The sign of a zero is that of its reciprocal.
+/// Every NaN counts as positive, because no operator can test its sign. JAX makes every NaN
+/// positive before it sorts with this order. The sign of a zero is the sign of its reciprocal.
 pub(crate) fn lt_to<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if !x.dtype().is_float() {
         return lt(x, y);

@@ -1,4 +1,4 @@
-//! Exponentials and logarithms that stay precise near zero.
+//! Exponentials and logarithms that are precise near zero.
 
 use onnx::{DType, Expr};
 
@@ -7,7 +7,7 @@ use crate::elementwise::special::in_single;
 /// `2ˣ`
 pub(crate) fn exp2(x: Expr<'_>) -> Expr<'_> {
     match x.dtype().bits() {
-        // As in JAX, which rounds the logarithm to the type.
+        // Like JAX, rounds the logarithm of 2 to the type.
         8 => (x * x.constant(std::f64::consts::LN_2)).exp(),
         _ => x.constant(2.0).pow(x),
     }
@@ -15,14 +15,14 @@ pub(crate) fn exp2(x: Expr<'_>) -> Expr<'_> {
 
 /// `expm1(x) = tanh(x / 2) · (exp(x) + 1)`
 ///
-/// ONNX has no `Expm1`, and `exp(x) − 1` has no correct digit left near zero.
+/// ONNX has no `Expm1`, and `exp(x) − 1` has no correct digits near zero.
 pub(crate) fn expm1(x: Expr<'_>) -> Expr<'_> {
     in_single([x], |[x]| (x / 2.0).tanh() * (x.exp() + 1.0))
 }
 
 /// `logistic(x) = 1 / (1 + exp(−x))`
 ///
-/// `Sigmoid` of doubles computes the left half as a difference from one, and loses its digits there. In eight bits,
+/// For doubles, `Sigmoid` computes the left half as `1 − …` and loses digits there. In 8-bit types,
 /// XLA rounds each step, and `exp` becomes NaN beyond the largest number.
 pub(crate) fn logistic(x: Expr<'_>) -> Expr<'_> {
     let in_steps = x.dtype() == DType::F64 || x.dtype().bits() == 8;
@@ -31,8 +31,7 @@ pub(crate) fn logistic(x: Expr<'_>) -> Expr<'_> {
 
 /// `log1p(x) = x · log(u) / (u − 1)` with `u = 1 + x`
 ///
-/// The quotient makes up for the rounding of `u`. It is 1 where nothing of `x` is left in `u`, and
-/// where `u` is infinite.
+/// The quotient compensates for the rounding of `u`. It is 1 if `u` is rounded to 1 or is infinite.
 pub(crate) fn log1p(x: Expr<'_>) -> Expr<'_> {
     in_single([x], |[x]| {
         let u = x + 1.0;
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn log1p_makes_up_for_the_rounding_of_the_sum() {
+    fn log1p_compensates_for_the_rounding_of_the_sum() {
         check(
             "x:f32[3] -> y:f32[3] = log1p x",
             expect![[r#"

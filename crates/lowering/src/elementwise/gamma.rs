@@ -1,6 +1,6 @@
 //! The logarithm of the gamma function, and its derivative.
 //!
-//! The coefficients are those of the interpolation at Chebyshev nodes.
+//! The coefficients are from an interpolation at Chebyshev nodes.
 
 use std::f64::consts::PI;
 
@@ -18,13 +18,13 @@ pub(crate) fn digamma<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(psi(x, at_zero))
 }
 
-/// Returns `ψ(0)`, which is not a number before JAX 0.11.2, and `-inf` from then on.
+/// Returns `ψ(0)`: NaN before JAX 0.11.2, and `-inf` since then.
 pub(crate) fn digamma_at_zero(eqn: &Eqn<'_, '_>) -> Result<f64> {
     let is_infinite = eqn.optional("infinite_at_zero")?.unwrap_or(false);
     Ok(if is_infinite { f64::NEG_INFINITY } else { f64::NAN })
 }
 
-/// `ψ(x) = ψ(1 − x) − π / tan(πx)` left of ½; not a number at the poles left of zero
+/// `ψ(x) = ψ(1 − x) − π / tan(πx)` below ½; NaN at the negative poles
 pub(crate) fn psi(x: Expr<'_>, at_zero: f64) -> Expr<'_> {
     in_single([x], |[x]| {
         let is_left = x.less(0.5);
@@ -36,7 +36,7 @@ pub(crate) fn psi(x: Expr<'_>, at_zero: f64) -> Expr<'_> {
     })
 }
 
-/// `log|Γ(x)| = log(π) − log|sin(πx)| − log|Γ(1 − x)|` left of ½; infinite at the poles
+/// `log|Γ(x)| = log(π) − log|sin(πx)| − log|Γ(1 − x)|` below ½; infinite at the poles
 pub(crate) fn lgamma(x: Expr<'_>) -> Expr<'_> {
     in_single([x], |[x]| {
         let is_left = x.less(0.5);
@@ -59,10 +59,10 @@ fn digamma_from_half(x: Expr<'_>) -> Expr<'_> {
     far - steps
 }
 
-/// `log Γ(x) = (x − ½) · (log(x) − 1) + (log(2π) − 1) / 2 + S(1 / x²) / x` from 3 on,
-/// `(x − 1) · (x − 2) · P(x) / Q(x)` for `½ ≤ x < 3`
+/// `log Γ(x) = (x − ½) · (log(x) − 1) + (log(2π) − 1) / 2 + S(1 / x²) / x` for `x ≥ 3`, `(x − 1) ·
+/// (x − 2) · P(x) / Q(x)` for `½ ≤ x < 3`
 ///
-/// So the zeros at 1 and 2 keep their digits.
+/// The factors keep the results precise near the zeros at 1 and 2.
 fn lgamma_from_half(x: Expr<'_>) -> Expr<'_> {
     let (p, q) =
         by_precision(x, (LGAMMA_P_SINGLE, LGAMMA_Q_SINGLE), (LGAMMA_P_DOUBLE, LGAMMA_Q_DOUBLE));
@@ -76,7 +76,7 @@ fn lgamma_from_half(x: Expr<'_>) -> Expr<'_> {
     x.less(3.0).select(near, far)
 }
 
-/// `x` less the nearest integer.
+/// Returns `x` minus the nearest integer.
 #[track_caller]
 fn past_integer(x: Expr<'_>) -> Expr<'_> {
     x.builder.helper("past_integer", || x - x.round())

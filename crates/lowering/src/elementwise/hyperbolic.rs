@@ -1,7 +1,7 @@
 //! Hyperbolic functions and their inverses.
 //!
-//! ONNX Runtime has the operators in single precision only; in double precision they are made of
-//! what it has.
+//! ONNX Runtime has these operators only in single precision. In double precision, they are
+//! formulas of other operators.
 
 use std::f64::consts::LN_2;
 
@@ -12,7 +12,7 @@ use crate::elementwise::trigonometric::with_sign_of;
 
 /// `acosh(x) = 2 · log1p(√h + h / (1 + √(1 + h)))` with `h = (x − 1) / 2`
 ///
-/// It is `2 · asinh(√h)`, and no part of it overflows.
+/// This is `2 · asinh(√h)`, without overflow.
 pub(crate) fn acosh(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.acosh();
@@ -22,7 +22,7 @@ pub(crate) fn acosh(x: Expr<'_>) -> Expr<'_> {
     x.equal(f64::INFINITY).select(x, value)
 }
 
-/// `asinh(x) = log1p(x + x² / (1 + √(1 + x²)))` for `x ≥ 0`, and `log(x) + log(2)` for a large one
+/// `asinh(x) = log1p(x + x² / (1 + √(1 + x²)))` for `x ≥ 0`, and `log(x) + log(2)` for large `x`
 pub(crate) fn asinh(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.asinh();
@@ -45,7 +45,7 @@ pub(crate) fn atanh(x: Expr<'_>) -> Expr<'_> {
 
 /// `cosh(x) = (e² + 1 / e²) / 2` with `e = exp(x / 2)`
 ///
-/// `exp(x)` would overflow before the result does.
+/// `exp(x)` would overflow for smaller `x` than the result does.
 pub(crate) fn cosh(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.cosh();
@@ -56,7 +56,7 @@ pub(crate) fn cosh(x: Expr<'_>) -> Expr<'_> {
 
 /// `sinh(x) = tanh(x / 2) · (cosh(x) + 1)`
 ///
-/// The difference of exponentials has no correct digit left near zero.
+/// The difference of exponentials has no correct digits near zero.
 pub(crate) fn sinh(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.sinh();

@@ -9,8 +9,8 @@ use crate::elementwise::gamma::lgamma;
 use crate::elementwise::special::{by_precision, epsilon, in_single};
 use crate::error::Result;
 
-/// `I(a, b, x) = xᵃ (1 − x)ᵇ Γ(a + b) / (Γ(a + 1) Γ(b)) · K`, or `1 − I(b, a, 1 − x)` where the
-/// continued fraction `K` of that converges sooner
+/// `I(a, b, x) = xᵃ (1 − x)ᵇ Γ(a + b) / (Γ(a + 1) Γ(b)) · K`, or `1 − I(b, a, 1 − x)` where its
+/// continued fraction `K` converges faster
 pub(crate) fn regularized_incomplete_beta<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let operands: [Expr<'g>; 3] = eqn.operands()?;
     let shape = &eqn.output()?.shape;
@@ -39,7 +39,7 @@ pub(crate) fn regularized_incomplete_beta<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) ->
 
 /// `xᵃ (1 − x)ᵇ Γ(a + b) / (Γ(a + 1) Γ(b))`
 ///
-/// The least `a` are left out: there `a · Γ(a)` is one.
+/// For the smallest `a`, `a · Γ(a)` is one.
 fn factor<'g>(a: Expr<'g>, b: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
     let least = 2.0 * by_precision(x, f64::from(f32::MIN_POSITIVE), f64::MIN_POSITIVE);
     let others = log1p(-x) * b - (lgamma(b) - lgamma(a + b));
@@ -51,9 +51,9 @@ fn factor<'g>(a: Expr<'g>, b: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
 /// `d₂ₘ = m (b − m) x / ((a + 2m − 1) (a + 2m))` and
 /// `d₂ₘ₊₁ = −(a + m) (a + b + m) x / ((a + 2m) (a + 2m + 1))`
 ///
-/// By the algorithm of Lentz, Thompson and Barnett, two steps at once.
+/// Uses the algorithm of Lentz, Thompson and Barnett, two steps per iteration.
 fn fraction<'g>(a: Expr<'g>, b: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Expr<'g> {
-    let rounds = by_precision(x, 100.0, 300.0);
+    let max_steps = by_precision(x, 100.0, 300.0);
     let one = x.constant(1.0).expand(&x.shape());
     let first = away_from_zero(1.0 - (a + b) * x / (a + 1.0)).recip();
     let step = |[c, d, value]: [Expr<'g>; 3], numerator: Expr<'g>| {
@@ -64,7 +64,7 @@ fn fraction<'g>(a: Expr<'g>, b: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Exp
     let [.., value, _] = until_all(
         "fraction",
         [one - 1.0, one, first, first, one],
-        |[m, .., change]| is_open.and(change.greater(epsilon(x))).and(m.less(rounds)),
+        |[m, .., change]| is_open.and(change.greater(epsilon(x))).and(m.less(max_steps)),
         |[m, c, d, value, _]| {
             let m = m + 1.0;
             let place = a + m * 2.0;
@@ -78,7 +78,7 @@ fn fraction<'g>(a: Expr<'g>, b: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Exp
     value
 }
 
-/// Replaces a number that is nearly zero by a small one.
+/// Replaces a number that is almost zero by a small number.
 fn away_from_zero(x: Expr<'_>) -> Expr<'_> {
     let small = epsilon(x) / 2.0;
     x.abs().less(small).select(x.constant(small), x)

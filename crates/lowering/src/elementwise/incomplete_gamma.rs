@@ -1,7 +1,7 @@
 //! The regularized incomplete gamma functions `P(a, x)` and `Q(a, x) = 1 − P(a, x)`.
 //!
-//! A power series where `x` is small, else a continued fraction. Both have a factor
-//! `F = xᵃ · exp(−x) / Γ(a)`. An element is done when it no longer changes.
+//! They are a power series where `x` is small, otherwise a continued fraction. Both have the factor
+//! `F = xᵃ · exp(−x) / Γ(a)`. The iteration of an element ends when it no longer changes.
 
 use onnx::Expr;
 
@@ -11,7 +11,7 @@ use crate::elementwise::gamma::{lgamma, psi};
 use crate::elementwise::special::{by_precision, epsilon, in_single};
 use crate::error::Result;
 
-/// The number of steps of the continued fraction that are enough, as in JAX.
+/// The maximum number of steps of the continued fraction, as in JAX.
 const STEPS: f64 = 2000.0;
 
 /// `P(a, x)`
@@ -52,12 +52,12 @@ pub(crate) fn igammac<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     }))
 }
 
-/// True if `a` may be infinite: from JAX 0.11 on.
+/// True if `a` may be infinite, as in JAX 0.11 and later.
 fn takes_infinity(eqn: &Eqn<'_, '_>) -> Result<bool> {
     Ok(eqn.optional("takes_infinity")?.unwrap_or(false))
 }
 
-/// Returns the limit where only `a` is infinite, not a number where `x` is infinite too, and `value`
+/// Returns `limit` where only `a` is infinite, NaN where `x` is also infinite, and `value`
 /// elsewhere.
 fn at_infinity<'g>(a: Expr<'g>, x: Expr<'g>, limit: f64, value: Expr<'g>) -> Expr<'g> {
     let at_infinity = x.is_inf().select(x.constant(f64::NAN), limit);
@@ -69,15 +69,16 @@ pub(crate) fn igamma_grad_a<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     slope(eqn, |factor, _| factor)
 }
 
-/// `∂x / ∂a` where `P(a, x)` stays, `−(∂P / ∂a) / (∂P / ∂x)`
+/// `∂x / ∂a` for constant `P(a, x)`, which is `−(∂P / ∂a) / (∂P / ∂x)`
 pub(crate) fn random_gamma_grad<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     slope(eqn, |_, x| -x)
 }
 
-/// Returns the derivative of `P` in `a`, with what stands for the factor `F`.
+/// Returns the derivative of `P` with respect to `a`, with `scale(F, x)` in place of the factor
+/// `F`.
 ///
-/// `P = F · s(a) / a` has `F · (s · (log(x) − ψ(a + 1)) + s′) / a`, and `1 − F · f(a)` has
-/// `−F · (f · (log(x) − ψ(a)) + f′)`.
+/// The derivative of `P = F · s(a) / a` is `F · (s · (log(x) − ψ(a + 1)) + s′) / a`, and that of `P
+/// = 1 − F · f(a)` is `−F · (f · (log(x) − ψ(a)) + f′)`.
 fn slope<'g>(
     eqn: &Eqn<'g, '_>,
     scale: impl Fn(Expr<'g>, Expr<'g>) -> Expr<'g>,
@@ -113,7 +114,7 @@ fn is_outside<'g>(a: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
 struct Factor<'g> {
     /// `xᵃ · exp(−x) / Γ(a)`
     value: Expr<'g>,
-    /// True if it is below the least number.
+    /// True if the factor is smaller than the smallest number.
     vanishes: Expr<'g>,
 }
 
@@ -141,7 +142,7 @@ fn series<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Expr<'g> {
     sum
 }
 
-/// Returns the series and its derivative in `a`.
+/// Returns the series and its derivative with respect to `a`.
 fn series_and_slope<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> [Expr<'g>; 2] {
     let (zero, one) = (full(x, 0.0), full(x, 1.0));
     let [.., sum, sum_slope, _] = until_all(
@@ -159,10 +160,10 @@ fn series_and_slope<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> [Expr<'g
     [sum, sum_slope]
 }
 
-/// `1 / (x + 1 − a − 1 · (1 − a) / (x + 3 − a − 2 · (2 − a) / …))` as quotients `p / q`, where both
-/// follow from the two before
+/// `1 / (x + 1 − a − 1 · (1 − a) / (x + 3 − a − 2 · (2 − a) / …))` as quotients `p / q`; each `p`
+/// and `q` follows from the previous two
 ///
-/// Both are made smaller before they overflow.
+/// Scales both down before they overflow.
 fn fraction<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Expr<'g> {
     let first = Quotient::first(a, x);
     let [.., value, _] = until_all(
@@ -185,7 +186,7 @@ fn fraction<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> Expr<'g> {
     value
 }
 
-/// Returns the continued fraction and its derivative in `a`.
+/// Returns the continued fraction and its derivative with respect to `a`.
 fn fraction_and_slope<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> [Expr<'g>; 2] {
     let (zero, one) = (full(x, 0.0), full(x, 1.0));
     let Quotient { p, q } = Quotient::first(a, x);
@@ -214,7 +215,7 @@ fn fraction_and_slope<'g>(a: Expr<'g>, x: Expr<'g>, is_open: Expr<'g>) -> [Expr<
     [value, slope]
 }
 
-/// Two approximations in a row of the continued fraction.
+/// Two consecutive approximations `p / q` of the continued fraction.
 struct Quotient<'g> {
     p: [Expr<'g>; 2],
     q: [Expr<'g>; 2],
@@ -243,7 +244,7 @@ fn scale(p: Expr<'_>) -> Expr<'_> {
     p.abs().greater(1.0 / epsilon).select(p.constant(epsilon), 1.0)
 }
 
-/// Returns an array like `x` with one number everywhere.
+/// Returns an array of the shape of `x` that is filled with `value`.
 fn full(x: Expr<'_>, value: f64) -> Expr<'_> {
     x.constant(value).expand(&x.shape())
 }

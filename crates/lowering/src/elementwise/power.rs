@@ -6,7 +6,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::special::in_single;
 use crate::error::Result;
 
-/// `xⁿ` for a fixed integer `n`, by squaring; `1 / x⁻ⁿ` where `n` is negative
+/// `xⁿ` for a constant integer `n`, by squaring; `1 / x⁻ⁿ` if `n` is negative
 pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let n: i64 = eqn.param("y")?;
     eqn.ignore(&["accuracy"]);
@@ -17,7 +17,7 @@ pub(crate) fn integer_pow<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     Ok(if n < 0 { x.constant(1.0) / power } else { power })
 }
 
-/// `xⁿ` of anything that can be multiplied; nothing for `n = 0`
+/// `xⁿ` for any type with a product; `None` for `n = 0`
 pub(crate) fn by_squaring<T: Copy>(x: T, n: u64, times: impl Fn(T, T) -> T) -> Option<T> {
     let mut square = x;
     let mut product: Option<T> = None;
@@ -34,7 +34,7 @@ pub(crate) fn by_squaring<T: Copy>(x: T, n: u64, times: impl Fn(T, T) -> T) -> O
     product
 }
 
-/// `xʸ`; an integer exponent is first made a number of the type of `x`, as JAX does
+/// `xʸ`; like JAX, casts an integer exponent to the type of `x`
 pub(crate) fn pow<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     x.pow(y.cast(x.dtype()))
 }
@@ -45,10 +45,11 @@ pub(crate) fn rsqrt(x: Expr<'_>) -> Expr<'_> {
     wide.sqrt().recip().cast(x.dtype())
 }
 
-/// `∛x = sign(x) · |x|^⅓`, with one step of Newton for the error of ⅓
+/// `∛x = sign(x) · |x|^⅓`, with one Newton step that corrects the rounding of ⅓
 ///
-/// The step is `(e − x / e²) / 3`, where no power can overflow. It is not a number only where `x` is
-/// a zero, infinite or NaN, and there the root is `x` itself. NaN is not equal to itself.
+/// The step is `(e − x / e²) / 3`, in which no power overflows. The step is NaN only if `x` is
+/// zero, infinite or NaN, and then the root is `x` itself. The comparison `step = step` is false
+/// for NaN.
 pub(crate) fn cbrt(x: Expr<'_>) -> Expr<'_> {
     in_single([x], |[x]| {
         let estimate = x.sign() * x.abs().pow(1.0 / 3.0);

@@ -1,4 +1,4 @@
-//! Rounding.
+//! Rounding to integers.
 
 use jaxpr::Param;
 use onnx::Expr;
@@ -8,12 +8,12 @@ use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic;
 use crate::error::Result;
 
-/// Rounds to the nearest integer; halves to the even one, or away from zero
+/// Rounds to the nearest integer; halves to the even integer, or away from zero
 pub(crate) fn round<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let method: Param = eqn.param("rounding_method")?;
     let [x] = eqn.operands()?;
 
-    // Some versions of JAX have a number in place of the name.
+    // Some versions of JAX write a number in place of the name.
     match &method {
         Param::Enum(_, name) if &**name == "TO_NEAREST_EVEN" => Ok(x.round()),
         Param::Enum(_, name) if &**name == "AWAY_FROM_ZERO" => Ok(away_from_zero(x)),
@@ -23,7 +23,7 @@ pub(crate) fn round<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     }
 }
 
-/// `sign(x) · ⌊|x| + ½⌋`, but without the sum, which rounds for the number just below ½
+/// `sign(x) · ⌊|x| + ½⌋`, without the sum, which would round up the number just below ½
 fn away_from_zero(x: Expr<'_>) -> Expr<'_> {
     let size = x.abs();
     let floor = size.floor();

@@ -1,4 +1,4 @@
-//! The error function and its relatives.
+//! The error function, its complement and its inverse, and helpers for special functions.
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
@@ -6,9 +6,9 @@ use onnx::{DType, Expr};
 
 use crate::elementwise::polynomial::polynomial;
 
-/// `erf(x) = x · P(x²)` near zero, `±(1 − erfc(|x|))` from ½ on
+/// `erf(x) = x · P(x²)` for `|x| < ½`, otherwise `±(1 − erfc(|x|))`
 ///
-/// ONNX Runtime has `Erf` in single precision only.
+/// ONNX Runtime has `Erf` only in single precision.
 pub(crate) fn erf(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.erf();
@@ -21,7 +21,8 @@ pub(crate) fn erf(x: Expr<'_>) -> Expr<'_> {
 
 /// `erfc(−x) = 2 − erfc(x)`
 ///
-/// `1 − erf(x)` has no correct digit left from about 4 on in single precision, from 6 in double.
+/// `1 − erf(x)` has no correct digits above about 4 in single precision, and above about 6 in
+/// double precision.
 pub(crate) fn erfc(x: Expr<'_>) -> Expr<'_> {
     in_single([x], |[x]| {
         let value = erfc_of_size(x.abs());
@@ -29,7 +30,7 @@ pub(crate) fn erfc(x: Expr<'_>) -> Expr<'_> {
     })
 }
 
-/// `erf⁻¹(x) = x · P(w)` with `w = −log((1 − x) · (1 + x))`, and of `√w` where `w` is large
+/// `erf⁻¹(x) = x · P(w)` with `w = −log((1 − x) · (1 + x))`, or `x · P(√w)` where `w` is large
 ///
 /// Mike Giles, *Approximating the erfinv function*, 2012.
 pub(crate) fn erf_inv(x: Expr<'_>) -> Expr<'_> {
@@ -52,9 +53,9 @@ pub(crate) fn erf_inv(x: Expr<'_>) -> Expr<'_> {
 
 /// `erfc(x) = exp(−x²) · P(t) / (1 + 2x)` for `x ≥ 0`, with `t = (x − 3) / (x + 3)`
 ///
-/// The coefficients are those of the interpolation at Chebyshev nodes. The error of `x²` would be
-/// that of the result many times over, so `x² = c² + (x − c) · (x + c)` with `c` of a few bits.
-/// Beyond `limit` the result is zero.
+/// The coefficients are from an interpolation at Chebyshev nodes. The exponential would multiply
+/// the rounding error of `x²`, so the formula uses `x² = c² + (x − c) · (x + c)`, where `c` has few
+/// bits. Beyond `limit`, the result is zero.
 #[track_caller]
 fn erfc_of_size(x: Expr<'_>) -> Expr<'_> {
     x.builder.helper("erfc_of_size", || {
@@ -67,8 +68,8 @@ fn erfc_of_size(x: Expr<'_>) -> Expr<'_> {
     })
 }
 
-/// Computes a formula in single precision if the operands have less, and rounds the result once, as
-/// JAX does.
+/// If the operands have less than single precision, computes a formula in single precision and
+/// rounds the result once, as JAX does.
 pub(crate) fn in_single<'g, const N: usize>(
     operands: [Expr<'g>; N],
     formula: impl FnOnce([Expr<'g>; N]) -> Expr<'g>,
@@ -80,12 +81,12 @@ pub(crate) fn in_single<'g, const N: usize>(
     formula(operands.map(|operand| operand.cast(DType::F32))).cast(dtype)
 }
 
-/// Chooses by the precision of `x`.
+/// Returns `double` if `x` has double precision, otherwise `single`.
 pub(crate) fn by_precision<T>(x: Expr<'_>, single: T, double: T) -> T {
     if x.dtype() == DType::F64 { double } else { single }
 }
 
-/// Returns the distance from one to the next number of the type of `x`.
+/// Returns the distance from 1 to the next number of the type of `x`.
 pub(crate) fn epsilon(x: Expr<'_>) -> f64 {
     by_precision(x, f64::from(f32::EPSILON), f64::EPSILON)
 }

@@ -1,7 +1,7 @@
-//! Angles and their tangents, sines and cosines.
+//! Trigonometric functions and their inverses.
 //!
-//! ONNX Runtime has the operators in single precision only; in double precision they are made of
-//! what it has.
+//! ONNX Runtime has these operators only in single precision. In double precision, they are
+//! formulas of other operators.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, PI, SQRT_2};
 
@@ -12,7 +12,7 @@ use crate::elementwise::special::in_single;
 
 /// `acos(x) = 2 · atan(√((1 − x) / (1 + x)))`
 ///
-/// `π/2 − asin(x)` would have no correct digit left near one.
+/// `π/2 − asin(x)` would have no correct digits near one.
 pub(crate) fn acos(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.acos();
@@ -22,7 +22,7 @@ pub(crate) fn acos(x: Expr<'_>) -> Expr<'_> {
 
 /// `asin(x) = atan(x / √((1 − x) · (1 + x)))`
 ///
-/// The product keeps the digits near one that `1 − x²` loses.
+/// Near one, the product is precise, and `1 − x²` is not.
 pub(crate) fn asin(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.asin();
@@ -32,8 +32,8 @@ pub(crate) fn asin(x: Expr<'_>) -> Expr<'_> {
 
 /// `atan(x) = a + atan(t)` for `x ≥ 0`, where `atan(t) = t + t · t² · P(t²) / Q(t²)`
 ///
-/// Below 0.66 `t` is `x` and `a` zero; from there `t = (x − 1) / (x + 1)` and `a = π/4`; from
-/// `tan(3π/8)` on `t = −1 / x` and `a = π/2`. The coefficients are those of Cephes.
+/// Below 0.66, `t = x` and `a = 0`. Then `t = (x − 1) / (x + 1)` and `a = π/4`. From `tan(3π/8)`
+/// on, `t = −1 / x` and `a = π/2`. The coefficients are from Cephes.
 pub(crate) fn atan(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.atan();
@@ -52,22 +52,22 @@ pub(crate) fn atan(x: Expr<'_>) -> Expr<'_> {
 
 /// `atan2(y, x) = ±atan(|y / x|)` right of the vertical axis, `±(π − atan(|y / x|))` left of it
 ///
-/// The sign is that of `y`, the side that of `x`, and both count the sign of a zero. Equal sizes are
-/// not divided: of infinities the slope is 1, of zeros 0.
+/// The sign of `y` decides the sign, and the sign of `x` decides the side; a zero has a sign too.
+/// If `|x| = |y|`, the formula does not divide: the slope is 1, or 0 if both are zero.
 pub(crate) fn atan2<'g>(y: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
     in_single([y, x], |[y, x]| {
         let (height, width) = (y.abs(), x.abs());
         let slope = height.equal(width).select(height.sign(), height / width);
         let incline = atan(slope);
         let angle = is_positive(x).select(incline, PI - incline);
-        // The other way round the runtime's `Where` would lose the sign of a zero.
+        // With the branches exchanged, the `Where` of ONNX Runtime would lose the sign of a zero.
         is_positive(y).select(angle, -angle)
     })
 }
 
 /// `tan(x) = sin(t) / cos(t)` or `−cos(t) / sin(t)`, for `x = t + n · π/2` with `n` even or odd
 ///
-/// `π/2` is subtracted in three parts, so that `t` has all its digits. Beyond a million `t` is `x`.
+/// The formula subtracts `π/2` in three parts, so that `t` is precise. Above a million, `t = x`.
 pub(crate) fn tan(x: Expr<'_>) -> Expr<'_> {
     if x.dtype() != DType::F64 {
         return x.tan();
@@ -81,16 +81,17 @@ pub(crate) fn tan(x: Expr<'_>) -> Expr<'_> {
     with_sign_of(x, is_even.select(sine / cosine, -cosine / sine))
 }
 
-/// `value` with the sign of `x`, for a function with `f(−x) = −f(x)`; `x` itself if it is zero
+/// Returns `value` with the sign of `x`, for a function with `f(−x) = −f(x)`; `x` itself if it is
+/// zero
 #[track_caller]
 pub(crate) fn with_sign_of<'g>(x: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
     x.builder.helper("with_sign_of", || {
-        // The runtime's `Where` keeps the sign of a zero only from its last operand.
+        // The `Where` of ONNX Runtime keeps the sign of a zero only in its last operand.
         x.abs().greater(0.0).select(x.sign() * value, x)
     })
 }
 
-/// True if `x` is above zero, or the positive zero.
+/// True for positive numbers and +0.
 #[track_caller]
 pub(crate) fn is_positive(x: Expr<'_>) -> Expr<'_> {
     x.builder.helper("is_positive", || x.greater(0.0).or(x.recip().greater(0.0)))
@@ -113,6 +114,6 @@ const ATAN_Q: &[f64] = &[
     194.550_657_148_261_4,
 ];
 
-/// Parts of `π/2` whose products with small integers are exact, and what is left.
+/// Two parts of `π/2` whose products with small integers are exact, and the remainder.
 const FRAC_PI_2_PARTS: [f64; 3] =
     [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_795_950_6e-21];

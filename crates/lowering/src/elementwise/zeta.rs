@@ -1,4 +1,4 @@
-//! The zeta function of Hurwitz, and the derivatives of the digamma function.
+//! The Hurwitz zeta function, and the derivatives of the digamma function.
 
 use onnx::Expr;
 
@@ -7,7 +7,7 @@ use crate::elementwise::gamma::{digamma_at_zero, lgamma, psi};
 use crate::elementwise::special::in_single;
 use crate::error::Result;
 
-/// `ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ · n! · ζ(n + 1, x)`; the digamma function where `n` is zero
+/// `ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ · n! · ζ(n + 1, x)`; the digamma function if `n` is zero
 pub(crate) fn polygamma<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let at_zero = digamma_at_zero(eqn)?;
     let operands: [Expr<'g>; 2] = eqn.operands()?;
@@ -26,11 +26,12 @@ pub(crate) fn zeta<'g>(x: Expr<'g>, q: Expr<'g>) -> Expr<'g> {
     in_single([x, q], |[x, q]| hurwitz(x, q))
 }
 
-/// `Σ (q + k)⁻ˣ` over `k < N`, and for the rest the formula of Euler and Maclaurin with `a = q + N`:
-/// `a⁻ˣ · (a / (x − 1) + ½ + x / a · (c₁ + (x + 1) (x + 2) / a² · (c₂ + …)))`
+/// `Σ (q + k)⁻ˣ` over `k < N`, plus the Euler–Maclaurin formula for the remainder, with `a = q +
+/// N`: `a⁻ˣ · (a / (x − 1) + ½ + x / a · (c₁ + (x + 1) (x + 2) / a² · (c₂ + …)))`
 ///
-/// The sum has as many terms as JAX's, so both are wrong alike where all of them are left of the
-/// last pole. As in JAX, the rest is NaN if `x` is so large that the series overflows and `a⁻ˣ` is zero.
+/// The sum has as many terms as that of JAX, so both have the same error where all terms are left
+/// of the last pole. As in JAX, the remainder is NaN if `x` is so large that the series overflows
+/// and `a⁻ˣ` is zero.
 fn hurwitz<'g>(x: Expr<'g>, q: Expr<'g>) -> Expr<'g> {
     let power = |k: u32| (q + f64::from(k)).pow(-x);
     let sum = (1..STEPS).fold(q.pow(-x), |sum, k| sum + power(k));
@@ -62,10 +63,10 @@ fn is_even(x: Expr<'_>) -> Expr<'_> {
     half.equal(half.floor()).and(x.is_inf().logical_not())
 }
 
-/// The number of terms that are summed one by one.
+/// The number of terms of the sum, `N`.
 const STEPS: u32 = 10;
 
-/// `B₂ₖ / (2k)!` with the numbers of Bernoulli, the last first.
+/// `B₂ₖ / (2k)!` with the Bernoulli numbers, in descending order of `k`.
 const MACLAURIN: &[f64] = &[
     -1.395_446_468_581_252_5e-19,
     5.509_002_828_360_229_5e-18,

@@ -58,7 +58,7 @@ impl Plugin {
     ) -> Result<Vec<Expr<'g>>> {
         let is_complex = matches!(dtype, jaxpr::DType::C64 | jaxpr::DType::C128);
         match self.parts {
-            Parts::AsTheyAre => self.run(ctx, eqn),
+            Parts::Unchanged => self.run(ctx, eqn),
             _ if !is_complex => Err(eqn.refused_of(dtype).into()),
             Parts::Refused => Err(eqn.refused_of(dtype).into()),
             Parts::Linear => {
