@@ -1,4 +1,5 @@
-//! Lowers branches and loops. Bodies become separate graphs that can read the values around them.
+//! Lowers branches and loops. Their bodies become separate graphs, which can read the values of the
+//! enclosing graph.
 
 mod cond;
 mod scan;
@@ -15,7 +16,8 @@ use crate::Refused;
 use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 
-/// Splits the operands of an equation into groups of the given sizes, and the rest.
+/// Splits the operands of an equation into groups of the given sizes, and returns the remaining
+/// operands too.
 fn groups<'g, const N: usize>(
     eqn: &Eqn<'g, '_>,
     sizes: [usize; N],
@@ -28,7 +30,7 @@ fn groups<'g, const N: usize>(
     Ok((groups, rest.collect()))
 }
 
-/// Lowers a jaxpr as a body of its own, whose inputs stand behind `outside` among its arguments.
+/// Lowers a jaxpr in a body. Its arguments are `outside`, followed by the inputs of the body.
 #[track_caller]
 fn inline_body<'g>(
     ctx: &Ctx<'g>,

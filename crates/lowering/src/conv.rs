@@ -12,15 +12,16 @@ use crate::error::Result;
 use crate::shape::pad_around;
 use crate::window::slide::Slide;
 
-/// A convolution whose operands are in the order of ONNX: batch, channels, then space.
+/// A convolution with operands in the order of ONNX: batch, channels, then spatial axes.
 struct Convolution<'g> {
     lhs: Expr<'g>,
-    /// Channels of the result, channels of one group, then space.
+    /// The axes are: channels of the result, channels of one group, then spatial axes.
     rhs: Expr<'g>,
-    /// The movement of the window along each axis of space.
+    /// The sliding window along each spatial axis.
     slides: Vec<Slide>,
-    /// The axes of space along which the result and the window are exchanged: the window has a symbolic size, so it
-    /// is the result that slides over it. A product of matrices does not care.
+    /// True for each spatial axis along which the window has a symbolic size. There, the result and
+    /// the window are exchanged: the result slides over the window. Only the matrix product
+    /// supports this.
     exchanged: Vec<bool>,
     groups: i64,
     /// The shape of the result, in the order of ONNX.
@@ -28,10 +29,10 @@ struct Convolution<'g> {
 }
 
 /// `out[n, o, s…] = Σ_{c, k…} lhs[n, c, s·stride + k·dilation − low…] · rhs[o, c, k…]`, where `lhs`
-/// is spread out by its own dilation
+/// is dilated too
 ///
-/// A `Conv` in single precision where `lhs` is not spread out, a `ConvTranspose` if it is, and a
-/// product of matrices in other types.
+/// In single precision, this becomes a `Conv`, or a `ConvTranspose` if `lhs` is dilated. In other
+/// types, it becomes a matrix product.
 pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let strides: Vec<i64> = eqn.param("window_strides")?;
     let padding: Vec<(Dim, Dim)> = eqn.param("padding")?;
@@ -40,8 +41,7 @@ pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resu
     let groups: i64 = eqn.param("feature_group_count")?;
     let batch_groups: i64 = eqn.param("batch_group_count")?;
     let [lhs_order, rhs_order, out_order] = orders(eqn)?;
-    // The result's type says what is preferred; precision is a hint, and where an array lives does
-    // not change the numbers.
+    // The type of the result already follows the preferred type, and the precision is a hint.
     eqn.ignore(&["precision", "preferred_element_type"]);
     let [lhs, rhs] = eqn.operands()?;
     let result = eqn.output()?;
@@ -92,7 +92,7 @@ pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resu
     Ok(conv.lower().transpose(&back).cast(result.dtype))
 }
 
-/// Returns the axes of operands and result, each as batch, channels, space.
+/// Returns the axes of the operands and of the result, each as batch, channels, spatial axes.
 fn orders(eqn: &Eqn<'_, '_>) -> Result<[Vec<usize>; 3]> {
     let numbers: jaxpr::Param = eqn.param("dimension_numbers")?;
     let order = |name: &str| -> Result<Vec<usize>> {
@@ -114,15 +114,15 @@ impl<'g> Convolution<'g> {
         let is_exchanged = self.exchanged.contains(&true);
         let has_operator =
             self.lhs.dtype() == DType::F32 && !self.slides.is_empty() && !is_exchanged;
-        let is_spread = self.slides.iter().any(|slide| slide.base_dilation != 1);
-        match (has_operator, is_spread) {
+        let is_dilated = self.slides.iter().any(|slide| slide.base_dilation != 1);
+        match (has_operator, is_dilated) {
             (true, false) => self.operator(),
             (true, true) => self.transposed().unwrap_or_else(|| self.product()),
             (false, _) => self.product(),
         }
     }
 
-    /// `lhs[g·n + i, c]` becomes `lhs[i, g·c]`: groups of the batch become groups of channels.
+    /// Turns groups of the batch into groups of channels: `lhs[g·n + i, c]` becomes `lhs[i, g·c]`.
     fn join_batch_groups(&mut self, groups: i64) {
         let shape = self.lhs.shape();
         let apart = [&[Dim::Known(groups), self.shape[0].clone()], &shape[1..]].concat();
@@ -136,7 +136,8 @@ impl<'g> Convolution<'g> {
 
     /// <https://onnx.ai/onnx/operators/onnx__Conv.html>
     ///
-    /// Its padding is a number of elements to add. Padding that cuts elements off or depends on a size comes before.
+    /// The attribute for padding can only add known numbers of elements. If padding removes
+    /// elements or is symbolic, a `Pad` or `Slice` precedes the `Conv`.
     fn operator(&self) -> Expr<'g> {
         let builder = self.lhs.builder;
         let is_named = self.slides.iter().any(|slide| slide.known_padding().is_none());
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_is_spread_out_is_a_transposed_convolution() {
+    fn an_array_that_is_dilated_out_is_a_transposed_convolution() {
         let params = "window_strides=[1]; padding=[(2, 1)]; lhs_dilation=[2]; rhs_dilation=[1]; \
                       feature_group_count=1";
         check(

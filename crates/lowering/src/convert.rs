@@ -1,4 +1,4 @@
-//! Conversion between types.
+//! Conversions between types.
 
 mod bitcast;
 mod float_bits;
@@ -14,8 +14,8 @@ use crate::ctx::{Ctx, Eqn};
 use crate::element::guards_nan;
 use crate::error::Result;
 
-/// Returns the same number in another type: integers wrap, floats round, floats saturate to
-/// integers
+/// Converts numbers to another type: integers wrap, floats round, and floats saturate if they
+/// become integers
 pub(crate) fn convert_element_type<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
     let [x] = eqn.operands()?;
@@ -27,7 +27,7 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     if from.is_float() && dtype.is_int() {
         return saturate(x, dtype);
     }
-    // The runtime goes through single precision, and would round twice.
+    // ONNX Runtime would convert through single precision and round twice.
     let x = match float_bits::digits(dtype) {
         Some((mantissa, least)) if from == DType::F64 => precision::round_to(x, mantissa, least),
         _ => x,
@@ -35,11 +35,11 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     x.cast(dtype)
 }
 
-/// Returns a float as an integer: what is out of range becomes the nearest in range, NaN becomes
-/// zero
+/// Converts a float to an integer: a number out of range becomes the nearest integer in range, and
+/// NaN becomes zero
 ///
-/// `Cast` leaves both undefined. The largest integer may not be a float; then the cast would
-/// overflow just there, and the comparison puts it right.
+/// `Cast` leaves both cases undefined. If the largest integer is not a float, the cast would
+/// overflow there, so a comparison selects it.
 fn saturate(x: Expr<'_>, dtype: DType) -> Expr<'_> {
     let x = if x.dtype().bits() < 32 { x.cast(DType::F32) } else { x };
     let bits = dtype.bits() as i32;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_integer_that_is_no_float_is_put_in() {
+    fn the_largest_integer_is_selected_if_it_is_not_a_float() {
         check(
             "x:f32[3] -> y:i32[3] = convert_element_type{new_dtype=int32; weak_type=False} x",
             expect![[r#"
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_is_whether_there_is_a_number() {
+    fn a_float_becomes_true_unless_it_is_zero() {
         check(
             "x:f32[3] -> y:bool[3] = convert_element_type{new_dtype=bool; weak_type=False} x",
             expect![[r#"

@@ -18,7 +18,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 use threefry::{Pair, counts, halves, hash};
 
-/// Returns the hash of two words under a key of two words, for all four broadcast
+/// Returns the hash of two words under a key of two words; all four broadcast
 pub(crate) fn threefry2x32<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [key_0, key_1, x_0, x_1] = eqn.operands()?;
     let shape = eqn.output()?.shape.clone();
@@ -26,7 +26,7 @@ pub(crate) fn threefry2x32<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     Ok(hashed.map(|word| word.expand(&shape)).to_vec())
 }
 
-/// Returns the key of a seed: its high and its low word
+/// Returns the key of a seed: its high word and its low word
 pub(crate) fn random_seed<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["impl"]);
     let [seed] = eqn.operands()?;
@@ -39,7 +39,7 @@ pub(crate) fn random_seed<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     Ok(stack([high, low]))
 }
 
-/// Returns the hash of a number under each key: one new key
+/// Returns the hash of a number under each key, as a new key
 pub(crate) fn random_fold_in<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [key, number] = eqn.operands()?;
     needs_threefry(eqn, eqn.input_dtypes.first())?;
@@ -47,7 +47,7 @@ pub(crate) fn random_fold_in<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     Ok(stack(hashed))
 }
 
-/// Splits each key into as many new keys as the shape asks for
+/// Splits each key into new keys of the given shape
 pub(crate) fn random_split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let shape: Vec<Dim> = eqn.param("shape")?;
     let partitionable = is_partitionable(eqn)?;
@@ -57,10 +57,12 @@ pub(crate) fn random_split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     Ok(keys.ok_or_else(|| unknown_size(eqn))?)
 }
 
-/// Returns new keys in a shape, after the axes of the keys: the hashes of `0, 1, 2, …`
+/// Returns new keys: the hashes of `0, 1, 2, …`. Their shape is that of the keys, followed by
+/// `shape`.
 ///
-/// Before `jax_threefry_partitionable` became the default, the numbers went up to twice as many, and
-/// the hashes were laid out one half behind the other; that needs a known size.
+/// Without `jax_threefry_partitionable`, which used to be the default, there are twice as many
+/// numbers, and the hashes of the second half follow those of the first half. This needs a known
+/// size.
 fn split<'g>(key: Pair<'g>, shape: &[Dim], partitionable: bool) -> Option<Expr<'g>> {
     let builder = key[0].builder;
     if partitionable {
@@ -72,19 +74,19 @@ fn split<'g>(key: Pair<'g>, shape: &[Dim], partitionable: bool) -> Option<Expr<'
     Some(row.reshape(&[&key[0].shape()[..], shape, &[Dim::Known(2)]].concat()))
 }
 
-/// Returns the words of a key
+/// Returns the two words of a key
 fn words(key: Expr<'_>) -> Pair<'_> {
     let axis = key.rank() - 1;
     [0, 1].map(|index| key.slice_axis(axis, index, index + 1).squeeze(&[axis]))
 }
 
-/// Returns a key of words that broadcast
+/// Joins two words to a key
 fn stack(words: Pair<'_>) -> Expr<'_> {
     let words = words.map(|word| word.unsqueeze(&[word.rank()]));
     Expr::concat(&words, words[0].rank() - 1)
 }
 
-/// Adds axes of size one after the others.
+/// Adds axes of size one at the end.
 fn beside(word: Expr<'_>, axes: usize) -> Expr<'_> {
     let behind: Vec<usize> = (word.rank()..word.rank() + axes).collect();
     word.unsqueeze(&behind)
@@ -101,7 +103,8 @@ fn needs_threefry(eqn: &Eqn<'_, '_>, key: Option<&jaxpr::DType>) -> Result<()> {
     }
 }
 
-/// Returns the setting of JAX that the bits depend on; the reader puts it among the parameters.
+/// Returns JAX's setting `jax_threefry_partitionable`, which changes the bits. It becomes a
+/// parameter when the jaxpr is read.
 fn is_partitionable(eqn: &Eqn<'_, '_>) -> Result<bool> {
     Ok(eqn.optional("threefry_partitionable")?.unwrap_or(true))
 }

@@ -21,14 +21,15 @@ pub(crate) fn reduce_sum<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
 
 /// `Π x` over the axes
 ///
-/// The runtime multiplies integers in double precision and does not wrap, so theirs is by halves.
+/// ONNX Runtime multiplies integers in double precision and does not wrap, so integers are
+/// multiplied pairwise.
 pub(crate) fn reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Monoid::Mul.reduce(eqn, x, &axes)
 }
 
-/// `Π z` over the axes, of complex numbers
+/// `Π z` over the axes, for complex numbers
 pub(crate) fn complex_reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [z] = eqn.operands()?;
@@ -36,7 +37,7 @@ pub(crate) fn complex_reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     by_halves(eqn, z, &axes, one, complex::product)
 }
 
-/// Returns the largest over the axes by the real part, then by the imaginary part
+/// Returns the maximum over the axes, by the real part, then by the imaginary part
 pub(crate) fn complex_reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [z] = eqn.operands()?;
@@ -44,7 +45,7 @@ pub(crate) fn complex_reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<E
     by_halves(eqn, z, &axes, least, complex::larger)
 }
 
-/// Returns the smallest over the axes by the real part, then by the imaginary part
+/// Returns the minimum over the axes, by the real part, then by the imaginary part
 pub(crate) fn complex_reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [z] = eqn.operands()?;
@@ -66,7 +67,8 @@ pub(crate) fn reduce_or<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     Monoid::Or.reduce(eqn, x, &axes)
 }
 
-/// `⊕ x` over the axes, bit by bit for integers; of flags, whether their number is odd
+/// `⊕ x` over the axes, bit by bit for integers; for booleans, true if an odd number of them is
+/// true
 pub(crate) fn reduce_xor<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
@@ -77,10 +79,11 @@ fn axes(eqn: &Eqn<'_, '_>) -> Result<Vec<usize>> {
     Ok(eqn.param("axes")?)
 }
 
-/// Returns the sum of integers, which wraps
+/// Returns the sum of integers, with wrapping
 ///
-/// The runtime adds integers in double precision and does not wrap. Where 53 bits hold every sum
-/// that is enough, and the cast back wraps; else it is the product with ones, which is exact.
+/// ONNX Runtime adds integers in double precision and does not wrap. If every sum fits into 53
+/// bits, this is exact, and the cast back wraps. Otherwise, the sum is a matrix product with ones,
+/// which is exact.
 fn sum_of_ints<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     if axes.is_empty() {
         return x;
@@ -93,14 +96,15 @@ fn sum_of_ints<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     if is_exact && x.dtype().bits() < 64 {
         return x.cast(DType::I64).reduce_sum(axes, false).cast(x.dtype());
     }
-    // Products of unsigned numbers do not run over an empty axis, and wrap as signed ones do.
+    // ONNX Runtime fails on empty products of unsigned integers. Signed integers wrap in the same
+    // way.
     let signed = x.cast(if x.dtype().bits() < 64 { DType::I32 } else { DType::I64 });
     let ones = signed.constant(1.0).expand(&[count, Dim::Known(1)]);
     let sums = joined_last(signed, axes).matmul(ones);
     sums.squeeze(&[sums.rank() - 1]).cast(x.dtype())
 }
 
-/// Returns the axes joined into one, behind the others.
+/// Merges the axes into one, after the others.
 fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     let kept: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
     let shape = x.shape();
@@ -110,9 +114,9 @@ fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     x.transpose(&[&kept[..], axes].concat()).reshape(&joined)
 }
 
-/// True if all (`ReduceMin`) or any (`ReduceMax`) of the flags are set.
+/// True if all (`ReduceMin`) or any (`ReduceMax`) of the booleans are true.
 ///
-/// The runtime refuses an empty axis of flags, but knows the least and the greatest byte.
+/// ONNX Runtime fails on an empty axis of booleans, but not on one of bytes.
 pub(crate) fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> {
     if !may_be_empty(x, axes) {
         return x.reduce(op, axes, false);
@@ -120,13 +124,13 @@ pub(crate) fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> 
     x.cast(DType::U8).reduce(op, axes, false).cast(DType::Bool)
 }
 
-/// True if nothing may be there to reduce.
+/// True if an axis may be empty.
 fn may_be_empty(x: Expr<'_>, axes: &[usize]) -> bool {
     let shape = x.shape();
     !axes.iter().all(|&axis| shape[axis].is_positive())
 }
 
-/// Reduces one axis after the other, its second half joined with its first until one is left.
+/// Reduces one axis after the other: joins the two halves of the axis until one element is left.
 fn by_halves<'g>(
     eqn: &Eqn<'g, '_>,
     x: Expr<'g>,

@@ -23,8 +23,8 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
             Ok(own) => x.shape()[own] == *size,
             Err(_) => size.is(1),
         });
-    // Leading axes come by themselves where something is repeated; those between and behind the operand's
-    // are put in.
+    // If an axis is repeated, `Expand` adds the leading axes. Only axes between and after those of
+    // the operand need an `Unsqueeze`.
     let lead = if is_repeated { axes.first().map_or(0, |&first| first) } else { 0 };
     let rank = if is_repeated && axes.is_empty() { lead } else { shape.len() };
     let added: Vec<usize> =
@@ -32,7 +32,7 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(x.unsqueeze(&added).expand(shape))
 }
 
-/// Returns the same elements in another shape, read with the axes in the order `dimensions`
+/// Reshapes an array, after a transpose to the order `dimensions` if there is one
 pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let order: Option<Vec<usize>> = eqn.param("dimensions")?;
     eqn.ignore(&["new_sizes"]);
@@ -73,7 +73,7 @@ pub(crate) fn stack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(Expr::concat(&parts, axis))
 }
 
-/// Returns the entries along an axis, each without it
+/// Returns the entries along an axis, without the axis
 pub(crate) fn unstack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("axis")?;
     let [x] = eqn.operands()?;
@@ -148,7 +148,7 @@ pub(crate) fn numbered<'g>(ctx: &Ctx<'g>, ty: &Type, axis: usize) -> Expr<'g> {
     let Type { dtype, shape } = ty;
     let behind = shape.len() - axis - 1;
     let count = match shape[axis].known() {
-        // A short list is cheaper than the node that makes it.
+        // A short list is cheaper than the nodes that compute it.
         Some(size @ 0..=256) if dtype.bits() >= 8 && *dtype != DType::Bool => {
             let list: Vec<i64> = (0..size).collect();
             ctx.builder.constant_ints(*dtype, &[&[size][..], &vec![1; behind]].concat(), &list)
@@ -161,7 +161,7 @@ pub(crate) fn numbered<'g>(ctx: &Ctx<'g>, ty: &Type, axis: usize) -> Expr<'g> {
     count.expand(shape)
 }
 
-/// Zeros, as XLA fills an array on the CPU whose elements may be anything
+/// Returns zeros, as XLA does on the CPU for an uninitialized array
 pub(crate) fn empty<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let Type { dtype, shape } = eqn.output()?;
     Ok(ctx.builder.constant_ints(*dtype, &[], &[0]).expand(shape))

@@ -1,7 +1,7 @@
 //! Sorting.
 //!
-//! `TopK` sorts. Of equal elements, it returns the one with the lower index first, so it is stable.
-//! The keys encode the parts of JAX's order that the numbers do not have.
+//! `TopK` sorts. It is stable, because it returns equal elements in the order of their indices.
+//! JAX's order differs from that of `TopK` for some numbers, so the sort keys encode it.
 
 mod key;
 mod top_k;
@@ -14,10 +14,10 @@ use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
 use crate::error::Result;
 
-/// Returns all operands in the order of the first `num_keys`: by the first, if it is equal by the
-/// second, …
+/// Sorts all operands by the first `num_keys` of them: by the first one, then by the second one if
+/// the first ones are equal, …
 ///
-/// NaN comes last, and the zeros are equal. A stable order is one of those that may be asked for.
+/// NaN is last, and the zeros are equal. The order is always stable.
 pub(crate) fn sort<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("dimension")?;
     let num_keys: usize = eqn.param("num_keys")?;
@@ -35,7 +35,7 @@ pub(crate) fn sort<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     let keys: Vec<Expr<'g>> = inputs
         .flat_map(|(&x, dtype)| {
             if Element::has_parts(dtype) {
-                // A complex number is sorted by its real part, then by its imaginary part.
+                // The order of complex numbers is by the real part, then by the imaginary part.
                 [part(x, 0), part(x, 1)].into_iter().flat_map(key::levels).collect()
             } else {
                 key::levels(x)
@@ -76,8 +76,9 @@ fn top<'g>(x: Expr<'g>, axis: usize, first: Ends, count: &Dim) -> (Expr<'g>, Exp
     }
 }
 
-/// Returns the indices of the first `count` elements in the order of several keys, the first of which
-/// counts most: they are sorted by the last, then by the one before, which keeps that order among equals.
+/// Returns the indices of the first `count` elements in the order of several keys, the most
+/// significant one first. Sorts by the last key, then by the previous one, which keeps the order of
+/// equal elements.
 fn order<'g>(
     eqn: &Eqn<'g, '_>,
     keys: &[Expr<'g>],
@@ -95,7 +96,7 @@ fn order<'g>(
     Ok(order.ok_or_else(|| eqn.broken("it has no sort key"))?)
 }
 
-/// Returns the elements along an axis that the indices name; all parts of each.
+/// Returns the elements at the indices along an axis, with all their parts.
 #[track_caller]
 fn take<'g>(x: Expr<'g>, indices: Expr<'g>, axis: usize) -> Expr<'g> {
     if indices.rank() == 1 {

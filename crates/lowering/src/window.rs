@@ -1,4 +1,4 @@
-//! Reductions over windows that slide over an array.
+//! Reductions over sliding windows.
 
 mod fold;
 mod pool;
@@ -20,14 +20,14 @@ pub(crate) fn reduce_window_sum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     reduced(ctx, eqn, Monoid::Add)
 }
 
-/// Returns the largest of each window, NaN if there is one; in a window without elements, the
-/// least number
+/// Returns the maximum of each window, or NaN if there is one; for a window without elements, the
+/// smallest number
 pub(crate) fn reduce_window_max<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     reduced(ctx, eqn, Monoid::Max)
 }
 
-/// Returns the smallest of each window, NaN if there is one; in a window without elements, the
-/// greatest number
+/// Returns the minimum of each window, or NaN if there is one; for a window without elements, the
+/// largest number
 pub(crate) fn reduce_window_min<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     reduced(ctx, eqn, Monoid::Min)
 }
@@ -38,7 +38,7 @@ fn reduced<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, monoid: Monoid) -> Result<Expr<
     over_windows(eqn, x, &slides, monoid)
 }
 
-/// Returns how windows slide along each axis.
+/// Reads the window parameters of each axis.
 fn slides(ctx: &Ctx<'_>, eqn: &Eqn<'_, '_>) -> Result<Vec<Slide>> {
     let sizes: Vec<i64> = eqn.param("window_dimensions")?;
     let strides: Vec<i64> = eqn.param("window_strides")?;
@@ -63,8 +63,8 @@ fn slides(ctx: &Ctx<'_>, eqn: &Eqn<'_, '_>) -> Result<Vec<Slide>> {
     Ok(slides)
 }
 
-/// Returns the elements of each window joined: a pooling operator where one says the same, else one
-/// axis after the other.
+/// Reduces each window: with a pooling operator if there is one, otherwise one axis after the
+/// other.
 fn over_windows<'g>(
     eqn: &Eqn<'g, '_>,
     x: Expr<'g>,
@@ -72,7 +72,7 @@ fn over_windows<'g>(
     monoid: Monoid,
 ) -> Result<Expr<'g>> {
     let shape = eqn.output()?.shape.clone();
-    // A sum or a product in a narrow type is rounded once.
+    // In a narrow type, a sum or a product is rounded only once.
     let is_narrow = x.dtype().is_float() && x.dtype().bits() < 32;
     if is_narrow && matches!(monoid, Monoid::Add | Monoid::Mul) {
         let wide = reduced_in(eqn, x.cast(DType::F32), slides, monoid, &shape)?;

@@ -11,27 +11,27 @@ use crate::error::{Refused, Result};
 
 /// `branches[index](operands…)`
 ///
-/// Of two branches, the second is taken where the index is not zero; more are a chain of choices.
-/// The index is in range: JAX clamps it before.
+/// With two branches, an index other than zero selects the second one. More branches become a chain
+/// of `If` nodes. The index is in range, because JAX clamps it.
 pub(crate) fn cond<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let branches: Vec<Arc<Jaxpr>> = eqn.param("branches")?;
     eqn.ignore(&["branches_platforms", "linear"]);
     let Some((&index, operands)) = eqn.inputs.split_first() else {
         return Err(eqn.broken("no index").into());
     };
-    // A constant index chooses here; so it is with platforms.
+    // A constant index selects the branch now. The index of a platform is a constant.
     let known = index.tensor().and_then(|index| index.ints()?.first().copied());
-    let known = known.and_then(|place| usize::try_from(place).ok());
-    if let Some((place, branch)) = known.and_then(|place| Some((place, branches.get(place)?))) {
-        return ctx.inline(&format!("cond/branch_{place}"), Body::branch(place), branch, operands);
+    let known = known.and_then(|index| usize::try_from(index).ok());
+    if let Some((index, branch)) = known.and_then(|index| Some((index, branches.get(index)?))) {
+        return ctx.inline(&format!("cond/branch_{index}"), Body::branch(index), branch, operands);
     }
-    // A branch that raises an exception is a check, which a model leaves out.
+    // A branch that raises an exception is a check. The model leaves it out.
     let mut others = branches.iter().enumerate().filter(|(_, branch)| !raises(branch));
-    if let (Some((place, branch)), None) = (others.next(), others.next())
+    if let (Some((index, branch)), None) = (others.next(), others.next())
         && branches.len() > 1
     {
         ctx.note_dropped();
-        return ctx.inline(&format!("cond/branch_{place}"), Body::branch(place), branch, operands);
+        return ctx.inline(&format!("cond/branch_{index}"), Body::branch(index), branch, operands);
     }
     choose(ctx, eqn, index, &branches, 0, operands)
 }
@@ -46,10 +46,10 @@ fn raises(branch: &Jaxpr) -> bool {
     })
 }
 
-/// Returns the place of the first list that has the platform `cpu`, or has all
+/// Returns the index of the first entry that lists the platform `cpu` or stands for all platforms
 ///
-/// JAX 0.6 says with `has_default` that one more branch follows, for all other platforms.
-/// What JAX computes on it is what the model is compared with.
+/// In JAX 0.6, `has_default` means that one more branch follows, for all other platforms. The model
+/// follows the CPU, because JAX on the CPU is the reference.
 pub(crate) fn platform_index<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let platforms: Vec<Option<Vec<Arc<str>>>> = eqn.param("platforms")?;
     let is_ours = |names: &Option<Vec<Arc<str>>>| {
@@ -57,14 +57,14 @@ pub(crate) fn platform_index<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     };
     let has_default = eqn.optional("has_default")?.unwrap_or(false);
     let default = has_default.then_some(platforms.len());
-    let Some(place) = platforms.iter().position(is_ours).or(default) else {
+    let Some(index) = platforms.iter().position(is_ours).or(default) else {
         let what = "platform_dependent without a default".into();
         return Err(Refused::NoCounterpart { what }.into());
     };
-    Ok(ctx.builder.constant_ints(eqn.output()?.dtype, &[], &[place as i64]))
+    Ok(ctx.builder.constant_ints(eqn.output()?.dtype, &[], &[index as i64]))
 }
 
-/// Returns the branch `first + i` where the index is that, for all `branches[i]`.
+/// Selects `branches[i]` if the index is `first + i`.
 fn choose<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,

@@ -13,39 +13,40 @@ use crate::error::Result;
 
 /// `carry, yᵢ = body(carry, xᵢ)` for each `i`, forwards or backwards
 ///
-/// With inputs to run over it is ONNX's `Scan`, which has the direction as attributes; without, it is a
-/// `Loop` that counts. ONNX Runtime fails at a `Scan` of no rounds, and its `Loop` of none forgets symbolic
-/// sizes. If the length is symbolic, an `If` returns the initial carry and empty outputs in that case.
+/// With arrays to scan over, this becomes an ONNX `Scan`, whose attributes set the direction;
+/// without, it becomes a `Loop` that counts. ONNX Runtime fails on a `Scan` without iterations, and
+/// a `Loop` without iterations loses symbolic sizes. Therefore, if the length is symbolic, an `If`
+/// returns the initial carry and empty outputs in this case.
 pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
     let length: Dim = eqn.param("length")?;
     let reverse: bool = eqn.param("reverse")?;
     let sizes = [eqn.param("num_consts")?, eqn.param("num_carry")?];
-    // How it is run and differentiated does not change the numbers.
+    // Hints for compilation and differentiation do not change the numbers.
     eqn.ignore(&["linear", "unroll", "_split_transpose"]);
     let ([consts, initial], inputs) = groups(eqn, sizes)?;
     let length = ctx.dim(&length)?;
     if length.is(0) {
-        return Ok(nothing(ctx, eqn, &initial));
+        return Ok(no_iterations(ctx, eqn, &initial));
     }
-    let rounds = || match inputs[..] {
+    let iterate = || match inputs[..] {
         [] => count(ctx, eqn, &body, &consts, &initial, &length, reverse),
         _ => run_over(ctx, eqn, &body, &consts, &initial, &inputs, reverse),
     };
     if length.known().is_some() {
-        return rounds();
+        return iterate();
     }
     let builder = ctx.builder;
-    let some = builder.body("scan/rounds", &[], |_| rounds())?;
+    let some = builder.body("scan/rounds", &[], |_| iterate())?;
     let none = builder.body("scan/nothing", &[], |_| -> Result<_> {
-        Ok(own_results(builder, nothing(ctx, eqn, &initial)))
+        Ok(own_results(builder, no_iterations(ctx, eqn, &initial)))
     })?;
-    let has_rounds = builder.size(&length).greater(0.0);
+    let is_positive = builder.size(&length).greater(0.0);
     let attrs = vec![("else_branch", Attr::from(none)), ("then_branch", Attr::from(some))];
-    Ok(builder.nodes(OpType::If, &[Some(has_rounds)], attrs, eqn.outputs.len()))
+    Ok(builder.nodes(OpType::If, &[Some(is_positive)], attrs, eqn.outputs.len()))
 }
 
-/// Lowers a scan over arrays to ONNX's `Scan`.
+/// Lowers a scan over arrays to an ONNX `Scan`.
 fn run_over<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -58,13 +59,13 @@ fn run_over<'g>(
     let builder = ctx.builder;
     let elements = inputs.iter().map(|input| Type::new(input.dtype(), &input.shape()[1..]));
     let body_inputs: Vec<Type> = types(initial).into_iter().chain(elements).collect();
-    let round = builder.body("scan/body", &body_inputs, |arguments| -> Result<_> {
+    let body_graph = builder.body("scan/body", &body_inputs, |arguments| -> Result<_> {
         let results =
             inline_body(ctx, "scan", Body::of_loop("jaxpr", Round::Each), body, consts, arguments)?;
         Ok(own_results(builder, results))
     })?;
     let mut attrs =
-        vec![("body", Attr::from(round)), ("num_scan_inputs", Attr::Int(inputs.len() as i64))];
+        vec![("body", Attr::from(body_graph)), ("num_scan_inputs", Attr::Int(inputs.len() as i64))];
     if reverse {
         let outputs = eqn.outputs.len() - initial.len();
         attrs.push(("scan_input_directions", vec![1; inputs.len()][..].into()));
@@ -76,8 +77,8 @@ fn run_over<'g>(
     Ok(builder.nodes(OpType::Scan, &operands, attrs, eqn.outputs.len()))
 }
 
-/// Lowers a scan of no rounds: the carry as it was, and outputs without elements.
-fn nothing<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, initial: &[Expr<'g>]) -> Vec<Expr<'g>> {
+/// Lowers a scan without iterations: returns the initial carry and empty outputs.
+fn no_iterations<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, initial: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let empty = eqn.outputs[initial.len()..].iter().map(|output| {
         let zero = ctx.builder.constant_ints(output.dtype, &[], &[0]);
         zero.expand(&output.shape)
@@ -85,7 +86,7 @@ fn nothing<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, initial: &[Expr<'g>]) -> Vec<Ex
     initial.iter().copied().chain(empty).collect()
 }
 
-/// Lowers a scan without arrays to `length` rounds of a `Loop`.
+/// Lowers a scan without arrays to `length` iterations of a `Loop`.
 fn count<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -97,7 +98,7 @@ fn count<'g>(
 ) -> Result<Vec<Expr<'g>>> {
     let builder = ctx.builder;
     let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
-    let round = builder.body(
+    let body_graph = builder.body(
         "scan/body",
         &[&counter[..], &types(initial)].concat(),
         |inputs| -> Result<_> {
@@ -119,7 +120,7 @@ fn count<'g>(
         .chain(initial.iter().copied())
         .map(Some)
         .collect();
-    let attrs = vec![("body", Attr::from(round))];
+    let attrs = vec![("body", Attr::from(body_graph))];
     let mut results = builder.nodes(OpType::Loop, &operands, attrs, eqn.outputs.len());
     if reverse {
         for output in results.iter_mut().skip(initial.len()) {

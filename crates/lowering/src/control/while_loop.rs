@@ -14,9 +14,9 @@ use crate::reduce::of_flags;
 
 /// `while condition(carry): carry = body(carry)`
 ///
-/// `Loop` is told before each round whether to run it: before the first by the condition on the
-/// initial carry, then by the condition on what the body made. Under `vmap` the condition has batch
-/// axes: the loop goes on while any of it holds, and only where it holds the carry changes.
+/// `Loop` reads a flag before each iteration: at first the condition on the initial carry, then the
+/// condition on the carry that the body returned. Under `vmap`, the condition has batch axes: the
+/// loop continues while any element is true, and the carry changes only where it is true.
 pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let condition: Arc<Jaxpr> = eqn.param("cond_jaxpr")?;
     let body: Arc<Jaxpr> = eqn.param("body_jaxpr")?;
@@ -32,7 +32,7 @@ pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     let first = holds(Round::At(0), &initial)?;
     let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
     let inputs = [&counter[..], &types(&initial)].concat();
-    let round = builder.body("while/body", &inputs, |inputs| -> Result<_> {
+    let body_graph = builder.body("while/body", &inputs, |inputs| -> Result<_> {
         let before = &inputs[2..];
         let part = Body::of_loop("body_jaxpr", Round::Each);
         let mut carry = inline_body(ctx, "while/body", part, &body, &body_consts, before)?;
@@ -46,7 +46,7 @@ pub(crate) fn while_loop<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     })?;
     let operands: Vec<Option<Expr<'g>>> =
         [None, Some(any(first))].into_iter().chain(initial.into_iter().map(Some)).collect();
-    let attrs = vec![("body", Attr::from(round))];
+    let attrs = vec![("body", Attr::from(body_graph))];
     Ok(builder.nodes(OpType::Loop, &operands, attrs, eqn.outputs.len()))
 }
 
@@ -55,7 +55,7 @@ fn any(flags: Expr<'_>) -> Expr<'_> {
     of_flags(flags, OpType::ReduceMax, &axes)
 }
 
-/// Returns a choice by flags that have only the leading axes of the values.
+/// Selects between values by flags that have only the leading axes of the values.
 fn where_holds<'g>(holds: Expr<'g>, new: Expr<'g>, old: Expr<'g>) -> Expr<'g> {
     let behind: Vec<usize> = (holds.rank()..new.rank()).collect();
     holds.unsqueeze(&behind).select(new, old)

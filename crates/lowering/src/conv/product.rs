@@ -7,11 +7,11 @@ use onnx::{Dim, Expr};
 use super::Convolution;
 
 impl<'g> Convolution<'g> {
-    /// `out[n, g, o, s] = Σ_d rhs[g, o, d] · windows[n, g, d, s]`, where `d` counts the channels of a
-    /// group and the places of the window
+    /// `out[n, g, o, s] = Σ_d rhs[g, o, d] · windows[n, g, d, s]`, where `d` runs over the channels
+    /// of a group and the elements of the window
     ///
-    /// For the types that `Conv` has no kernel for, for arrays that are both spread out and strided over, and for
-    /// windows of a symbolic size: the derivative with respect to the weights.
+    /// Used for types without a kernel of `Conv`, for arrays that are both dilated and strided, and
+    /// for windows of a symbolic size, as in the derivative with respect to the weights.
     pub(super) fn product(&self) -> Expr<'g> {
         let builder = self.lhs.builder;
         let spaces = self.slides.len();
@@ -35,13 +35,14 @@ impl<'g> Convolution<'g> {
         let places = (0..spaces).map(|i| 2 + 2 * i + usize::from(!self.exchanged[i]));
         let space_axes = (0..spaces).map(|i| 2 + 2 * i + usize::from(self.exchanged[i]));
         if batch.known().is_some() {
-            // Batch and channels, the places of the window, then space.
+            // The order is batch, channels, elements of the window, then spatial axes.
             let order: Vec<usize> = [0, 1].into_iter().chain(places).chain(space_axes).collect();
             let shape = [from_ref(batch), &lead[..], &[depth, space]].concat();
             let windows = windows.transpose(&order).reshape(&shape);
             return weights.matmul(windows).reshape(&self.shape);
         }
-        // The runtime fails on a product over a batch that is empty, but not on one without columns.
+        // ONNX Runtime fails on a matrix product with an empty batch, but not on one without
+        // columns.
         let order: Vec<usize> =
             [1].into_iter().chain(places).chain([0]).chain(space_axes).collect();
         let columns = builder.product(&[from_ref(batch), &self.shape[2..]].concat());

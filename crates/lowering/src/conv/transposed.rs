@@ -7,13 +7,13 @@ use super::Convolution;
 impl<'g> Convolution<'g> {
     /// <https://onnx.ai/onnx/operators/onnx__ConvTranspose.html>
     ///
-    /// Element `i` of an array that is spread by `d` meets place `k` of the window in
-    /// `out[d·i + low − k·e]`, which is `out[d·i + k'·e − ((K − 1)·e − low)]` for the place `k'`
-    /// counted from the end: what `ConvTranspose` computes with stride `d` and that much padding.
-    /// Where the padding is below zero, the result is zero there and is padded.
+    /// In an array with dilation `d`, element `i` meets element `k` of the window in `out[d·i + low
+    /// − k·e]`. This is `out[d·i + k'·e − ((K − 1)·e − low)]`, with `k'` counted from the end,
+    /// which `ConvTranspose` computes with stride `d` and padding `(K − 1)·e − low`. Where this
+    /// padding is negative, the result is zero, and a `Pad` adds it.
     ///
-    /// `None` for what it does not have: a stride of the convolution itself, or padding that depends
-    /// on a size.
+    /// Returns `None` if the convolution has a stride or symbolic padding, which `ConvTranspose`
+    /// does not support.
     pub(super) fn transposed(&self) -> Option<Expr<'g>> {
         if self.slides.len() > 3 || self.slides.iter().any(|slide| slide.stride != 1) {
             return None;
@@ -54,7 +54,7 @@ impl<'g> Convolution<'g> {
         Some(builder.sized_node(OpType::Pad, &[spread, amounts], Vec::new(), &self.shape))
     }
 
-    /// Returns the window backwards, with the channels of the operand before those of the result.
+    /// Returns the reversed window, with the channels of the operand before those of the result.
     fn flipped(&self) -> Option<Expr<'g>> {
         let shape = self.rhs.shape();
         let ranges: Vec<Range> = (0..shape.len())

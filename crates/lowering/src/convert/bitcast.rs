@@ -7,11 +7,12 @@ use crate::convert::{bits_of, float_of_bits};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Returns the same bits read as another type
+/// Reinterprets the bits of an array as another type
 ///
-/// A wider element is several narrow ones along a new last axis, the lowest first. ONNX has
-/// [`BitCast`](https://onnx.ai/onnx/operators/onnx__BitCast.html) for one width since opset 26;
-/// before, integers are a cast apart and floats are taken apart by arithmetic.
+/// A wide element corresponds to several narrow elements along a new last axis, the lowest bits
+/// first. Since opset 26, ONNX has [`BitCast`](https://onnx.ai/onnx/operators/onnx__BitCast.html)
+/// for types of the same width. Before, integers are cast, and floats are computed from their bits
+/// by arithmetic.
 pub(crate) fn bitcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype"]);
     let [x] = eqn.operands()?;
@@ -36,13 +37,13 @@ pub(crate) fn bitcast<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     Ok(ctx.builder.composite("float_of_bits", [bits], Vec::new(), |[bits]| float_of_bits(bits, to)))
 }
 
-/// Returns the types with a whole number of bytes that every bit pattern is a number of.
+/// True for types of whole bytes in which every bit pattern is a valid element.
 fn has_bits(dtype: DType) -> bool {
     let is_common_float = matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64);
     is_common_float || (dtype.is_int() && dtype.bits() >= 8)
 }
 
-/// `x >> 0, x >> w, x >> 2w, …`, of which a cast keeps the lowest `w` bits
+/// `x >> 0, x >> w, x >> 2w, …`; the cast keeps the lowest `w` bits of each
 fn split(x: Expr<'_>, to: DType) -> Expr<'_> {
     let parts = distances(x.dtype(), to.bits());
     let shifted = x.unsqueeze(&[x.rank()]).shift_right(x.builder.constant(
@@ -65,7 +66,7 @@ fn join(x: Expr<'_>, to: DType) -> Expr<'_> {
     wide.shift_left(by).reduce_sum(&[x.rank() - 1], false)
 }
 
-/// Returns how far each part of `width` bits is from the lowest.
+/// Returns the shift distance of each part of `width` bits.
 fn distances(wide: DType, width: usize) -> Vec<f64> {
     (0..wide.bits() / width).map(|part| (part * width) as f64).collect()
 }
@@ -93,7 +94,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn integers_of_one_width_are_a_cast_apart() {
+    fn integers_of_the_same_width_are_cast() {
         check(
             "x:i32[3] -> y:u32[3] = bitcast_convert_type{new_dtype=uint32} x",
             expect![[r#"

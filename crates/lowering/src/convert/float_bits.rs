@@ -6,7 +6,7 @@ use crate::element::guards_nan;
 
 /// The bits of a floating-point type.
 struct Layout {
-    /// The type that arithmetic is exact in.
+    /// The type in which the arithmetic is exact.
     compute: DType,
     integer: DType,
     mantissa: i32,
@@ -23,8 +23,8 @@ fn layout(dtype: DType) -> Layout {
     Layout { compute, integer, mantissa, bias }
 }
 
-/// Returns the bits of the mantissa behind the first, and the least exponent, of the types that a double is
-/// rounded to
+/// Returns the number of mantissa bits after the leading one, and the least exponent, of the types
+/// to which [`super::convert`] rounds a double itself
 pub(crate) fn digits(dtype: DType) -> Option<(i32, i32)> {
     match dtype {
         DType::F16 => Some((10, -14)),
@@ -36,11 +36,11 @@ pub(crate) fn digits(dtype: DType) -> Option<(i32, i32)> {
     }
 }
 
-/// Returns the bits of a float as a signed integer of its width; NaN is the quiet one without a
-/// payload
+/// Returns the bits of a float as a signed integer of the same width; NaN becomes the quiet NaN
+/// without a payload
 ///
-/// With `e = ⌊log₂|x|⌋`, the fields are `e + bias` and `(|x| / 2ᵉ − 1) · 2ᵐ`; below the least normal
-/// number, `0` and `|x| / 2^(1 − bias − m)`.
+/// With `e = ⌊log₂|x|⌋`, the fields are `e + bias` and `(|x| / 2ᵉ − 1) · 2ᵐ`. Below the least
+/// normal number, they are `0` and `|x| / 2^(1 − bias − m)`.
 pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     let Layout { compute, integer, mantissa, bias } = layout(x.dtype());
     let size = x.cast(compute).abs();
@@ -54,13 +54,13 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     let fraction = normal / two.pow(exponent) - 1.0;
     let is_tiny = size.less(least);
     let unit = f64::powi(2.0, mantissa);
-    // Dividing in two steps keeps the divisor a normal number.
+    // With two steps, no divisor is subnormal.
     let tiny_field = size / least * unit;
     let normal_field = (exponent + f64::from(bias) + fraction) * unit;
 
     let exact = if mantissa == 52 { DType::I64 } else { DType::I32 };
     let field = if mantissa == 52 {
-        // The sum needs 63 bits: the two fields are joined as integers.
+        // The sum needs 63 bits, so the two fields are added as integers.
         let high = (exponent + f64::from(bias)).cast(DType::I64) * unit;
         is_tiny.select(tiny_field.cast(DType::I64), high + (fraction * unit).cast(DType::I64))
     } else {
@@ -75,7 +75,7 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
         special
     };
     let unsigned = is_special.select(special, field);
-    // The sign of zero is that of its reciprocal.
+    // The sign of a zero is the sign of its reciprocal.
     let is_zero = size.equal(0.0);
     let signed = is_zero.select(x.cast(compute).recip(), x.cast(compute)).less(0.0);
     let top = field.builder.constant_ints(exact, &[], &[sign_bit(integer, exact)]);
@@ -106,14 +106,14 @@ pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
     let infinite = exponent.constant(f64::INFINITY);
     let special = fraction.equal(0.0).select(infinite, f64::NAN);
     let size = is_special.select(special, size);
-    // A product keeps the sign of a zero, which `Where` loses.
+    // A product keeps the sign of a zero, and `Where` does not.
     (size * is_negative.select(size.constant(-1.0), 1.0)).cast(dtype)
 }
 
-/// `⌊log₂ x⌋` of a number between `2^least` and `2^(most + 1)`
+/// `⌊log₂ x⌋` for `x` from `2^least` to below `2^(most + 1)`
 ///
-/// The logarithm may be off next to a power of two; so it is rounded to the nearest, and is one too
-/// large where the power is larger than the number.
+/// Near a power of two, the logarithm may be inexact. Therefore it is rounded to the nearest
+/// integer, and decreased by one if this power of two is larger than `x`.
 pub(super) fn exponent_of(x: Expr<'_>, least: i32, most: i32) -> Expr<'_> {
     let nearest = (x.log() * std::f64::consts::LOG2_E).round();
     let guess = nearest.max(f64::from(least)).min(f64::from(most));
@@ -121,17 +121,18 @@ pub(super) fn exponent_of(x: Expr<'_>, least: i32, most: i32) -> Expr<'_> {
     is_too_large.select(guess - 1.0, guess)
 }
 
-/// Returns the smallest positive number of a type.
+/// Returns the smallest positive number of a type, which is subnormal.
 pub(crate) fn smallest(dtype: DType) -> f64 {
     if let Some((mantissa, least)) = digits(dtype) {
         return f64::powi(2.0, least - mantissa);
     }
     let Layout { mantissa, bias, .. } = layout(dtype);
-    // The exponent is below that of the normal numbers, where `powi` would invert an overflow.
+    // The exponent is below that of the normal numbers: `powi` would compute it as the reciprocal
+    // of an overflow.
     f64::powi(2.0, 1 - bias) * f64::powi(2.0, -mantissa)
 }
 
-/// Returns the top bit of `integer`, as a number of type `exact`.
+/// Returns the top bit of `integer`, as an integer of type `exact`.
 fn sign_bit(integer: DType, exact: DType) -> i64 {
     if integer == DType::I16 && exact != DType::I16 {
         1 << 15

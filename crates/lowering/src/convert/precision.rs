@@ -1,4 +1,4 @@
-//! Rounding to fewer bits.
+//! Rounds floats to fewer bits.
 
 use onnx::{DType, Expr};
 
@@ -7,10 +7,10 @@ use crate::convert::float_bits::exponent_of;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Rounds to fewer bits of exponent and mantissa, in the same type
+/// Rounds to fewer bits of exponent and mantissa, without a change of the type
 ///
-/// What is too large becomes infinite, and what is below the least normal number becomes zero: so a
-/// cast to a narrower type and back, which keeps subnormal numbers, is not enough.
+/// Numbers that are too large become infinite, and numbers below the least normal number become
+/// zero. A cast to a narrower type and back is not enough, because it keeps subnormal numbers.
 pub(crate) fn reduce_precision<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let exponent_bits: i64 = eqn.param("exponent_bits")?;
     let mantissa_bits: i64 = eqn.param("mantissa_bits")?;
@@ -27,7 +27,7 @@ pub(crate) fn reduce_precision<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
         }
     };
     if mantissa_bits == 0 {
-        // XLA then breaks ties by the exponent.
+        // In this case, XLA breaks ties by the exponent.
         return Err(Refused::NoCounterpart { what: "mantissa_bits=0".into() }.into());
     }
 
@@ -41,22 +41,22 @@ pub(crate) fn reduce_precision<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(if exponent_bits < exponent { with_exponent(rounded, exponent_bits) } else { rounded })
 }
 
-/// `round(x / 2^(e − m)) · 2^(e − m)` with `e = max(⌊log₂|x|⌋, least)`: `m` bits behind the first, as
-/// a double
+/// `round(x / 2^(e − m)) · 2^(e − m)` with `e = max(⌊log₂|x|⌋, least)`, as a double: `m` bits after
+/// the leading one
 pub(crate) fn round_to(x: Expr<'_>, mantissa: i32, least: i32) -> Expr<'_> {
     let x = x.cast(DType::F64);
     let size = x.abs().max(f64::powi(2.0, least));
     let is_finite = size.less(f64::INFINITY);
     let exponent = exponent_of(is_finite.select(size, 1.0), least, 1023);
-    // In two steps, so that each power is a normal number.
+    // Two steps, so that no power is subnormal.
     let scale = f64::powi(2.0, mantissa);
     let power = exponent.constant(2.0).pow(exponent);
     (x / power * scale).round() / scale * power
 }
 
-/// `x`, or infinite or zero where an exponent of so many bits ends
+/// Returns `x`, or infinity or zero where the exponent does not fit into `bits` bits
 ///
-/// By a product, which keeps the sign of a zero.
+/// Multiplies, which keeps the sign of a zero.
 fn with_exponent(x: Expr<'_>, bits: i64) -> Expr<'_> {
     let bias = (1 << (bits - 1)) - 1;
     let size = x.abs();

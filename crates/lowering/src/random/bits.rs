@@ -1,4 +1,4 @@
-//! Draws random bits of a given width.
+//! Generates random bits of a given width.
 
 use onnx::{DType, Dim, Expr};
 
@@ -7,7 +7,7 @@ use super::{beside, is_partitionable, needs_threefry, unknown_size, words};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Numbers of `bit_width` random bits, as many for each key as the shape asks for
+/// Returns integers of `bit_width` random bits, in the given shape for each key
 pub(crate) fn random_bits<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let width: i64 = eqn.param("bit_width")?;
     let shape: Vec<Dim> = eqn.param("shape")?;
@@ -18,11 +18,13 @@ pub(crate) fn random_bits<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     Ok(bits.ok_or_else(|| unknown_size(eqn))?.cast(eqn.output()?.dtype))
 }
 
-/// Returns random bits in a shape after the axes of the keys: the hashes of `0, 1, 2, …`, the two words of
-/// each joined to one number. A width of 8 or 16 takes the lowest bits of 32.
+/// Returns random bits: the hashes of `0, 1, 2, …`, with the two words of each hash joined to one
+/// number. Their shape is that of the keys, followed by `shape`. A width of 8 or 16 uses the lowest
+/// bits of 32.
 ///
-/// Before `jax_threefry_partitionable` became the default, the hashes in a row were cut into numbers,
-/// or joined, the first half with the second; that needs a known size.
+/// Without `jax_threefry_partitionable`, which used to be the default, the list of hashes is cut
+/// into narrower numbers, or its second half is joined with the first half to wider numbers. This
+/// needs a known size.
 pub(super) fn bits<'g>(
     key: Pair<'g>,
     width: i64,

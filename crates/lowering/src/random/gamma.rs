@@ -1,4 +1,4 @@
-//! Draws numbers from the gamma distribution.
+//! Samples the gamma distribution.
 
 use onnx::{DType, Dim, Expr};
 
@@ -12,12 +12,12 @@ use crate::elementwise::power::pow;
 use crate::elementwise::special::erf_inv;
 use crate::error::Result;
 
-/// Returns a number of the gamma distribution of each shape parameter `a`, or its logarithm
+/// Returns a sample of the gamma distribution for each shape parameter `a`, or its logarithm
 ///
 /// Marsaglia and Tsang, *A simple method for generating gamma variables*, 2000: `d v³` for a normal
-/// `x`, `v = 1 + c x`, where `d = a − 1/3` and `c = 1 / (3 √d)`, drawn again until a uniform number
-/// accepts it. Below one, `a + 1` is drawn for and the result is multiplied by `u^(1/a)`. The keys are
-/// used in JAX's order, so the numbers are JAX's.
+/// sample `x`, with `v = 1 + c x`, `d = a − 1/3` and `c = 1 / (3 √d)`. The formula samples `x`
+/// again until a uniform sample accepts it. If `a` is less than one, it uses `a + 1` and multiplies
+/// the result by `u^(1/a)`. It uses the keys in the same order as JAX, so the samples are the same.
 pub(crate) fn random_gamma<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let in_logs: bool = eqn.param("log_space")?;
     let partitionable = is_partitionable(eqn)?;
@@ -28,31 +28,31 @@ pub(crate) fn random_gamma<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     let each = ctx.builder.product(&shape[key.rank() - 1..]);
     let keys = split(words(key), &[each], partitionable).ok_or_else(|| unknown_size(eqn))?;
     let keys = words(keys.reshape(&[&shape[..], &[Dim::Known(2)]].concat()));
-    let draw = Draw { dtype: a.dtype(), partitionable };
+    let sampler = Sampler { dtype: a.dtype(), partitionable };
 
     let is_large = a.greater_equal(1.0);
     let d = is_large.select(a, a + 1.0) - 1.0 / 3.0;
-    let [key, boost_key] = draw.keys(keys);
-    let v = draw.accepted(d, key);
+    let [key, boost_key] = sampler.keys(keys);
+    let v = sampler.accepted(d, key);
     if in_logs {
-        let exponent = log1p(-draw.uniform(boost_key));
+        let exponent = log1p(-sampler.uniform(boost_key));
         let boost = exponent * a.recip();
         let boost = is_large.or(exponent.equal(0.0)).select(a.constant(0.0), boost);
         return Ok(d.log() + v.log() + boost);
     }
-    let boost = pow(1.0 - draw.uniform(boost_key), a.recip());
+    let boost = pow(1.0 - sampler.uniform(boost_key), a.recip());
     Ok(d * v * is_large.select(a.constant(1.0), boost))
 }
 
-/// The way that numbers are drawn from keys.
+/// The settings for samples from keys.
 #[derive(Clone, Copy)]
-struct Draw {
+struct Sampler {
     dtype: DType,
     partitionable: bool,
 }
 
-impl Draw {
-    /// `v³` of the first draw for each element that is accepted.
+impl Sampler {
+    /// Returns `v³` of the first accepted sample for each element.
     fn accepted<'g>(self, d: Expr<'g>, key: Pair<'g>) -> Expr<'g> {
         let c = (1.0 / 3.0) / d.sqrt();
         let like = |value: f64| d.constant(value).expand(&d.shape());
@@ -62,7 +62,7 @@ impl Draw {
             let bound = x2 * 0.5 + d * ((1.0 - v3) + v3.log());
             outside.and(u.log().greater_equal(bound))
         };
-        let again = |[key_0, key_1, ..]: [Expr<'g>; 5]| {
+        let step = |[key_0, key_1, ..]: [Expr<'g>; 5]| {
             let [key, x_key, u_key] = self.keys([key_0, key_1]);
             let normal = [x_key[0], x_key[1], like(0.0), like(-1.0)];
             let [.., x, v] = until_all(
@@ -77,21 +77,21 @@ impl Draw {
             );
             [key[0], key[1], x * x, v * v * v, self.uniform(u_key)]
         };
-        let [.., v3, _] = until_all("redraw", state, is_rejected, again);
+        let [.., v3, _] = until_all("redraw", state, is_rejected, step);
         v3
     }
 
-    /// Returns the keys that each key is split into.
+    /// Splits each key into `N` keys.
     fn keys<'g, const N: usize>(self, key: Pair<'g>) -> [Pair<'g>; N] {
         let axis = key[0].rank();
-        // The number of keys is known.
+        // `split` succeeds, because the number of keys is known.
         let keys = split(key, &[Dim::Known(N as i64)], self.partitionable).map(words);
         let [first, second] = keys.unwrap_or(key);
         let at = |word: Expr<'g>, i: i64| word.slice_axis(axis, i, i + 1).squeeze(&[axis]);
         std::array::from_fn(|i| [at(first, i as i64), at(second, i as i64)])
     }
 
-    /// Returns a number from 0 up to 1 of each key: the bits of a mantissa.
+    /// Returns a uniform sample from 0 to 1 (excluded) for each key: random bits of a mantissa.
     fn uniform(self, key: Pair<'_>) -> Expr<'_> {
         let (width, mantissa) = self.widths();
         let bits = bits(key, width, &[], self.partitionable).unwrap_or(key[0]);
@@ -103,7 +103,7 @@ impl Draw {
         number * f64::powi(2.0, -(mantissa as i32))
     }
 
-    /// `√2 · erf⁻¹(u)` for a `u` between −1 and 1, both excluded.
+    /// Returns a normal sample `√2 · erf⁻¹(u)`, with a uniform `u` between −1 and 1, both excluded.
     fn normal(self, key: Pair<'_>) -> Expr<'_> {
         let (_, mantissa) = self.widths();
         let u = self.uniform(key);
@@ -112,7 +112,7 @@ impl Draw {
         erf_inv(u) * std::f64::consts::SQRT_2
     }
 
-    /// Returns how many bits are drawn for a number, and how many of them are used.
+    /// Returns the number of random bits for a sample, and the number of these bits that are used.
     fn widths(self) -> (i64, i64) {
         match self.dtype {
             DType::F64 => (64, 52),

@@ -5,15 +5,15 @@ use onnx::{Builder, DType, Dim, Expr};
 /// Two words of 32 bits.
 pub(super) type Pair<'g> = [Expr<'g>; 2];
 
-/// By how many bits a word is rotated in each round of four, which alternate.
+/// The rotations of four rounds each, in bits. The two rows alternate.
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-/// The constant that the third word of the key is joined with.
+/// The constant in the third word of the key.
 const PARITY: i64 = 0x1BD1_1BDA;
 
-/// Returns the hash of a pair under a key; a word that is left out is zero
+/// Returns the hash of a pair of words under a key; `None` is the word zero
 ///
-/// A round is `a ← a + b`, `b ← rot(b) ⊕ a`. After every four, two of the three words of the key and
-/// the number of the turn are added.
+/// A round is `a ← a + b`, `b ← rot(b) ⊕ a`. After every four rounds, two of the three words of the
+/// key and the number of the group are added.
 pub(super) fn hash<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> Pair<'g> {
     let [key_0, key_1] = key;
     key_0.builder.helper("threefry", || {
@@ -22,13 +22,13 @@ pub(super) fn hash<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> Pair<'g> 
         let [a, b] = words;
         let mut a = a.map_or(key_0, |a| a + key_0);
         let mut b = b.map_or(key_1, |b| b + key_1);
-        for turn in 0..5 {
-            for by in ROTATIONS[turn % 2] {
+        for group in 0..5 {
+            for by in ROTATIONS[group % 2] {
                 a = a + b;
                 b = rotate(b, by).bitwise_xor(a);
             }
-            a = a + keys[(turn + 1) % 3];
-            b = b + (keys[(turn + 2) % 3] + (turn + 1) as f64);
+            a = a + keys[(group + 1) % 3];
+            b = b + (keys[(group + 2) % 3] + (group + 1) as f64);
         }
         [a, b]
     })
@@ -38,7 +38,8 @@ fn rotate(x: Expr<'_>, by: u32) -> Expr<'_> {
     x.shift_left(f64::from(by)).bitwise_or(x.shift_right(f64::from(32 - by)))
 }
 
-/// `0, 1, 2, …` in the shape, as numbers of 64 bits: the high words, unless all are zero, and the low
+/// `0, 1, 2, …` in the given shape, as 64-bit integers: the high words, or `None` if all are zero,
+/// and the low words
 pub(super) fn counts<'g>(builder: &'g Builder, shape: &[Dim]) -> [Option<Expr<'g>>; 2] {
     if shape.is_empty() {
         return [None, None];
@@ -53,8 +54,8 @@ pub(super) fn counts<'g>(builder: &'g Builder, shape: &[Dim]) -> [Option<Expr<'g
     [Some(high), Some(low)]
 }
 
-/// Returns the hashes of `0, 1, … count − 1` along a last axis, the second half paired with the first; of
-/// an odd number, the last is paired with zero
+/// Returns the hashes of `0, 1, … count − 1` along a last axis. The second half is paired with the
+/// first half; if the count is odd, the last number is paired with zero
 pub(super) fn halves(key: Pair<'_>, count: i64) -> Expr<'_> {
     let key = key.map(|word| word.unsqueeze(&[word.rank()]));
     let builder = key[0].builder;
@@ -70,10 +71,10 @@ pub(super) fn halves(key: Pair<'_>, count: i64) -> Expr<'_> {
     hashes.slice_axis(axis, 0, count)
 }
 
-/// `0, 1, 2, …`, which wrap to 32 bits
+/// `0, 1, 2, …`, wrapped to 32 bits
 fn iota<'g>(builder: &'g Builder, size: &Dim) -> Expr<'g> {
     match size.known() {
-        // A short list is cheaper than the node that makes it.
+        // A short list is cheaper than the nodes that compute it.
         Some(known @ 0..=256) => {
             let list: Vec<i64> = (0..known).collect();
             builder.constant_ints(DType::U32, &[known], &list)

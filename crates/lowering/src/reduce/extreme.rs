@@ -15,33 +15,33 @@ pub(super) enum End {
     Smallest,
 }
 
-/// Returns the largest over the axes, NaN if there is one
+/// Returns the maximum over the axes, or NaN if there is one
 pub(crate) fn reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Ok(extreme(x, End::Largest, &axes))
 }
 
-/// Returns the smallest over the axes, NaN if there is one
+/// Returns the minimum over the axes, or NaN if there is one
 pub(crate) fn reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Ok(extreme(x, End::Smallest, &axes))
 }
 
-/// Returns the index of the largest along an axis, the first of equals; of NaN if there is one
+/// Returns the first index of the maximum along an axis, or of the first NaN if there is one
 pub(crate) fn argmax<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     arg(eqn, End::Largest)
 }
 
-/// Returns the index of the smallest along an axis, the first of equals; of NaN if there is one
+/// Returns the first index of the minimum along an axis, or of the first NaN if there is one
 pub(crate) fn argmin<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     arg(eqn, End::Smallest)
 }
 
 fn arg<'g>(eqn: &Eqn<'g, '_>, end: End) -> Result<Expr<'g>> {
     let axes: Vec<usize> = eqn.param("axes")?;
-    // The result's type says it.
+    // The type of the result contains the same information.
     eqn.ignore(&["index_dtype"]);
     let [x] = eqn.operands()?;
     let result = eqn.output()?;
@@ -53,7 +53,7 @@ fn arg<'g>(eqn: &Eqn<'g, '_>, end: End) -> Result<Expr<'g>> {
     if !guards_nan(x) {
         return Ok(index.cast(result.dtype));
     }
-    // To the runtime NaN is neither large nor small.
+    // ONNX Runtime does not find NaN.
     let nans = x.is_nan();
     let first_nan = index_of(nans.cast(DType::U8), End::Largest, axis, false);
     let any_nan = of_flags(nans, OpType::ReduceMax, &axes);
@@ -69,14 +69,14 @@ pub(super) fn index_of(x: Expr<'_>, end: End, axis: usize, keep: bool) -> Expr<'
     x.builder.node(op, &[x], attrs)
 }
 
-/// Returns the extreme over the axes; of none, the other end of the type.
+/// Returns the extreme over the axes; over an empty axis, the opposite end of the type.
 pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     if axes.is_empty() {
         return x;
     }
     let shape = x.shape();
     if axes.iter().any(|&axis| shape[axis].is(0)) {
-        return of_none(x, end).expand(&reduced_shape(&shape, axes, false));
+        return of_empty(x, end).expand(&reduced_shape(&shape, axes, false));
     }
     let op = match end {
         End::Largest => OpType::ReduceMax,
@@ -88,9 +88,9 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
         DType::U64 => flip_top_bit(of_64_bits(ordered_as_signed(x), end, axes)).cast(DType::U64),
         DType::I64 => of_64_bits(x, end, axes),
         DType::I16 | DType::U16 if may_be_empty(x, axes) => {
-            // For an empty axis, the runtime returns the limit of the wider type.
+            // For an empty axis, ONNX Runtime returns the limit of the wider type.
             let wide = x.cast(DType::I32).reduce(op, axes, false);
-            let none = of_none(x, end).cast(DType::I32);
+            let none = of_empty(x, end).cast(DType::I32);
             let wide = if end == End::Largest { wide.max(none) } else { wide.min(none) };
             wide.cast(x.dtype())
         }
@@ -99,7 +99,7 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
             let attrs =
                 vec![("axes", Attr::from(&axes.iter().map(|&a| a as i64).collect::<Vec<_>>()[..]))];
             x.builder.composite(name, [x], attrs, |[x]| {
-                // The runtime loses NaN on the way, so it is put back.
+                // ONNX Runtime may lose NaN, so the formula restores it.
                 let extreme = x.reduce(op, axes, false);
                 if !x.builder.exact_nan() {
                     return extreme;
@@ -112,7 +112,8 @@ pub(super) fn extreme<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     }
 }
 
-/// `ReduceMax` of 64-bit integers compares their halves in ONNX Runtime 1.31; `ArgMax` does not.
+/// Reduces 64-bit integers with `ArgMax` or `ArgMin`: in ONNX Runtime 1.31, `ReduceMax` and
+/// `ReduceMin` compare their halves, which is wrong.
 fn of_64_bits<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     let x = joined_last(x, axes);
     let axis = x.rank() - 1;
@@ -120,8 +121,8 @@ fn of_64_bits<'g>(x: Expr<'g>, end: End, axes: &[usize]) -> Expr<'g> {
     x.gather_elements(index, axis).squeeze(&[axis])
 }
 
-/// Returns the least, or the greatest, number of the type.
-pub(super) fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
+/// Returns the result for an empty axis: the opposite end of the type.
+pub(super) fn of_empty(x: Expr<'_>, end: End) -> Expr<'_> {
     let dtype = x.dtype();
     if dtype.is_float() {
         return x.constant(if end == End::Largest { f64::NEG_INFINITY } else { f64::INFINITY });
@@ -137,8 +138,8 @@ pub(super) fn of_none(x: Expr<'_>, end: End) -> Expr<'_> {
     x.builder.constant_ints(dtype, &[], &[value])
 }
 
-/// Converts unsigned numbers of 32 and 64 bits to signed ones in the same order, by flipping the
-/// top bit.
+/// Converts unsigned integers of 32 and 64 bits to signed integers in the same order, by flipping
+/// the top bit.
 pub(crate) fn ordered_as_signed(x: Expr<'_>) -> Expr<'_> {
     match x.dtype() {
         DType::U32 => flip_top_bit(x.cast(DType::I32)),

@@ -1,8 +1,8 @@
-//! The operations that reductions and windows are folded with.
+//! The operations of reductions over axes and windows.
 
 use onnx::{DType, Expr, OpType};
 
-use super::extreme::{End, extreme, of_none};
+use super::extreme::{End, extreme, of_empty};
 use super::{by_halves, of_flags, sum_of_ints};
 use crate::ctx::Eqn;
 use crate::elementwise::{arithmetic, bits};
@@ -21,7 +21,7 @@ pub(crate) enum Monoid {
 }
 
 impl Monoid {
-    /// Returns the operation of the primitive.
+    /// Returns the operation that a primitive computes, if it is one of these.
     pub(crate) fn of(primitive: &str) -> Option<Monoid> {
         Some(match primitive {
             "add" => Monoid::Add,
@@ -47,22 +47,22 @@ impl Monoid {
         }
     }
 
-    /// Returns the identity of the operation, of the type of `x`.
+    /// Returns the identity of the operation, in the type of `x`.
     pub(crate) fn identity(self, x: Expr<'_>) -> Expr<'_> {
         match self {
             Monoid::Add | Monoid::Or | Monoid::Xor => x.constant(0.0),
             Monoid::Mul => x.constant(1.0),
-            Monoid::Max => of_none(x, End::Largest),
-            Monoid::Min => of_none(x, End::Smallest),
+            Monoid::Max => of_empty(x, End::Largest),
+            Monoid::Min => of_empty(x, End::Smallest),
             Monoid::And if x.dtype() == DType::Bool => x.constant(1.0),
             Monoid::And => x.builder.constant_ints(x.dtype(), &[], &[-1]),
         }
     }
 
-    /// Reduces all elements along the axes, which are then gone.
+    /// Reduces all elements along the axes, and removes the axes.
     ///
-    /// The runtime multiplies integers in double precision and does not wrap, so theirs is by
-    /// halves.
+    /// ONNX Runtime multiplies integers in double precision and does not wrap, so integers are
+    /// multiplied pairwise.
     pub(crate) fn reduce<'g>(
         self,
         eqn: &Eqn<'g, '_>,

@@ -1,12 +1,12 @@
-//! Lowers padding: around an array, between its elements, and negative.
+//! Lowers padding around an array, between its elements, and with negative amounts.
 
 use onnx::{Dim, Expr, OpType, Range};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `low` elements before, `high` behind and `interior` between each two; a negative `low` or `high`
-/// takes elements away
+/// Adds `low` elements before, `high` after, and `interior` between the elements of each axis; a
+/// negative `low` or `high` removes elements
 pub(crate) fn pad<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let config: Vec<(Dim, Dim, i64)> = eqn.param("padding_config")?;
     let mut sides = Vec::new();
@@ -23,7 +23,8 @@ pub(crate) fn pad<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(pad_around(padded, &sides, Some(value), &eqn.output()?.shape))
 }
 
-/// Adds elements before and behind each axis, zeros without a value. A negative number takes elements away.
+/// Adds elements before and after the elements of each axis, by default zeros. A negative amount
+/// removes elements.
 #[track_caller]
 pub(crate) fn pad_around<'g>(
     x: Expr<'g>,
@@ -69,8 +70,8 @@ pub(crate) fn pad_around<'g>(
     padded.slice(&ranges, shape)
 }
 
-/// Adds `interior` elements after each element, along a new axis that is then joined; those after
-/// the last are cut off.
+/// Adds `interior` elements after each element, along a new axis that is then merged with `axis`,
+/// and removes those after the last element.
 fn pad_between<'g>(x: Expr<'g>, axis: usize, interior: i64, value: Expr<'g>) -> Expr<'g> {
     let builder = x.builder;
     let size = &x.shape()[axis];
@@ -88,7 +89,7 @@ fn pad_between<'g>(x: Expr<'g>, axis: usize, interior: i64, value: Expr<'g>) -> 
     let spread = spread.reshape(&joined);
     joined[axis] = builder.difference(&joined[axis], &Dim::Known(interior));
     let mut ranges = vec![Range::whole(); joined.len()];
-    // An empty axis stays empty if the end is counted from behind.
+    // If the end is relative to the size, an empty axis stays empty.
     let end = if size.known().is_some() { joined[axis].clone() } else { Dim::Known(-interior) };
     ranges[axis].end = end;
     spread.slice(&ranges, &joined)

@@ -1,26 +1,26 @@
-//! Keys: numbers that `TopK` compares as JAX compares the elements.
+//! Sort keys: `TopK` compares the keys as JAX compares the elements.
 
 use onnx::{DType, Expr};
 
 use crate::reduce::ordered_as_signed;
 
-/// Beyond every finite number of the narrower types, and less than infinite.
+/// Larger than every finite number of the narrower types, and finite.
 const PAST_FLOATS: f64 = 1e300;
-/// Nearer to zero than every number of the narrower types.
+/// Smaller than every positive number of the narrower types.
 const NEAR_ZERO: f64 = 1e-300;
 
-/// True if elements of a type are compared by `TopK` as they are, and equal ones are the same.
+/// True if `TopK` compares the elements of a type like JAX, and equal elements are identical.
 pub(super) fn is_plain(dtype: &jaxpr::DType) -> bool {
     use jaxpr::DType as J;
     let small = matches!(dtype, J::Bool | J::I2 | J::I4 | J::I8 | J::I16 | J::I32 | J::I64);
     small || matches!(dtype, J::U2 | J::U4 | J::U8 | J::U16 | J::U32)
 }
 
-/// Returns the keys of a number in an order where NaN is above everything and the zeros are equal,
-/// the one that counts most first.
+/// Returns the keys of a number, the most significant one first, in an order in which NaN is above
+/// all numbers and the zeros are equal.
 ///
-/// A double has room above the infinity of the narrower types. For doubles themselves, whether it is
-/// NaN is a key of its own.
+/// For narrower types, the key is a double, in which NaN is infinite and infinity is a large
+/// number. For doubles, a separate key tells whether the element is NaN.
 pub(super) fn levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     match x.dtype() {
         dtype if dtype.is_float() && !x.builder.exact_nan() => vec![x],
@@ -33,10 +33,10 @@ pub(super) fn levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     }
 }
 
-/// Returns the keys of a number in the total order, where NaN is above everything and `−0` below
-/// `0`.
+/// Returns the keys of a number in the total order, in which NaN is above all numbers and `−0` is
+/// below `0`.
 ///
-/// Every NaN counts as positive. The sign of a zero is that of its reciprocal.
+/// Every NaN counts as positive. The sign of a zero is the sign of its reciprocal.
 pub(super) fn total_levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     if !x.dtype().is_float() {
         return levels(x);
@@ -44,17 +44,17 @@ pub(super) fn total_levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     let wide = x.cast(DType::F64);
     let is_negative_zero = wide.recip().equal(f64::NEG_INFINITY);
     if x.dtype() == DType::F64 {
-        // The reciprocal of the smallest doubles is infinite too; those are no zeros.
+        // The reciprocals of the smallest doubles are infinite too, although they are not zero.
         let is_negative_zero = is_negative_zero.and(x.equal(0.0));
         return levels(x).into_iter().chain([is_negative_zero.logical_not()]).collect();
     }
     vec![with_nan_above(x, is_negative_zero.select(wide.constant(-NEAR_ZERO), wide))]
 }
 
-/// Puts NaN above everything; below everything if it has the bits of a negative zero, as in the types that have
-/// neither this zero nor an infinity.
+/// Puts NaN above all numbers. In types without negative zero and infinity, NaN has the bits of the
+/// negative zero, and is below all numbers.
 ///
-/// `wide` holds the numbers of `x` in double precision.
+/// `wide` is `x` in double precision.
 fn with_nan_above<'g>(x: Expr<'g>, wide: Expr<'g>) -> Expr<'g> {
     if !x.builder.exact_nan() {
         return wide;

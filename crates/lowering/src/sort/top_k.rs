@@ -7,36 +7,37 @@ use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Returns the `k` largest along an axis, the largest first, and their indices; of equals, the
-/// first first
+/// Returns the `k` largest elements along an axis and their indices, in descending order; equal
+/// elements keep their order
 ///
-/// The order is the total one, in which `−0 < 0`.
+/// The order is the total order, in which `−0 < 0`.
 pub(crate) fn top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: Option<usize> = eqn.optional("axis")?;
-    // Equals keep their order, whether JAX asks for it or not.
+    // The order is always stable.
     eqn.ignore(&["k", "is_stable"]);
     let [x] = eqn.operands()?;
-    // Before JAX had the parameter, it was the last axis.
+    // Older versions of JAX use the last axis.
     let axis = axis.unwrap_or_else(|| x.rank().saturating_sub(1));
     let count = eqn.output()?.shape[axis].clone();
     if key::is_plain(&eqn.input_dtypes[0]) {
         let (values, indices) = top(x, axis, Ends::Highest, &count);
         return results(eqn, values, indices);
     }
-    // Every NaN counts as positive, so the negative of one is below everything: `jnp.partition` takes
-    // the largest of `-x` for the smallest of `x`.
+    // `jnp.partition` computes the smallest elements of `y` as the largest elements of `x = -y`.
+    // Every NaN counts as positive, so the ranking takes the lowest elements of `y`, where NaN is
+    // last.
     match x.builder.negated(x) {
         Some(negated) => ranked(eqn, x, &key::total_levels(negated), axis, Ends::Lowest, &count),
         None => ranked(eqn, x, &key::total_levels(x), axis, Ends::Highest, &count),
     }
 }
 
-/// Returns the `k` largest or smallest along an axis, all of them found
+/// Returns the `k` largest or smallest elements along an axis, without approximation
 pub(crate) fn approx_top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: i64 = eqn.param("reduction_dimension")?;
     let largest: bool = eqn.param("is_max_k")?;
     let aggregate: bool = eqn.param("aggregate_to_topk")?;
-    // How many of them may be missed.
+    // The result is exact, so the recall does not matter.
     eqn.ignore(&["k", "recall_target", "reduction_input_size_override"]);
     let [x] = eqn.operands()?;
     if !aggregate {

@@ -1,4 +1,4 @@
-//! Reduces windows with a function of the user.
+//! Reduces axes and windows with the user's function.
 
 use std::sync::Arc;
 
@@ -11,15 +11,16 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 use crate::reduce::Monoid;
 
-/// `reduce((x, y, …), (x₀, y₀, …), op)`: the elements along the axes joined by `op`, and with the
-/// initial values
+/// `reduce((x, y, …), (x₀, y₀, …), op)`: joins the elements along the axes and the initial values
+/// with `op`
 ///
-/// JAX asks of `op` that it be associative, so an axis is joined by halves. XLA takes the initial values for
-/// identities of `op`, and returns one element without them.
+/// JAX requires that `op` is associative, so the elements of an axis are joined pairwise. XLA
+/// assumes that the initial values are identities of `op`, and returns a single element without
+/// them.
 pub(crate) fn reduce<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
-    // The body is what the function was traced to; where an array lives changes no numbers.
+    // The body is the jaxpr of the function.
     eqn.ignore(&["computation"]);
     let (arrays, initial) = halves_of(eqn)?;
     let shape = arrays.first().map(|x| x.shape()).unwrap_or_default();
@@ -45,8 +46,8 @@ pub(crate) fn reduce<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g
     apply(ctx, eqn, &body, &initial, &joined)
 }
 
-/// `reduce_window((x, y, …), (x₀, y₀, …), op)`: the elements of each window joined by `op`, and with
-/// the initial values
+/// `reduce_window((x, y, …), (x₀, y₀, …), op)`: joins the elements of each window and the initial
+/// values with `op`
 pub(crate) fn reduce_window<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let slides = slides(ctx, eqn)?;
     let body: Arc<Jaxpr> = eqn.param("jaxpr")?;
@@ -71,7 +72,7 @@ pub(crate) fn reduce_window<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<
     apply(ctx, eqn, &body, &initial, &joined)
 }
 
-/// Returns the arrays, and as many initial values.
+/// Returns the arrays and their initial values.
 fn halves_of<'g>(eqn: &Eqn<'g, '_>) -> Result<(Vec<Expr<'g>>, Vec<Expr<'g>>)> {
     if eqn.inputs.len() % 2 == 1 || eqn.inputs.is_empty() {
         return Err(eqn.broken("it does not have one initial value per array").into());
@@ -80,7 +81,7 @@ fn halves_of<'g>(eqn: &Eqn<'g, '_>) -> Result<(Vec<Expr<'g>>, Vec<Expr<'g>>)> {
     Ok((arrays.to_vec(), initial.to_vec()))
 }
 
-/// Returns the operation, where the body is that and nothing else.
+/// Returns the operation, if the body consists of this operation alone.
 fn monoid_of(body: &Jaxpr) -> Option<Monoid> {
     let ([eqn], [Atom::Var(result)]) = (&body.eqns[..], &body.outputs[..]) else {
         return None;
@@ -93,7 +94,7 @@ fn monoid_of(body: &Jaxpr) -> Option<Monoid> {
     if is_of_inputs && is_result { Monoid::of(&eqn.primitive) } else { None }
 }
 
-/// Joins the result with the initial value, unless that changes nothing.
+/// Joins the result with the initial value, unless the initial value is the identity.
 fn with_initial<'g>(monoid: Monoid, initial: Expr<'g>, joined: Expr<'g>) -> Expr<'g> {
     let identity = monoid.identity(initial);
     let is_identity = match (initial.tensor(), identity.tensor()) {
@@ -103,8 +104,7 @@ fn with_initial<'g>(monoid: Monoid, initial: Expr<'g>, joined: Expr<'g>) -> Expr
     if is_identity { joined } else { monoid.join(initial, joined) }
 }
 
-/// Returns the elements along an axis joined in order, of which one is left: the second half with
-/// the first until then.
+/// Joins neighboring elements along an axis until one is left.
 fn along_axis<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -127,7 +127,7 @@ fn along_axis<'g>(
     }
     let mut rest = arrays;
     while size > 1 {
-        // Neighbours are joined, so that the order stays.
+        // Joining neighbors keeps the order.
         let pairs = size / 2;
         let every_second = |start: i64| -> Vec<Expr<'g>> {
             rest.iter().map(|x| every_second(*x, axis, start, pairs)).collect()
@@ -154,8 +154,7 @@ fn every_second(x: Expr<'_>, axis: usize, start: i64, count: i64) -> Expr<'_> {
     x.slice(&ranges, &shape)
 }
 
-/// Returns the body, which is of scalars, on each element of arrays; initial values stand for
-/// arrays of them.
+/// Applies the body, which takes scalars, to each element of arrays. Initial values broadcast.
 fn apply<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,

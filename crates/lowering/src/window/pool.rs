@@ -1,4 +1,4 @@
-//! Reduces windows with pooling operators if they compute the same.
+//! Reduces windows with pooling operators, if they compute the same.
 
 use onnx::{Attr, DType, Dim, Expr, OpType};
 
@@ -6,19 +6,19 @@ use super::slide::Slide;
 use crate::element::guards_nan;
 use crate::reduce::Monoid;
 
-/// The largest table of ones that is written for a sum.
+/// The maximum number of ones that a sum stores.
 const MAX_ONES: i64 = 4096;
 
-/// An array as pooling takes it: the axes with windows behind two others.
+/// The layout of an array for pooling: two axes, followed by the axes with windows.
 struct Layout {
-    /// Axis `i` of what is pooled is axis `order[i]` of the array.
+    /// Axis `i` of the pooled array is axis `order[i]` of the original array.
     order: Vec<usize>,
     /// The sizes of the axes without windows.
     others: Vec<Dim>,
 }
 
-/// Returns the windows along `axes` by one pooling operator; `None` if there is none for the type,
-/// the padding or the dilation.
+/// Reduces the windows along `axes` with one pooling operator. Returns `None` if no operator
+/// supports the type, the padding or the dilation.
 pub(super) fn pool<'g>(
     x: Expr<'g>,
     axes: &[usize],
@@ -45,7 +45,7 @@ pub(super) fn pool<'g>(
     let result = match monoid {
         Monoid::Add if x.dtype() == DType::F32 && pooling.has_sum() => {
             let x = layout.enter(x);
-            // A sum that is divided by the size of the window is a mean, which has an operator.
+            // A pass turns this sum, divided by the size of the window, into a mean.
             x.builder.composite("window_sum", [x], pooling.attrs(), |[x]| pooling.sum(x))
         }
         Monoid::Max if pooling.has_max(x.dtype()) => pooling.max(layout.enter(x)),
@@ -69,7 +69,7 @@ impl Pooling<'_> {
         self.slides.iter().map(|slide| slide.size).collect()
     }
 
-    /// True if there is less padding than the window has places, as pooling operators require.
+    /// True if the padding is smaller than the window, as pooling operators require.
     fn has_little_padding(&self) -> bool {
         let sides = self.pads.iter().zip(&self.slides);
         sides.clone().all(|(&(low, high), slide)| low < slide.size && high < slide.size)
@@ -79,15 +79,14 @@ impl Pooling<'_> {
         self.slides.iter().any(|slide| slide.window_dilation != 1)
     }
 
-    /// True if `MaxPool` says the same. With dilation a window may lie in the padding alone.
+    /// True if `MaxPool` computes the same. With dilation, a window may be entirely in the padding.
     fn has_max(&self, dtype: DType) -> bool {
         let is_padded = self.pads.iter().any(|&pads| pads != (0, 0));
         let has_kernel = dtype.is_float() || matches!(dtype, DType::I8 | DType::U8 | DType::Bool);
         has_kernel && self.has_little_padding() && !(is_padded && self.has_dilation())
     }
 
-    /// Returns the attributes that all operators on windows share; those at their defaults are left
-    /// out.
+    /// Returns the attributes that all pooling operators share, without those at their defaults.
     fn attrs(&self) -> Vec<(&'static str, Attr)> {
         let strides: Vec<i64> = self.slides.iter().map(|slide| slide.stride).collect();
         let dilations: Vec<i64> = self.slides.iter().map(|slide| slide.window_dilation).collect();
@@ -118,11 +117,12 @@ impl Pooling<'_> {
         x.builder.sized_node(op, inputs, attrs, &shape)
     }
 
-    /// <https://onnx.ai/onnx/operators/onnx__MaxPool.html>; the runtime loses NaN on the way, so it
-    /// is put back.
+    /// <https://onnx.ai/onnx/operators/onnx__MaxPool.html>. ONNX Runtime may lose NaN, so the
+    /// formula restores it.
     ///
-    /// A window of `-inf` alone is the least finite number to the runtime. Of halves that is less than every
-    /// finite number has, and twice that is `-inf` again.
+    /// If all elements of a window are `-inf`, ONNX Runtime returns the smallest finite number.
+    /// Therefore the formula pools halves: no finite half is that small, and doubling the number
+    /// returns `-inf`.
     fn max<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let pooled = |x: Expr<'g>| self.node(OpType::MaxPool, &[x], Vec::new());
         let in_single = x.dtype() == DType::F32 || x.dtype() == DType::Bf16;
@@ -135,7 +135,8 @@ impl Pooling<'_> {
             return largest;
         }
         let any_nan = if x.dtype() == DType::F32 && !self.has_dilation() {
-            // Without negative numbers, infinities do not cancel each other, and only NaN makes the mean NaN.
+            // Without negative numbers, infinities do not cancel each other, so the mean is NaN
+            // only if there is a NaN.
             self.node(OpType::AveragePool, &[x.max(0.0)], Vec::new()).is_nan()
         } else {
             self.node(OpType::MaxPool, &[x.is_nan()], Vec::new())
@@ -143,12 +144,12 @@ impl Pooling<'_> {
         any_nan.select(x.constant(f64::NAN), largest)
     }
 
-    /// True if a sum can be written with a table of ones.
+    /// True if a window is small enough for a convolution with stored ones.
     fn has_sum(&self) -> bool {
         self.window().iter().product::<i64>() <= MAX_ONES
     }
 
-    /// `Σ x = n · mean(x)` where `n` is a power of two, so that the product is exact; else the
+    /// `Σ x = n · mean(x)` if `n` is a power of two, so that the product is exact; otherwise the
     /// convolution of each channel with ones.
     fn sum<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let window = self.window();
@@ -175,7 +176,7 @@ impl Pooling<'_> {
             }
             return self.node(OpType::Conv, &[x, ones(channels)], attrs);
         }
-        // With many channels, each is an array of its own.
+        // With many channels, each channel becomes an entry of the batch.
         let apart = [&[x.builder.product(&shape[..2]), Dim::Known(1)], &shape[2..]].concat();
         let sums = self.node(OpType::Conv, &[x.reshape(&apart), ones(1)], Vec::new());
         sums.reshape(&[&shape[..2], &self.counts].concat())

@@ -1,4 +1,4 @@
-//! Lowers the derivatives of pooling: the element that each window selects.
+//! Lowers the derivatives of pooling, in which each window selects an element.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::index::Reduction;
 use crate::reduce::Monoid;
 
-/// Returns for each window the tangent at the element that it selects: the first of the largest
-/// (`ge`) or of the smallest (`le`)
+/// Returns the tangent of the element that each window selects: the first of the largest elements
+/// (`ge`) or of the smallest elements (`le`)
 pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
@@ -26,8 +26,8 @@ pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Res
     Ok(windows.leave(tangents.gather_elements(chosen, 2).squeeze(&[2]), &windows.counts))
 }
 
-/// Returns each element of the source added to where its window selects: the first of the largest
-/// (`ge`) or of the smallest (`le`)
+/// Adds each element of the source at the element that its window selects: the first of the largest
+/// elements (`ge`) or of the smallest elements (`le`)
 pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
@@ -37,7 +37,7 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     let windows = Windows::new(operand, &slides, &source.shape());
     let chosen = windows.chosen(operand, monoid).squeeze(&[2]);
 
-    // Window by window in one list, a window's places in a row.
+    // The positions of all windows are one list; those of a window are consecutive.
     let count = builder.product(&windows.counts);
     let total = builder.product(&windows.sizes);
     let places = windows.places();
@@ -47,7 +47,7 @@ pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Re
     };
     let at = windows.positions(builder, &total).gather(chosen + starts, 0);
 
-    // One additional position for elements that are selected in the padding.
+    // One additional position is for windows that select the padding.
     let rows = builder.product(&windows.others);
     let longer = builder.sum(&total, &Dim::Known(1));
     let zeros = source.constant(0.0).expand(&[rows.clone(), longer]);
@@ -68,10 +68,10 @@ fn selection(eqn: &Eqn<'_, '_>) -> Result<Monoid> {
     }
 }
 
-/// The windows of an array, with the axes that have some behind the others.
+/// The windows of an array, with the axes that have windows after the others.
 struct Windows<'a> {
     slides: Vec<&'a Slide>,
-    /// Axis `i` of what is worked on is axis `order[i]` of the array.
+    /// Axis `i` of the transposed array is axis `order[i]` of the original array.
     order: Vec<usize>,
     others: Vec<Dim>,
     /// The sizes of the axes with windows, and the number of windows along each.
@@ -94,12 +94,13 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Returns the number of places in a window.
+    /// Returns the number of elements in a window.
     fn places(&self) -> i64 {
         self.slides.iter().map(|slide| slide.size).product()
     }
 
-    /// Returns all windows: one axis for what has none, one for the windows, one for their places.
+    /// Returns all windows with three axes: the axes without windows, the windows, and the elements
+    /// of a window.
     fn of<'g>(&self, x: Expr<'g>, fill: Expr<'g>) -> Expr<'g> {
         let mut windows = x.transpose(&self.order);
         let first = self.others.len();
@@ -120,17 +121,18 @@ impl<'a> Windows<'a> {
         windows.transpose(&order).reshape(&shape)
     }
 
-    /// Returns the place in its window that each window selects.
+    /// Returns the index in the window of the element that each window selects.
     ///
-    /// JAX compares one element after the other with the one that is selected, and nothing is `ge` or `le` a NaN.
-    /// So a NaN replaces what is before it, and what is after it replaces the NaN.
+    /// JAX compares one element after the other with the selected one, and comparisons with NaN are
+    /// false. Therefore a NaN replaces the elements before it, and the next element replaces the
+    /// NaN.
     fn chosen<'g>(&self, x: Expr<'g>, monoid: Monoid) -> Expr<'g> {
         let windows = self.of(x, monoid.identity(x));
         let (builder, last) = (x.builder, self.places() - 1);
         if !guards_nan(x) || last == 0 {
             return place_of(windows, monoid);
         }
-        // The first place that counts is the one after the last NaN, if there is one.
+        // If there are NaNs, only the elements after the last NaN count.
         let after: Vec<i64> = (1..=last).chain([last]).collect();
         let start = windows.is_nan().select(builder.ints(&after), 0.0).reduce(
             OpType::ReduceMax,
@@ -141,8 +143,8 @@ impl<'a> Windows<'a> {
         place_of(counts.select(windows, monoid.identity(x)), monoid).max(start)
     }
 
-    /// Returns the position of each place of each window in the axes with windows, joined, as one list. A place in
-    /// the padding is after the last, at `total`.
+    /// Returns the position of each element of each window in the merged axes with windows, as one
+    /// list. An element in the padding is after the last one, at `total`.
     fn positions<'g>(&self, builder: &'g Builder, total: &Dim) -> Expr<'g> {
         match self.known_positions() {
             Some(positions) => builder.ints(&positions),
@@ -150,9 +152,10 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Returns the positions, if all sizes are known and there are not too many.
+    /// Returns the positions, if all sizes are known and the list is not too long.
     fn known_positions(&self) -> Option<Vec<i64>> {
-        // Window and place of the axes so far, and whether it is an element.
+        // For each window over the axes so far, the position of each element, or `None` in the
+        // padding.
         let mut so_far = vec![vec![Some(0)]];
         for (i, slide) in self.slides.iter().enumerate() {
             let (table, _, size) = slide.table(&self.sizes[i], &self.counts[i])?;
@@ -199,7 +202,7 @@ impl<'a> Windows<'a> {
         positions.reshape(&[builder.product(&positions.shape())])
     }
 
-    /// Returns the axes as they were, those with windows now of the given sizes.
+    /// Restores the original axes. Those with windows have the given sizes.
     fn leave<'g>(&self, x: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
         let mut back = vec![0; self.order.len()];
         for (i, &axis) in self.order.iter().enumerate() {
@@ -209,7 +212,7 @@ impl<'a> Windows<'a> {
     }
 }
 
-/// Returns the place of the first largest or smallest element of each window.
+/// Returns the index of the first largest or smallest element of each window.
 fn place_of(windows: Expr<'_>, monoid: Monoid) -> Expr<'_> {
     let op = if monoid == Monoid::Max { OpType::ArgMax } else { OpType::ArgMin };
     let attrs = vec![("axis", Attr::Int(2)), ("keepdims", Attr::Int(1))];

@@ -1,26 +1,27 @@
-//! Describes how windows slide along an axis, and builds the array of all windows.
+//! Describes sliding windows along an axis, and builds the array of all windows.
 
 use onnx::{Builder, DType, Dim, Expr, OpType};
 
-/// The largest table of indices that is written rather than computed.
+/// The maximum number of stored indices. The model computes more indices at run time.
 const MAX_TABLE: i64 = 4096;
 
-/// Windows along one axis, each `stride` behind the one before.
+/// The sliding windows along one axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Slide {
     /// The number of elements in a window.
     pub size: i64,
     pub stride: i64,
-    /// Elements put before the first and behind the last; taken away where negative.
+    /// The number of elements to add before the first and after the last element; a negative number
+    /// removes elements.
     pub padding: (Dim, Dim),
-    /// The distance of neighbors of the array once it is spread out.
+    /// The distance between neighbors of the array after its dilation.
     pub base_dilation: i64,
-    /// The distance of neighbors in a window.
+    /// The distance between neighbors in a window.
     pub window_dilation: i64,
 }
 
 impl Slide {
-    /// True if every element is a window of its own.
+    /// True if each window is one element of the array.
     pub(crate) fn is_trivial(&self) -> bool {
         self.size == 1 && self.stride == 1 && self.base_dilation == 1 && !self.is_padded()
     }
@@ -29,19 +30,19 @@ impl Slide {
         !(self.padding.0.is(0) && self.padding.1.is(0))
     }
 
-    /// True if the one window is the whole axis.
+    /// True if there is one window, the whole axis.
     pub(crate) fn is_whole(&self, size: &Dim) -> bool {
         let is_spread = self.base_dilation != 1 || self.window_dilation != 1;
         size.is(self.size) && !self.is_padded() && !is_spread
     }
 
-    /// Returns the padding, where both sides are known numbers.
+    /// Returns the padding, if both sides are known.
     pub(crate) fn known_padding(&self) -> Option<(i64, i64)> {
         Some((self.padding.0.known()?, self.padding.1.known()?))
     }
 
-    /// Returns the windows along `axis`, of which there are `count`: the axis becomes two, the
-    /// window and the place in it. Places without an element hold `fill`.
+    /// Returns the `count` windows along `axis`, which becomes two axes: the window, and the
+    /// element in the window. Elements in the padding are `fill`.
     #[track_caller]
     pub(crate) fn windows<'g>(
         &self,
@@ -57,11 +58,11 @@ impl Slide {
         })
     }
 
-    /// Returns the index of each place of each window along an axis of the given size, and whether
-    /// some have no element: those have the index after the last.
+    /// Returns the index of each element of each window along an axis of the given size, and
+    /// whether some of them are in the padding. The index of those is `size`.
     ///
-    /// Place `k` of window `i` is at `i·stride + k·window_dilation − low` of the array spread out,
-    /// which holds an element at every multiple of `base_dilation`.
+    /// Element `k` of window `i` is at `i·stride + k·window_dilation − low` of the dilated array,
+    /// which has an element at every multiple of `base_dilation`.
     pub(super) fn indices<'g>(
         &self,
         builder: &'g Builder,
@@ -99,7 +100,8 @@ impl Slide {
         (is_element.and(at.less(end)).select(index, size), true)
     }
 
-    /// Returns the indices as a list, where all sizes are known and it is not too long.
+    /// Returns the indices, the number of windows and the size of the axis, if all sizes are known
+    /// and there are not too many indices.
     pub(crate) fn table(&self, size: &Dim, count: &Dim) -> Option<(Vec<i64>, i64, i64)> {
         let (size, count, low) = (size.known()?, count.known()?, self.padding.0.known()?);
         if count.saturating_mul(self.size) > MAX_TABLE {
