@@ -1,7 +1,7 @@
 //! Reads and writes at computed indices.
 //!
 //! ONNX Runtime reports an error if an index is out of bounds, but JAX clamps, fills or drops.
-//! Therefore every index is brought into bounds first.
+//! Therefore every index is clamped first.
 
 mod gather;
 mod joined;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_by_name_is_computed() {
+    fn a_symbolic_size_is_computed() {
         check(
             "x:f32[B,4] i:i32[3,1] -> y:f32[3,4] = \
              gather{dimension_numbers=GatherDimensionNumbers(offset_dims=(1), collapsed_slice_dims=(0), start_index_map=(0), operand_batching_dims=(), start_indices_batching_dims=()); fill_value=None; mode=GatherScatterMode.CLIP; slice_sizes=(1, 4)} x i",
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_may_meet_are_written_one_after_the_other() {
+    fn rows_that_may_overlap_are_written_one_after_the_other() {
         check(
             "x:f32[6,4] i:i32[3,1] u:f32[3,4] -> y:f32[6,4] = \
              scatter{dimension_numbers=ScatterDimensionNumbers(update_window_dims=(1), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), operand_batching_dims=(), scatter_indices_batching_dims=()); mode=GatherScatterMode.FILL_OR_DROP; update_consts=(); update_jaxpr=None} x i u",
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_may_meet_are_joined_one_after_the_other() {
+    fn windows_that_may_overlap_are_joined_one_after_the_other() {
         check(
             "x:f32[6] i:i32[3,1] u:f32[3] -> y:f32[6] = \
              scatter{dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), operand_batching_dims=(), scatter_indices_batching_dims=()); mode=GatherScatterMode.CLIP; update_consts=(); update_jaxpr=jaxpr f(a:f32[], b:f32[]) {\n c:f32[] = sin a\n return c\n }} x i u",

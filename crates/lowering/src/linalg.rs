@@ -1,5 +1,5 @@
-//! Linear algebra. ONNX has no factorizations, so they are loops over columns in the graph. Every function takes
-//! matrices in the last two axes, with any leading axes.
+//! Linear algebra. ONNX has no factorizations, so they become loops over columns. Every function
+//! takes matrices in the last two axes, with any leading axes.
 
 mod batch;
 mod condense;
@@ -31,7 +31,7 @@ use self::matrix::Matrix;
 use crate::Refused;
 use crate::ctx::Eqn;
 
-/// Returns the operands, which must be of a type that JAX factors.
+/// Returns the operands. Refuses types for which JAX has no factorizations.
 fn operands<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; N], Refused> {
     let operands = eqn.operands::<N>()?;
     match operands.iter().find(|x| !matches!(x.dtype(), DType::F32 | DType::F64)) {
@@ -40,12 +40,12 @@ fn operands<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; N], Refu
     }
 }
 
-/// Returns the operands, all real or all complex.
+/// Returns the operands, which are all real or all complex.
 fn matrices<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Matrix<'g>; N], Refused> {
     Ok(operands(eqn)?.map(|operand| Matrix::of(eqn, operand)))
 }
 
-/// Returns the numbers of rows and columns, which must be known.
+/// Returns the numbers of rows and columns. Refuses symbolic sizes.
 fn known_sizes(eqn: &Eqn<'_, '_>, matrix: Expr<'_>) -> Result<(i64, i64), Refused> {
     let shape = matrix.shape();
     let size = |axis: usize| {

@@ -59,8 +59,8 @@ fn digamma_from_half(x: Expr<'_>) -> Expr<'_> {
     far - steps
 }
 
-/// `log Γ(x) = (x − ½) · (log(x) − 1) + (log(2π) − 1) / 2 + S(1 / x²) / x` for `x ≥ 3`, `(x − 1) ·
-/// (x − 2) · P(x) / Q(x)` for `½ ≤ x < 3`
+/// `log Γ(x) = (x − ½) · (log(x) − 1) + (log(2π) − 1) / 2 + S(1 / x²) / x` for `x ≥ 3`,
+/// `(x − 1) · (x − 2) · P(x) / Q(x)` for `½ ≤ x < 3`
 ///
 /// The factors keep the results precise near the zeros at 1 and 2.
 fn lgamma_from_half(x: Expr<'_>) -> Expr<'_> {

@@ -77,8 +77,8 @@ pub(crate) fn random_gamma_grad<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Ex
 /// Returns the derivative of `P` with respect to `a`, with `scale(F, x)` in place of the factor
 /// `F`.
 ///
-/// The derivative of `P = F · s(a) / a` is `F · (s · (log(x) − ψ(a + 1)) + s′) / a`, and that of `P
-/// = 1 − F · f(a)` is `−F · (f · (log(x) − ψ(a)) + f′)`.
+/// The derivative of `P = F · s(a) / a` is `F · (s · (log(x) − ψ(a + 1)) + s′) / a`, and that of
+/// `P = 1 − F · f(a)` is `−F · (f · (log(x) − ψ(a)) + f′)`.
 fn slope<'g>(
     eqn: &Eqn<'g, '_>,
     scale: impl Fn(Expr<'g>, Expr<'g>) -> Expr<'g>,

@@ -26,8 +26,8 @@ pub(crate) fn zeta<'g>(x: Expr<'g>, q: Expr<'g>) -> Expr<'g> {
     in_single([x, q], |[x, q]| hurwitz(x, q))
 }
 
-/// `Σ (q + k)⁻ˣ` over `k < N`, plus the Euler–Maclaurin formula for the remainder, with `a = q +
-/// N`: `a⁻ˣ · (a / (x − 1) + ½ + x / a · (c₁ + (x + 1) (x + 2) / a² · (c₂ + …)))`
+/// `Σ (q + k)⁻ˣ` over `k < N`, plus the Euler–Maclaurin formula for the remainder, with
+/// `a = q + N`: `a⁻ˣ · (a / (x − 1) + ½ + x / a · (c₁ + (x + 1) (x + 2) / a² · (c₂ + …)))`
 ///
 /// The sum has as many terms as that of JAX, so both have the same error where all terms are left
 /// of the last pole. As in JAX, the remainder is NaN if `x` is so large that the series overflows

@@ -8,8 +8,8 @@ use super::places::{Starts, arrange, gather_nd, movable, wide_axes};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::{Refused, Result};
 
-/// `out[b…, w…] = x[start(b…) + w…]`, where a window that does not fit is moved until it does, or is
-/// replaced by `fill_value`
+/// `out[b…, w…] = x[start(b…) + w…]`; a window that does not fit is moved into bounds, or replaced
+/// by `fill_value`
 pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let sizes: Vec<Dim> = eqn.param("slice_sizes")?;
     let mode = gather_mode(eqn)?;
@@ -39,8 +39,8 @@ pub(crate) fn gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(filled.cast_exactly(result.dtype))
 }
 
-/// Leaves out the indices of axes along which there is room for one window only, which is where they
-/// are brought to.
+/// Removes the indices along axes on which a window fits at only one position, because clamping
+/// moves them there.
 fn without_whole_axes<'g>(
     mut windows: Windows,
     indices: Expr<'g>,
@@ -61,7 +61,7 @@ fn without_whole_axes<'g>(
     (windows, Expr::concat(&columns, last))
 }
 
-/// Returns the windows, and the axes that they came out with; axes of size one may be missing.
+/// Returns the windows and their axes. Axes of size one may be missing.
 fn windows_at<'g>(
     x: Expr<'g>,
     starts: Starts<'g>,
@@ -70,22 +70,22 @@ fn windows_at<'g>(
 ) -> (Expr<'g>, Vec<Axis>) {
     let shape = x.shape();
     let batch = &indices[..indices.len() - 1];
-    let looked_up = windows.looked_up(&shape);
+    let indexed = windows.indexed(&shape);
     let of_windows = |axes: &[usize]| axes.iter().map(|&axis| Axis::Window(axis)).collect();
     let of_indices: Vec<Axis> = (0..batch.len()).map(Axis::Index).collect();
 
-    if looked_up.is_empty() {
-        // Every index names the same, whole.
+    if indexed.is_empty() {
+        // Every window is the whole array.
         let along = |axis: usize| windows.batching.iter().find(|&&(own, _)| own == axis);
         let axis = |axis| along(axis).map_or(Axis::Window(axis), |&(_, along)| Axis::Index(along));
         return (x, (0..shape.len()).map(axis).collect());
     }
-    let wide = wide_axes(windows, &looked_up);
+    let wide = wide_axes(windows, &indexed);
     let is_one = windows.batching.is_empty() && batch.iter().all(|dim| dim.is(1));
-    if is_one && !wide.is_empty() && looked_up.iter().all(|axis| windows.mapped.contains(axis)) {
-        return one_window(x, starts, windows, &looked_up);
+    if is_one && !wide.is_empty() && indexed.iter().all(|axis| windows.mapped.contains(axis)) {
+        return one_window(x, starts, windows, &indexed);
     }
-    if let [axis] = looked_up[..]
+    if let [axis] = indexed[..]
         && windows.mapped.contains(&axis)
     {
         if windows.batching.is_empty() {
@@ -103,10 +103,10 @@ fn windows_at<'g>(
             return (x.gather_elements(at, axis), of_indices);
         }
     }
-    anywhere(x, starts, windows, &looked_up, batch)
+    anywhere(x, starts, windows, &indexed, batch)
 }
 
-/// Returns the places along the one axis that is looked up.
+/// Returns the places along the only indexed axis.
 fn along_one_axis<'g>(
     starts: Starts<'g>,
     windows: &Windows,
@@ -121,12 +121,12 @@ fn along_one_axis<'g>(
     places.squeeze(&[places.rank() - 1])
 }
 
-/// Returns the only window there is, as a slice.
+/// Returns the only window, as a slice.
 fn one_window<'g>(
     x: Expr<'g>,
     starts: Starts<'g>,
     windows: &Windows,
-    looked_up: &[usize],
+    indexed: &[usize],
 ) -> (Expr<'g>, Vec<Axis>) {
     let builder = x.builder;
     let count = Dim::Known(windows.mapped.len() as i64);
@@ -138,31 +138,31 @@ fn one_window<'g>(
     let inputs = [x, start, end, axes];
     let window = builder.sized_node(OpType::Slice, &inputs, Vec::new(), &windows.sizes);
     let collapsed: Vec<usize> =
-        looked_up.iter().copied().filter(|axis| windows.collapsed.contains(axis)).collect();
+        indexed.iter().copied().filter(|axis| windows.collapsed.contains(axis)).collect();
     (window.squeeze(&collapsed), windows.window_axes().into_iter().map(Axis::Window).collect())
 }
 
-/// Gathers any windows: first the axes that go along, then those that are looked up, then those
-/// that are taken whole.
+/// Gathers any windows with `GatherND`. The order of the axes is: batching axes, indexed axes,
+/// other axes.
 fn anywhere<'g>(
     x: Expr<'g>,
     starts: Starts<'g>,
     windows: &Windows,
-    looked_up: &[usize],
+    indexed: &[usize],
     batch: &[Dim],
 ) -> (Expr<'g>, Vec<Axis>) {
-    // The result has the order of the index vectors if that avoids splitting them.
-    let in_order = |axes: &[usize]| axes.iter().all(|axis| looked_up.contains(axis));
-    let is_as_given = in_order(&windows.mapped) && windows.mapped.len() == looked_up.len();
-    let looked_up = if is_as_given { &windows.mapped } else { looked_up };
+    // The axes are in the order of the index vectors, if then the vectors need not be split.
+    let in_order = |axes: &[usize]| axes.iter().all(|axis| indexed.contains(axis));
+    let is_as_given = in_order(&windows.mapped) && windows.mapped.len() == indexed.len();
+    let indexed = if is_as_given { &windows.mapped } else { indexed };
     let (own, along): (Vec<usize>, Vec<usize>) = windows.batching.iter().copied().unzip();
-    let is_whole = |axis: &usize| !own.contains(axis) && !looked_up.contains(axis);
+    let is_whole = |axis: &usize| !own.contains(axis) && !indexed.contains(axis);
     let whole: Vec<usize> = (0..x.rank()).filter(is_whole).collect();
     let rest: Vec<usize> = (0..batch.len()).filter(|axis| !along.contains(axis)).collect();
-    let wide = wide_axes(windows, looked_up);
+    let wide = wide_axes(windows, indexed);
 
-    let x = x.transpose(&[&own[..], looked_up, &whole].concat());
-    let places = starts.places(windows, looked_up, batch);
+    let x = x.transpose(&[&own[..], indexed, &whole].concat());
+    let places = starts.places(windows, indexed, batch);
     let window_places = batch.len()..places.rank();
     let order: Vec<usize> = [&along[..], &rest, &window_places.collect::<Vec<_>>()].concat();
     let found = gather_nd(x, places.transpose(&order), own.len());
@@ -171,8 +171,8 @@ fn anywhere<'g>(
     (found, indices.chain(entries).collect())
 }
 
-/// Returns the value in place of what is out of bounds: NaN, the smallest signed or the largest
-/// unsigned number unless it is given.
+/// Returns the value for windows that are out of bounds: the given one, or else NaN, the smallest
+/// signed integer or the largest unsigned integer.
 fn fill_value<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -185,7 +185,7 @@ fn fill_value<'g>(
     Ok(match given {
         Some(Param::Array(value)) if value.shape.is_empty() => {
             let value = ctx.constant(value)?;
-            // The parts of a real number are that number and zero.
+            // A real number becomes a pair with the imaginary part zero.
             match (is_complex, value.rank()) {
                 (true, 0) => Expr::concat(
                     &[value.cast(dtype).unsqueeze(&[0]), builder.constant(dtype, &[1], &[0.0])],

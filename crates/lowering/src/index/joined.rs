@@ -10,10 +10,11 @@ use crate::bodies::own_results;
 use crate::ctx::Eqn;
 use crate::error::Result;
 
-/// `x[start(b…) + w…] = join(x[start(b…) + w…], updates[b…, w…])`; windows that do not fit are moved or dropped
+/// `x[start(b…) + w…] = join(x[start(b…) + w…], updates[b…, w…])`; windows that do not fit are
+/// moved into bounds, or dropped
 ///
-/// Windows that may meet are written one after the other, by a `Loop`, so that each finds what the
-/// one before it left.
+/// Windows that may overlap are written one after the other by a `Loop`, so that each reads the
+/// results of the previous one.
 pub(super) fn scatter_joined<'g>(
     eqn: &Eqn<'g, '_>,
     join: impl Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>>,
@@ -35,8 +36,8 @@ pub(super) fn scatter_joined<'g>(
     let array = if is_single { x.unsqueeze(&[0]) } else { x };
     let batch = &indices.shape()[..indices.rank() - 1];
     let starts = Starts::new(indices, &windows, &array.shape(), mode == Mode::Fill);
-    let looked_up = windows.looked_up(&array.shape()).into_iter();
-    let last = looked_up.chain(windows.batching.iter().map(|&(own, _)| own)).max();
+    let indexed = windows.indexed(&array.shape()).into_iter();
+    let last = indexed.chain(windows.batching.iter().map(|&(own, _)| own)).max();
     let axes: Vec<usize> = (0..=last.unwrap_or(0)).collect();
     let wide = wide_axes(&windows, &axes).into_iter();
     let entries = wide.chain(axes.len()..array.rank()).map(Axis::Window);
@@ -51,7 +52,7 @@ pub(super) fn scatter_joined<'g>(
     let join = |there: Expr<'g>, update: Expr<'g>| -> Result<Expr<'g>> {
         Ok(join(there.cast_exactly(own), update)?.cast(movable(own)))
     };
-    let written = if are_unique == Some(true) || windows.never_meet(&indices.shape()) {
+    let written = if are_unique == Some(true) || windows.never_overlap(&indices.shape()) {
         step.write(array, batch.len(), &join)?
     } else {
         step.flattened(batch).in_turn(array, &join)?
@@ -60,12 +61,12 @@ pub(super) fn scatter_joined<'g>(
     Ok(if is_single { written.squeeze(&[0]) } else { written })
 }
 
-/// The updates and their places: the first axes of all three are those of the indices.
+/// The updates and their places. The first axes of all three arrays are the axes of the indices.
 #[derive(Clone, Copy)]
 struct Step<'g> {
     places: Expr<'g>,
     updates: Expr<'g>,
-    /// A flag for each window that is written at all.
+    /// For each window, whether it is written. `None` if all are.
     inside: Option<Expr<'g>>,
 }
 
@@ -86,7 +87,7 @@ impl<'g> Step<'g> {
         Ok(write_nd(x, self.places, joined, Reduction::Overwrite))
     }
 
-    /// Returns the same with one axis in place of those of the indices.
+    /// Merges the axes of the indices into one axis.
     fn flattened(self, batch: &[Dim]) -> Step<'g> {
         let flat = |value: Expr<'g>| {
             let count = value.builder.product(batch);
@@ -108,7 +109,7 @@ impl<'g> Step<'g> {
     ) -> Result<Expr<'g>> {
         let builder = x.builder;
         let inputs = [Type::new(DType::I64, []), Type::new(DType::Bool, []), x.ty()];
-        let round = builder.body("scatter", &inputs, |inputs| -> Result<_> {
+        let body = builder.body("scatter", &inputs, |inputs| -> Result<_> {
             let one = |value: Expr<'g>| value.gather(inputs[0], 0);
             let step = Step {
                 places: one(self.places),
@@ -121,7 +122,7 @@ impl<'g> Step<'g> {
         let count = builder.size(&self.places.shape()[0]);
         let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
         let operands = [Some(count), Some(goes_on), Some(x)];
-        let attrs = vec![("body", Attr::from(round))];
+        let attrs = vec![("body", Attr::from(body))];
         let results = builder.nodes(OpType::Loop, &operands, attrs, 1);
         Ok(results[0])
     }

@@ -1,4 +1,5 @@
-//! Reads the dimension numbers of `gather` and `scatter`: which axes are indexed, and how.
+//! Reads the dimension numbers of `gather` and `scatter`, which describe the indexed axes and the
+//! windows.
 
 use jaxpr::Param;
 use onnx::Dim;
@@ -9,31 +10,32 @@ use crate::error::{Refused, Result};
 /// The treatment of an index that is out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// It is brought to the nearest that is in bounds.
+    /// The index becomes the nearest index in bounds.
     Clamp,
     /// Reads return a fill value, and writes are dropped.
     Fill,
 }
 
-/// Windows of an array, each at a start that a vector of indices names.
+/// Windows of an array. A vector of indices is the start of each window.
 ///
-/// The axes of the result of a `gather`, and of the updates of a `scatter`, are those of the indices
-/// without the last, and among them those of the windows.
+/// The result of a `gather` and the updates of a `scatter` have the axes of the indices, except the
+/// last, and between them the axes of the windows.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
-    /// The axis of the operand that each entry of an index vector is for.
+    /// The axis of the operand for each entry of an index vector.
     pub mapped: Vec<usize>,
-    /// Axes of the operand of which a window has one entry, and no axis.
+    /// The axes of the operand along which a window has one entry, and that are missing in the
+    /// window.
     pub collapsed: Vec<usize>,
-    /// Axes of the operand that go along with an axis of the indices.
+    /// The batching axes of the operand, each with its axis of the indices.
     pub batching: Vec<(usize, usize)>,
-    /// The axes of the windows in the result.
+    /// The axes of the result that belong to the windows.
     pub offsets: Vec<usize>,
     /// The size of a window along each axis of the operand.
     pub sizes: Vec<Dim>,
 }
 
-/// An axis of a result: one of the indices, or of the windows, by its number in the operand.
+/// An axis of a result: an axis of the indices, or an axis of the operand in the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Axis {
     Index(usize),
@@ -41,9 +43,9 @@ pub(super) enum Axis {
 }
 
 impl Windows {
-    /// Reads the dimension numbers of a `gather` from an array of the shape `shape`.
+    /// Reads the dimension numbers of a `gather` from an array of shape `shape`.
     ///
-    /// Parts of elements are a last axis, which is taken whole.
+    /// An axis of parts is the last axis, and every window contains all of it.
     pub fn of_gather(
         eqn: &Eqn<'_, '_>,
         mut sizes: Vec<Dim>,
@@ -67,7 +69,7 @@ impl Windows {
         })
     }
 
-    /// Reads the dimension numbers of a `scatter`, whose updates have the shape `updates`.
+    /// Reads the dimension numbers of a `scatter` with updates of shape `updates`.
     pub fn of_scatter(eqn: &Eqn<'_, '_>, rank: usize, updates: &[Dim]) -> Result<Windows> {
         let numbers: Param = eqn.param("dimension_numbers")?;
         let axes = |name| axes(eqn, &numbers, name);
@@ -88,25 +90,26 @@ impl Windows {
         Ok(windows)
     }
 
-    /// Returns the axes of the operand that a window has an axis for, in order.
+    /// Returns the axes of the operand that are axes of a window, in order.
     pub fn window_axes(&self) -> Vec<usize> {
-        let has_axis = |axis: &usize| !self.collapsed.contains(axis) && !self.goes_along(*axis);
+        let has_axis = |axis: &usize| !self.collapsed.contains(axis) && !self.is_batching(*axis);
         (0..self.sizes.len()).filter(has_axis).collect()
     }
 
-    /// True if an axis of the operand goes along with one of the indices.
-    pub fn goes_along(&self, axis: usize) -> bool {
+    /// True if an axis of the operand is a batching axis.
+    pub fn is_batching(&self, axis: usize) -> bool {
         self.batching.iter().any(|&(own, _)| own == axis)
     }
 
-    /// Returns the axes of the operand of which a window has a part that must be looked up.
-    pub fn looked_up(&self, shape: &[Dim]) -> Vec<usize> {
+    /// Returns the axes of the operand that need an index, because a window contains only a part of
+    /// them.
+    pub fn indexed(&self, shape: &[Dim]) -> Vec<usize> {
         let is_part =
             |axis: &usize| self.collapsed.contains(axis) || self.sizes[*axis] != shape[*axis];
-        (0..shape.len()).filter(|axis| !self.goes_along(*axis) && is_part(axis)).collect()
+        (0..shape.len()).filter(|axis| !self.is_batching(*axis) && is_part(axis)).collect()
     }
 
-    /// Returns the axes of a result of this rank, in order.
+    /// Returns the axes of a result of rank `rank`, in order.
     pub fn result_axes(&self, rank: usize) -> Vec<Axis> {
         let (mut indices, mut windows) = (0.., self.window_axes().into_iter());
         let axis = |place: usize| {
@@ -119,15 +122,16 @@ impl Windows {
         (0..rank).filter_map(axis).collect()
     }
 
-    /// True if no two windows can meet: there is one, or one for each entry of the batching axes.
-    pub fn never_meet(&self, indices: &[Dim]) -> bool {
+    /// True if no two windows can overlap: there is one window, or one for each entry of the
+    /// batching axes.
+    pub fn never_overlap(&self, indices: &[Dim]) -> bool {
         let is_batch = |axis: usize| self.batching.iter().any(|&(_, along)| along == axis);
         let batch = &indices[..indices.len() - 1];
         batch.iter().enumerate().all(|(axis, dim)| dim.is(1) || is_batch(axis))
     }
 }
 
-/// Returns a field of the dimension numbers; the batching ones came with JAX 0.4.31.
+/// Returns a field of the dimension numbers. Before JAX 0.4.31, there are no batching axes.
 fn axes(eqn: &Eqn<'_, '_>, numbers: &Param, name: &str) -> Result<Vec<usize>> {
     match numbers.field(name) {
         None if name.contains("batching") => Ok(Vec::new()),
@@ -137,12 +141,12 @@ fn axes(eqn: &Eqn<'_, '_>, numbers: &Param, name: &str) -> Result<Vec<usize>> {
     }
 }
 
-/// Returns the mode of a `gather`, where a promise to be in bounds is kept by clamping.
+/// Returns the mode of a `gather`. Indices that are promised to be in bounds are clamped.
 pub(super) fn gather_mode(eqn: &Eqn<'_, '_>) -> Result<Mode> {
     mode(eqn, Mode::Clamp)
 }
 
-/// Returns the mode of a `scatter`, where what breaks the promise to be in bounds is dropped.
+/// Returns the mode of a `scatter`. Updates that break the promise to be in bounds are dropped.
 pub(super) fn scatter_mode(eqn: &Eqn<'_, '_>) -> Result<Mode> {
     mode(eqn, Mode::Fill)
 }

@@ -1,23 +1,24 @@
-//! Brings indices into bounds, and computes the indices of whole windows.
+//! Clamps indices, and computes the index vectors of all entries of windows, their *places*.
 
 use onnx::{Attr, Builder, DType, Dim, Expr, OpType};
 
 use super::numbers::{Axis, Windows};
 
-/// The model computes longer lists instead of storing them.
+/// The maximum number of stored indices. The model computes more indices at run time.
 const MAX_STORED: i64 = 4096;
 
-/// Starts of windows.
+/// The starts of windows.
 #[derive(Clone, Copy)]
 pub(super) struct Starts<'g> {
-    /// In bounds. Vectors along the last axis, or where each has one entry, the entries.
+    /// Indices in bounds: vectors along the last axis. If the vectors have one entry, this axis is
+    /// missing.
     pub indices: Expr<'g>,
-    /// A flag for each vector that was in bounds before, if that matters.
+    /// For each vector, whether it was in bounds before clamping, if this matters.
     pub were_in_bounds: Option<Expr<'g>>,
 }
 
 impl<'g> Starts<'g> {
-    /// Moves every vector of indices to the nearest start at which a window fits.
+    /// Clamps every vector of indices to the nearest start at which a window fits.
     #[track_caller]
     pub fn new(indices: Expr<'g>, windows: &Windows, shape: &[Dim], watch: bool) -> Starts<'g> {
         indices.builder.helper("start_indices", || {
@@ -39,10 +40,11 @@ impl<'g> Starts<'g> {
         })
     }
 
-    /// Returns the place of each entry of each window: an array over the axes of the indices and
-    /// then the wide axes of the windows, with vectors of places along `axes` of the operand.
+    /// Returns the place of each entry of each window: an array over the axes of the indices, then
+    /// over the wide axes of the windows. Its last axis contains the index along each of the `axes`
+    /// of the operand.
     ///
-    /// `batch` is the shape of the indices without the vectors.
+    /// `batch` is the shape of the indices without the axis of vectors.
     pub fn places(&self, windows: &Windows, axes: &[usize], batch: &[Dim]) -> Expr<'g> {
         let builder = self.indices.builder;
         builder.helper("places", || {
@@ -70,7 +72,8 @@ impl<'g> Starts<'g> {
         })
     }
 
-    /// Returns the starts along `axes` of the operand, whichever way each gets its own.
+    /// Returns the starts along `axes` of the operand: an index, the position along a batching
+    /// axis, or zero.
     fn columns(&self, windows: &Windows, axes: &[usize], batch: &[Dim]) -> Expr<'g> {
         let builder = self.indices.builder;
         let last = batch.len();
@@ -98,7 +101,7 @@ impl<'g> Starts<'g> {
     }
 }
 
-/// Returns a type that holds the values of `dtype` and that the runtime can move.
+/// Returns a type that contains the values of `dtype` and has kernels for gathering and scattering.
 pub(super) fn movable(dtype: DType) -> DType {
     match dtype.bits() {
         2 | 4 if dtype.is_int() => DType::I32,
@@ -111,13 +114,13 @@ pub(super) fn movable(dtype: DType) -> DType {
 pub(super) fn wide_axes(windows: &Windows, axes: &[usize]) -> Vec<usize> {
     let is_wide = |axis: &usize| {
         !windows.collapsed.contains(axis)
-            && !windows.goes_along(*axis)
+            && !windows.is_batching(*axis)
             && !windows.sizes[*axis].is(1)
     };
     axes.iter().copied().filter(is_wide).collect()
 }
 
-/// Moves the axes of a value into the wanted order; missing axes have size one.
+/// Transposes a value to the wanted axes, and adds missing axes with size one.
 #[track_caller]
 pub(super) fn arrange<'g>(x: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
     let place = |axis: &Axis| have.iter().position(|own| own == axis);
@@ -128,34 +131,35 @@ pub(super) fn arrange<'g>(x: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g>
 
 /// `min(max(0, indices), size − window)` along each axis
 ///
-/// `Clip` of 64-bit integers compares their halves in ONNX Runtime 1.31: what is from 2³¹ to 2³² goes
-/// to the wrong end. It is `enough` where no index is that large, or where only those count that were
-/// in bounds.
+/// In ONNX Runtime 1.31, `Clip` of 64-bit integers compares their halves, and moves integers from
+/// 2³¹ to 2³² to the wrong end. The caller sets `clip_is_exact` if no index is that large, or if
+/// only indices that were in bounds matter.
 #[track_caller]
-pub(super) fn clamp<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)], enough: bool) -> Expr<'g> {
+pub(super) fn clamp<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)], clip_is_exact: bool) -> Expr<'g> {
     let last = last_start(indices.builder, indices.dtype(), room);
-    if last.rank() > 0 || !enough {
+    if last.rank() > 0 || !clip_is_exact {
         return indices.max(0.0).min(last);
     }
     let zero = indices.constant(0.0);
     indices.builder.node(OpType::Clip, &[indices, zero, last], Vec::new())
 }
 
-/// True if every number of a type is below 2³¹.
+/// True if every integer of a type is below 2³¹.
 pub(super) fn is_narrow(dtype: DType) -> bool {
     dtype.bits() < 32 || dtype == DType::I32
 }
 
-/// Converts indices to a type that ONNX accepts, and that also holds the sizes that they are compared with.
+/// Converts indices to a type that ONNX accepts and that contains the sizes with which they are
+/// compared.
 #[track_caller]
 pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g> {
-    // A size that the runtime computes has 64 bits, and so does a window's.
+    // A size that the model computes has 64 bits.
     let is_small = |&(size, window): &(&Dim, &Dim)| {
         window.known().is_some() && size.known().is_some_and(|size| i32::try_from(size).is_ok())
     };
     match indices.dtype() {
         DType::I32 if room.iter().all(is_small) => indices,
-        // A number that is too large for the signed type must not become negative.
+        // An integer that is too large for the signed type must not become negative.
         DType::U64 => {
             let signed = indices.cast(DType::I64);
             let largest = indices.builder.constant_ints(DType::I64, &[], &[i64::MAX]);
@@ -165,8 +169,8 @@ pub(super) fn as_index<'g>(indices: Expr<'g>, room: &[(&Dim, &Dim)]) -> Expr<'g>
     }
 }
 
-/// Returns the last start at which a window fits along each axis; a scalar if it is the same for
-/// all.
+/// Returns the last start at which a window fits along each axis, or a scalar if it is the same for
+/// all axes.
 #[track_caller]
 fn last_start<'g>(builder: &'g Builder, dtype: DType, room: &[(&Dim, &Dim)]) -> Expr<'g> {
     let difference = |&(size, window): &(&Dim, &Dim)| Some(size.known()? - window.known()?);
@@ -187,7 +191,8 @@ fn last_start<'g>(builder: &'g Builder, dtype: DType, room: &[(&Dim, &Dim)]) -> 
     last.cast(dtype)
 }
 
-/// Returns the places in a window, from its start, if they are few enough to be stored.
+/// Returns the offsets of the entries of a window from its start, if there are few enough to store
+/// them.
 fn stored_offsets<'g>(
     builder: &'g Builder,
     sizes: &[Dim],
@@ -213,7 +218,7 @@ fn stored_offsets<'g>(
     Some(builder.constant_ints(DType::I64, &shape, &offsets))
 }
 
-/// Returns one number for each vector of places in an array of the given sizes, row by row.
+/// Returns the row-major index of each place in an array of the given sizes.
 #[track_caller]
 pub(super) fn linear<'g>(places: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
     let builder = places.builder;
@@ -225,7 +230,7 @@ pub(super) fn linear<'g>(places: Expr<'g>, sizes: &[Dim]) -> Expr<'g> {
     (places * builder.sizes(&strides)).reduce_sum(&[last], false)
 }
 
-/// Takes the entries that vectors of places name; the first `batch` axes of both go together.
+/// Returns the entries at the given places. The first `batch` axes of both operands are batch axes.
 #[track_caller]
 pub(super) fn gather_nd<'g>(x: Expr<'g>, places: Expr<'g>, batch: usize) -> Expr<'g> {
     let attrs = match batch {

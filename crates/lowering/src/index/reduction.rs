@@ -4,10 +4,10 @@ use onnx::{Attr, DType, Expr};
 
 use super::places::movable;
 
-/// The operation that joins an update with the element that is there.
+/// The operation that combines an update with the existing element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reduction {
-    /// The last one stays.
+    /// The last update replaces the element.
     Overwrite,
     Add,
     Multiply,
@@ -16,7 +16,7 @@ pub(crate) enum Reduction {
 }
 
 impl Reduction {
-    /// Returns the attribute `reduction` of ONNX; nothing to overwrite.
+    /// Returns the attribute `reduction` of ONNX, or `None` for `Overwrite`.
     pub fn attr(self) -> Option<(&'static str, Attr)> {
         let name = match self {
             Reduction::Overwrite => return None,
@@ -36,7 +36,7 @@ impl Reduction {
         }
     }
 
-    /// Returns the reduction that does the same on flags that are numbers.
+    /// Returns the equivalent reduction for booleans that are stored as integers.
     pub fn of_flags(self) -> Reduction {
         match self {
             Reduction::Add => Reduction::Max,
@@ -45,8 +45,8 @@ impl Reduction {
         }
     }
 
-    /// Returns the type in which the runtime computes it: it adds and compares neither halves nor
-    /// flags.
+    /// Returns the type of the computation: ONNX Runtime cannot add or compare 16-bit floats and
+    /// booleans here.
     pub fn compute_type(self, dtype: DType) -> DType {
         match dtype {
             _ if self == Reduction::Overwrite => movable(dtype),
@@ -56,7 +56,7 @@ impl Reduction {
         }
     }
 
-    /// Returns the update that changes nothing, of the type of `x`.
+    /// Returns the update that does not change an element, in the type of `x`.
     pub fn identity(self, x: Expr<'_>) -> Expr<'_> {
         let (builder, dtype) = (x.builder, x.dtype());
         let top_bit: i64 = match dtype.bits() {
@@ -64,7 +64,7 @@ impl Reduction {
             bits => 1 << (bits - 1),
         };
         match self {
-            // Minus zero: zero would change the sign of a minus zero.
+            // `-0 + 0` would be `0`, so the identity of a sum is `-0`.
             Reduction::Overwrite | Reduction::Add => x.constant(-0.0),
             Reduction::Multiply => x.constant(1.0),
             Reduction::Min if dtype.is_float() => x.constant(f64::INFINITY),
@@ -80,7 +80,7 @@ impl Reduction {
         }
     }
 
-    /// True if the runtime forgets a NaN that was there when a number comes.
+    /// True if ONNX Runtime loses an existing NaN when it writes a number.
     pub fn loses_nan(self, dtype: DType) -> bool {
         dtype.is_float() && matches!(self, Reduction::Min | Reduction::Max)
     }

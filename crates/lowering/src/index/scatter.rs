@@ -14,9 +14,10 @@ use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::{Refused, Result};
 
-/// `x[start(b…) + w…] = updates[b…, w…]`; a window that does not fit is moved until it does, or dropped
+/// `x[start(b…) + w…] = updates[b…, w…]`; a window that does not fit is moved into bounds, or
+/// dropped
 ///
-/// Of windows that meet, the last stays.
+/// If windows overlap, the last one wins.
 pub(crate) fn scatter<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let body: Option<Arc<Jaxpr>> = eqn.param("update_jaxpr")?;
     match body.filter(|body| !is_second_argument(body)) {
@@ -25,7 +26,7 @@ pub(crate) fn scatter<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     }
 }
 
-/// `x[start(b…) + w…] = f(x[start(b…) + w…], updates[b…, w…])` with a function of the user's
+/// `x[start(b…) + w…] = f(x[start(b…) + w…], updates[b…, w…])` with the user's function
 fn on_each<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
@@ -63,7 +64,7 @@ pub(crate) fn scatter_mul<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     scatter_by(eqn, Reduction::Multiply, |updates| updates)
 }
 
-/// `x[start(b…) + w…] *= updates[b…, w…]` of complex numbers, for which ONNX has no reduction
+/// `x[start(b…) + w…] *= updates[b…, w…]` for complex numbers, for which ONNX has no reduction
 pub(crate) fn complex_scatter_mul<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["update_jaxpr", "update_consts"]);
     scatter_joined(eqn, |there, update| Ok(complex::product(there, update)))
@@ -95,7 +96,7 @@ fn scatter_by<'g>(
     let [x, indices, updates] = eqn.operands()?;
     let mut windows = Windows::of_scatter(eqn, x.rank(), &updates.shape())?;
     let mode = scatter_mode(eqn)?;
-    // The body of the others is known from the name of the primitive.
+    // The name of the primitive already determines the body.
     eqn.ignore(&["update_jaxpr", "update_consts", "indices_are_sorted", "unique_indices"]);
     let opset = x.builder.opset();
     if reduction.opset() > opset {
@@ -109,7 +110,7 @@ fn scatter_by<'g>(
         return Ok(x);
     }
     Ok(builder.helper("scatter", || {
-        // A single number is an array of one entry.
+        // A scalar becomes an array of one entry.
         let array = if x.rank() == 0 {
             windows.collapsed.push(0);
             windows.sizes.push(Dim::Known(1));
@@ -118,7 +119,7 @@ fn scatter_by<'g>(
             x
         };
         let dtype = reduction.compute_type(x.dtype());
-        // An axis that may be empty has no place for an update that changes nothing.
+        // An empty axis has no element for an update that is the identity.
         let may_be_empty = !array.shape().iter().all(Dim::is_positive);
         let written = Scatter {
             drops: mode == Mode::Fill && (reduction == Reduction::Overwrite || may_be_empty),
@@ -128,7 +129,7 @@ fn scatter_by<'g>(
             batch: &indices.shape()[..indices.rank() - 1],
         };
         let (array, updates) = (array.cast(dtype), prepare(updates).cast(dtype));
-        let result = if windows.never_meet(&indices.shape()) {
+        let result = if windows.never_overlap(&indices.shape()) {
             written.at_once(array, updates)
         } else {
             written.in_turn(array, updates)
@@ -147,17 +148,19 @@ struct Scatter<'g, 'a> {
     starts: Starts<'g>,
     windows: &'a Windows,
     batch: &'a [Dim],
-    /// True if what is out of bounds is written behind the end, and not made to change nothing.
+    /// True if updates out of bounds are written after the end and cut off; false if they are
+    /// replaced by the identity of the reduction.
     drops: bool,
 }
 
 impl<'g> Scatter<'g, '_> {
-    /// Writes windows that never meet with `ScatterND`, which may write in any order and at once.
+    /// Writes windows that never overlap with `ScatterND`, which may write in any order and in
+    /// parallel.
     fn at_once(&self, x: Expr<'g>, updates: Expr<'g>) -> Expr<'g> {
         let windows = self.windows;
-        let looked_up = windows.looked_up(&x.shape()).into_iter();
-        let last = looked_up.chain(windows.batching.iter().map(|&(own, _)| own)).max();
-        // No axis is moved: what is taken whole before the last that is not counts as looked up.
+        let indexed = windows.indexed(&x.shape()).into_iter();
+        let last = indexed.chain(windows.batching.iter().map(|&(own, _)| own)).max();
+        // No transpose is needed if all axes up to the last indexed one count as indexed.
         let axes: Vec<usize> = (0..=last.unwrap_or(0)).collect();
         let places = self.starts.places(windows, &axes, self.batch);
         let wide = wide_axes(windows, &axes).into_iter();
@@ -179,7 +182,7 @@ impl<'g> Scatter<'g, '_> {
             other => other,
         };
         if let Some(inside) = self.starts.were_in_bounds {
-            // A dropped update writes the old contents, or changes nothing.
+            // A dropped update writes the old contents, or the identity of the reduction.
             let instead = match reduction {
                 Reduction::Overwrite => there(),
                 other => other.identity(updates),
@@ -190,12 +193,12 @@ impl<'g> Scatter<'g, '_> {
         write_nd(x, places, updates, reduction)
     }
 
-    /// Writes windows that may meet with `ScatterElements`: `ScatterND` of ONNX Runtime writes from
-    /// several threads at once, and loses updates.
+    /// Writes windows that may overlap with `ScatterElements`: the `ScatterND` of ONNX Runtime
+    /// writes from several threads, and loses updates.
     fn in_turn(&self, x: Expr<'g>, updates: Expr<'g>) -> Expr<'g> {
         let windows = self.windows;
         let rank = x.rank();
-        let looked_up = windows.looked_up(&x.shape());
+        let indexed = windows.indexed(&x.shape());
         let have = windows.result_axes(updates.rank());
         let updates = match self.starts.were_in_bounds.filter(|_| !self.drops) {
             None => updates,
@@ -204,7 +207,7 @@ impl<'g> Scatter<'g, '_> {
                 inside.unsqueeze(&windows.offsets).select(updates, nothing)
             }
         };
-        if let [axis] = looked_up[..] {
+        if let [axis] = indexed[..] {
             let side_by_side = (0..rank).filter(|&own| own != axis).map(|own| (own, own));
             if self.batch.len() == rank
                 && wide_axes(windows, &[axis]).is_empty()
@@ -218,10 +221,10 @@ impl<'g> Scatter<'g, '_> {
                 return self.along(x, updates, &have, axis);
             }
         }
-        self.anywhere(x, updates, &have, &looked_up)
+        self.anywhere(x, updates, &have, &indexed)
     }
 
-    /// Writes along the one axis that is looked up.
+    /// Writes along the only indexed axis.
     fn along(&self, x: Expr<'g>, updates: Expr<'g>, have: &[Axis], axis: usize) -> Expr<'g> {
         let places = self.one_number_each(&[axis], &x.shape());
         let count = x.builder.product(&places.shape());
@@ -238,17 +241,17 @@ impl<'g> Scatter<'g, '_> {
         self.write(x, places.reshape(&line), updates, axis)
     }
 
-    /// Writes along any axes: the axes that are looked up become one axis, and those that are taken
-    /// whole another.
+    /// Writes along any axes: merges the indexed and batching axes into one, and the other axes
+    /// into another.
     fn anywhere(
         &self,
         x: Expr<'g>,
         updates: Expr<'g>,
         have: &[Axis],
-        looked_up: &[usize],
+        indexed: &[usize],
     ) -> Expr<'g> {
         let (builder, windows, rank) = (x.builder, self.windows, x.rank());
-        let is_placed = |axis: &usize| looked_up.contains(axis) || windows.goes_along(*axis);
+        let is_placed = |axis: &usize| indexed.contains(axis) || windows.is_batching(*axis);
         let mut axes: Vec<usize> = (0..rank).filter(is_placed).collect();
         if axes.is_empty() {
             axes.push(0);
@@ -279,8 +282,8 @@ impl<'g> Scatter<'g, '_> {
         written.reshape(&shape).transpose(&back)
     }
 
-    /// Returns the place of each entry as one number over `axes` of an array of this shape; where
-    /// an update is to be dropped, the one behind the last.
+    /// Returns the place of each entry as a row-major index over `axes` of an array of this shape.
+    /// The index of a dropped update is after the last one.
     fn one_number_each(&self, axes: &[usize], shape: &[Dim]) -> Expr<'g> {
         let sizes: Vec<Dim> = axes.iter().map(|&axis| shape[axis].clone()).collect();
         let places = linear(self.starts.places(self.windows, axes, self.batch), &sizes);
@@ -294,8 +297,8 @@ impl<'g> Scatter<'g, '_> {
         }
     }
 
-    /// Writes one update after the other along an axis; what is dropped goes to an entry behind the
-    /// last, which is then cut off.
+    /// Writes one update after the other along an axis. Dropped updates go to an additional entry
+    /// after the last one, which is then removed.
     fn write(&self, x: Expr<'g>, places: Expr<'g>, updates: Expr<'g>, axis: usize) -> Expr<'g> {
         let places = places.expand(&updates.shape());
         if !self.drops {

@@ -9,8 +9,8 @@ use super::write::write_nd;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Returns the window of the result's shape that starts at the other operands; where it would not
-/// fit, it starts earlier
+/// Returns the window of the result's shape at the start given by the other operands; a window that
+/// does not fit starts earlier
 pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["slice_sizes"]);
     let [x, starts @ ..] = &eqn.inputs[..] else {
@@ -43,7 +43,7 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
     Ok(builder.sized_node(OpType::Slice, &inputs, Vec::new(), &result.shape))
 }
 
-/// Returns the operand with a window overwritten, which starts earlier where it would not fit
+/// Overwrites a window of the operand; a window that does not fit starts earlier
 pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x, update, starts @ ..] = &eqn.inputs[..] else {
         return Err(eqn.broken("it has no operand and update").into());
@@ -77,7 +77,7 @@ pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result
     Ok(write_nd(*x, places, update.squeeze(&narrow), Reduction::Overwrite))
 }
 
-/// Returns the starts along some axes, one after the other.
+/// Returns the starts along some axes, as one list.
 fn joined<'g>(axes: &[usize], starts: &[Expr<'g>], room: &[(&Dim, &Dim)]) -> Expr<'g> {
     let mut parts: Vec<Expr<'g>> =
         axes.iter().map(|&axis| as_index(starts[axis].unsqueeze(&[0]), room)).collect();

@@ -1,11 +1,11 @@
-//! Nodes that write updates at places.
+//! Writes updates at given places.
 
 use onnx::{Attr, DType, Expr, OpType};
 
 use super::numbers::Axis;
 use super::reduction::Reduction;
 
-/// Moves the axes of updates into the wanted order, without unwanted axes of size one.
+/// Transposes updates to the wanted axes, and removes the other axes, which have size one.
 #[track_caller]
 pub(super) fn rearrange<'g>(updates: Expr<'g>, have: &[Axis], want: &[Axis]) -> Expr<'g> {
     let (kept, narrow): (Vec<usize>, Vec<usize>) =
@@ -14,7 +14,7 @@ pub(super) fn rearrange<'g>(updates: Expr<'g>, have: &[Axis], want: &[Axis]) -> 
     updates.squeeze(&narrow).transpose(&order.collect::<Vec<_>>())
 }
 
-/// `ScatterElements`, which writes one update after the other.
+/// Writes one update after the other, with `ScatterElements`.
 #[track_caller]
 pub(super) fn write_elements<'g>(
     x: Expr<'g>,
@@ -37,7 +37,7 @@ pub(super) fn write_elements<'g>(
     any_nan.select(x.constant(f64::NAN), written)
 }
 
-/// `ScatterND`, for updates of which no two are for one place.
+/// Writes updates at distinct places, with `ScatterND`.
 #[track_caller]
 pub(super) fn write_nd<'g>(
     x: Expr<'g>,

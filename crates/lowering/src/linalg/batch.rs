@@ -2,7 +2,7 @@
 
 use onnx::{Attr, Builder, DType, Dim, Expr, OpType};
 
-/// Returns the index that has as many behind it as `k` has before it.
+/// Returns `size − 1 − k`, the index `k` counted from the end.
 #[track_caller]
 pub(super) fn from_the_end<'g>(k: Expr<'g>, size: &Dim) -> Expr<'g> {
     match size.known() {
@@ -12,7 +12,7 @@ pub(super) fn from_the_end<'g>(k: Expr<'g>, size: &Dim) -> Expr<'g> {
     }
 }
 
-/// `0, 1, 2, …` down a column, to compare with an index.
+/// Returns `0, 1, 2, …` as a column, to compare with an index.
 #[track_caller]
 pub(super) fn row_numbers<'g>(builder: &'g Builder, size: &Dim) -> Expr<'g> {
     match size.known() {
@@ -24,7 +24,7 @@ pub(super) fn row_numbers<'g>(builder: &'g Builder, size: &Dim) -> Expr<'g> {
     }
 }
 
-/// `0, 1, 2, …` along a row, to compare with an index.
+/// Returns `0, 1, 2, …` as a row, to compare with an index.
 #[track_caller]
 pub(super) fn column_numbers<'g>(builder: &'g Builder, size: &Dim) -> Expr<'g> {
     match size.known() {
@@ -36,30 +36,30 @@ pub(super) fn column_numbers<'g>(builder: &'g Builder, size: &Dim) -> Expr<'g> {
     }
 }
 
-/// Returns the axis of rows, and the axis along a row.
+/// Returns the axis of the rows and the axis of the columns.
 pub(super) fn axes(matrix: Expr<'_>) -> (usize, usize) {
     (matrix.rank() - 2, matrix.rank() - 1)
 }
 
-/// Returns the sizes of a batch of matrices, by the numbers of rows and columns.
+/// Returns the numbers of rows and columns of a batch of matrices.
 pub(super) fn size_of(matrix: Expr<'_>) -> (Dim, Dim) {
     let shape = matrix.shape();
     (shape[shape.len() - 2].clone(), shape[shape.len() - 1].clone())
 }
 
-/// Returns a shape with the leading axes of a batch of matrices.
+/// Returns the shape of a batch of matrices with `last` in place of its last two sizes.
 pub(super) fn batched(like: Expr<'_>, last: &[Dim]) -> Vec<Dim> {
     let shape = like.shape();
     [&shape[..shape.len() - 2], last].concat()
 }
 
-/// Returns row `k`, still a matrix.
+/// Returns row `k`, as a matrix with one row.
 #[track_caller]
 pub(super) fn row<'g>(matrix: Expr<'g>, k: Expr<'g>) -> Expr<'g> {
     matrix.gather(k, matrix.rank() - 2)
 }
 
-/// Returns column `k`, still a matrix.
+/// Returns column `k`, as a matrix with one column.
 #[track_caller]
 pub(super) fn column<'g>(matrix: Expr<'g>, k: Expr<'g>) -> Expr<'g> {
     matrix.gather(k, matrix.rank() - 1)
@@ -106,7 +106,7 @@ pub(super) fn diagonal(matrix: Expr<'_>, rows: i64, columns: i64) -> Expr<'_> {
     is_on_it.select(square, 0.0).reduce_sum(&[column_axis], false)
 }
 
-/// Returns which entries of a square matrix are on its diagonal.
+/// Returns a mask of the diagonal of a square matrix.
 #[track_caller]
 pub(super) fn is_diagonal(builder: &Builder, size: i64) -> Expr<'_> {
     if size > 16 {
@@ -116,8 +116,8 @@ pub(super) fn is_diagonal(builder: &Builder, size: i64) -> Expr<'_> {
     builder.constant_ints(DType::Bool, &[size, size], &flags)
 }
 
-/// Exchanges the entries `k` and `other` along an axis, for each matrix of a batch; `numbers` are
-/// those of the axis.
+/// Exchanges the entries `k` and `other` along an axis of each matrix of a batch. `numbers` are
+/// `0, 1, 2, …` along the axis.
 #[track_caller]
 pub(super) fn swapped<'g>(
     matrix: Expr<'g>,
@@ -132,7 +132,7 @@ pub(super) fn swapped<'g>(
     is_k.select(at_other, is_other.select(at_k, matrix))
 }
 
-/// Sorts a list, and the columns of matrices with it.
+/// Sorts a list, and the columns of matrices in the same order.
 #[track_caller]
 pub(super) fn sorted<'g>(
     list: Expr<'g>,
@@ -154,20 +154,20 @@ pub(super) fn sorted<'g>(
     })
 }
 
-/// True if any flag holds.
+/// True if any flag is set; false for an empty array.
 #[track_caller]
 pub(super) fn any(flags: Expr<'_>) -> Expr<'_> {
     let axes: Vec<usize> = (0..flags.rank()).collect();
     flags.cast(DType::I32).reduce_sum(&axes, false).greater(0.0)
 }
 
-/// Returns the index of the largest along an axis, the first of equals; the axis stays.
+/// Returns the first index of the maximum along an axis, and keeps the axis.
 #[track_caller]
 pub(super) fn position_of_largest(x: Expr<'_>, axis: usize) -> Expr<'_> {
     x.builder.node(OpType::ArgMax, &[x], vec![("axis", Attr::Int(axis as i64))])
 }
 
-/// Returns the distance from one to the next number of the type.
+/// Returns the distance from 1 to the next number of the type.
 pub(super) fn epsilon(dtype: DType) -> f64 {
     if dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
 }

@@ -4,16 +4,16 @@ use onnx::{Dim, Expr, Range};
 
 use super::batch::{axes, batched, column_numbers, diagonal, is_diagonal, row_numbers};
 use super::householder::reflection;
-use super::loops::rounds;
+use super::loops::loop_over;
 use super::matrix::Matrix;
 use super::{known_sizes, matrices, refused};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `A = Q · H · Qᴴ` with zeros below the first subdiagonal of `H`, where the vectors of the
-/// reflections stand
+/// `A = Q · H · Qᴴ`, where `H` is zero below the first subdiagonal. The result stores the vectors
+/// of the reflections there
 ///
-/// Round `k` reflects column `k` onto the entry below its diagonal, on both sides of the matrix.
+/// Step `k` reflects column `k` onto the entry below the diagonal, on both sides of the matrix.
 pub(crate) fn hessenberg<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [a] = matrices(eqn)?;
     let (size, _) = known_sizes(eqn, a.re)?;
@@ -27,7 +27,7 @@ pub(crate) fn hessenberg<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     let like_taus = batched(a.re, &[1.into(), steps.clone()]);
     let taus = a.constant(0.0).map(|part| part.expand(&like_taus));
     let one = builder.ints(&[1]);
-    let [a, taus] = rounds(builder, &steps, [a, taus], |k, [a, taus]| {
+    let [a, taus] = loop_over(builder, &steps, [a, taus], |k, [a, taus]| {
         let below = k + one;
         let current = a.column(k);
         let reflection = reflection(current, rows, below);
@@ -42,11 +42,11 @@ pub(crate) fn hessenberg<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     Ok(vec![a.value(), taus.map(|part| part.squeeze(&[row_axis])).value()])
 }
 
-/// `A = Q · T · Qᴴ` of a matrix that is its own adjoint: the vectors of the reflections beside `T`, the diagonal and
-/// the subdiagonal of `T`, and the factors `τ`
+/// `A = Q · T · Qᴴ` for a Hermitian matrix. Returns the vectors of the reflections beside `T`, the
+/// diagonal and the subdiagonal of `T`, and the factors `τ`
 ///
-/// Only one triangle of `A` is looked at, and only that is written to. The upper one is the lower one
-/// of the matrix with rows and columns backwards.
+/// Reads and writes only one triangle of `A`. If rows and columns are reversed, the upper triangle
+/// becomes the lower one.
 pub(crate) fn tridiagonal<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let lower: bool = eqn.param("lower")?;
     let [a] = matrices(eqn)?;
@@ -74,7 +74,7 @@ pub(crate) fn tridiagonal<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Ex
     let one = builder.ints(&[1]);
     let start = ([symmetric, given], (nothing.re, nothing));
     let ([symmetric, packed], (beside, taus)) =
-        rounds(builder, &steps, start, |k, ([a, packed], (beside, taus))| {
+        loop_over(builder, &steps, start, |k, ([a, packed], (beside, taus))| {
             let below = k + one;
             let reflection = reflection(a.column(k), rows, below);
             let (v, tau) = (reflection.vector, reflection.tau);
@@ -101,7 +101,8 @@ pub(crate) fn tridiagonal<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Ex
     ])
 }
 
-/// `A = Q · T · Qᵀ` with `T` upper triangular but for blocks of two; of one number, `T` is it
+/// `A = Q · T · Qᵀ`, where `T` is upper triangular except for blocks of two rows. For a matrix with
+/// one row, `T` is `A`
 pub(crate) fn schur<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let with_vectors: bool = eqn.param("compute_schur_vectors")?;
     eqn.refuse(&["sort_eig_vals"])?;

@@ -1,4 +1,4 @@
-//! Eigenvalues of matrices that are not symmetric.
+//! Eigenvalues of general matrices.
 
 use onnx::Expr;
 
@@ -8,13 +8,14 @@ use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
 use crate::error::Result;
 
-/// `A · V = V · diag(w)` and `Uᴴ · A = diag(w) · Uᴴ`, of which `w`, `U`, `V` are the results, if wanted
+/// `A · V = V · diag(w)` and `Uᴴ · A = diag(w) · Uᴴ`. Returns `w`, and `U` and `V` if wanted
 ///
-/// All results are complex. Of one number, it is the eigenvalue and the vectors are one.
+/// All results are complex. The eigenvalue of a matrix with one row is its element, and the
+/// eigenvectors are 1.
 pub(crate) fn eig<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let with_left: bool = eqn.param("compute_left_eigenvectors")?;
     let with_right: bool = eqn.param("compute_right_eigenvectors")?;
-    // How it is computed and differentiated does not change the numbers.
+    // Hints for the computation and differentiation do not change the numbers.
     eqn.ignore(&["enable_eigvec_derivs", "implementation", "use_magma"]);
     let [a] = eqn.operands()?;
     let is_complex = eqn.input_dtypes.iter().any(Element::has_parts);
@@ -41,7 +42,7 @@ pub(crate) fn eig<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(std::iter::once(values).chain(vectors).collect())
 }
 
-/// Returns complex numbers from their parts.
+/// Joins real and imaginary parts to pairs.
 #[track_caller]
 fn complex<'g>(real: Expr<'g>, imaginary: Expr<'g>) -> Expr<'g> {
     let axis = real.rank();
@@ -50,10 +51,11 @@ fn complex<'g>(real: Expr<'g>, imaginary: Expr<'g>) -> Expr<'g> {
 
 /// Returns the eigenvalues of `[a b; c d]`, in the order of LAPACK
 ///
-/// With `p = ½ · (a − d)` they are `½ · (a + d) ± √(p² + b · c)`: first the one on the side of `p`, and
-/// where the root is lost in rounding the one on the side of `b + c`; of a conjugate pair, the one with
-/// positive imaginary part. The root is taken of numbers up to one, and the second value of the product
-/// of both. A triangle has them on its diagonal, a lower one backwards.
+/// With `p = ½ · (a − d)`, they are `½ · (a + d) ± √(p² + b · c)`. The first one has the sign of
+/// `p`, or the sign of `b + c` if the root is lost in rounding. In a conjugate pair, the first one
+/// has the positive imaginary part. The numbers are scaled to at most one before the root, and the
+/// second eigenvalue follows from the product of both. The eigenvalues of a triangular matrix are
+/// on its diagonal, for a lower triangle in reverse order.
 fn of_two(matrix: Expr<'_>) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
     let entry = |i: i64, j: i64| {

@@ -1,4 +1,4 @@
-//! Eigenvalues and eigenvectors of matrices that are their own adjoint.
+//! Eigenvalues and eigenvectors of symmetric and Hermitian matrices.
 
 use onnx::{Expr, Type};
 
@@ -6,20 +6,21 @@ use super::batch::{
     any, axes, batched, column_numbers, diagonal, epsilon, is_diagonal, row_numbers, sorted,
 };
 use super::jacobi::{Tournament, phases, tangent, turned};
-use super::loops::{Carried, rounds, rounds_while};
+use super::loops::{Carried, loop_over, loop_while};
 use super::matrix::Matrix;
 use super::{known_sizes, matrices};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// More iterations than any matrix needs, because the off-diagonal entries decrease quadratically.
+/// The maximum number of sweeps. No matrix needs that many, because the off-diagonal entries
+/// decrease quadratically.
 const SWEEPS: i64 = 30;
 
-/// `A · V = V · diag(w)` with `w` ascending and `Vᴴ · V = I`, of one triangle of `A`
+/// `A · V = V · diag(w)` with ascending `w` and `Vᴴ · V = I`; reads one triangle of `A`
 pub(crate) fn eigh<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let lower: bool = eqn.param("lower")?;
     let subset: Option<(i64, i64)> = eqn.optional("subset_by_index")?.flatten();
-    // What an algorithm computes does not depend on it, and ascending order is one of all.
+    // All algorithms compute the same, and if any order is allowed, ascending order is too.
     eqn.ignore(&["algorithm", "sort_eigenvalues"]);
     let [a] = matrices(eqn)?;
     let (size, _) = known_sizes(eqn, a.re)?;
@@ -49,7 +50,7 @@ pub(crate) fn eigh<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     })
 }
 
-/// Turns each complex vector so that one of its entries is real, as in LAPACK.
+/// Multiplies each complex vector by a phase that makes one of its entries real, as in LAPACK.
 #[track_caller]
 fn with_real_row(vectors: Matrix<'_>, row: i64) -> Matrix<'_> {
     if !vectors.is_complex() {
@@ -67,10 +68,10 @@ fn nothing<'g>(ctx: &Ctx<'g>, ty: &Type) -> Expr<'g> {
     ctx.builder.scalar(ty.dtype, 0.0).expand(&ty.shape)
 }
 
-/// Runs sweeps of rotations, each of which clears one pair of entries beside the diagonal
+/// Runs sweeps of rotations. Each rotation clears a pair of off-diagonal entries
 ///
-/// With `ζ = (a_qq − a_pp) / (2 · a_pq)` the angle has the tangent `t` with `t² + 2 · ζ · t = 1`. A complex
-/// `a_pq` is made real before, by a phase of row and column `q`.
+/// With `ζ = (a_qq − a_pp) / (2 · a_pq)`, the tangent `t` of the angle is a solution of
+/// `t² + 2 · ζ · t = 1`. Before, a phase of row and column `q` makes a complex `a_pq` real.
 fn by_rotations(a: Matrix<'_>, size: i64) -> (Expr<'_>, Matrix<'_>) {
     let builder = a.builder();
     let tournament = Tournament::of(size);
@@ -83,9 +84,9 @@ fn by_rotations(a: Matrix<'_>, size: i64) -> (Expr<'_>, Matrix<'_>) {
     let zero = a.constant(0.0);
 
     let start = [padded, a.identity(size, whole)];
-    let [a, vectors] = rounds_while(builder, SWEEPS, start, |swept| {
+    let [a, vectors] = loop_while(builder, SWEEPS, start, |swept| {
         let [a, vectors] =
-            rounds(builder, &tournament.rounds().into(), swept, |_, [a, vectors]| {
+            loop_over(builder, &tournament.steps().into(), swept, |_, [a, vectors]| {
                 let on_it = diagonal(a.re, whole, whole);
                 let difference =
                     on_it.slice_axis(row_axis, half, whole) - on_it.slice_axis(row_axis, 0, half);
@@ -111,7 +112,7 @@ fn by_rotations(a: Matrix<'_>, size: i64) -> (Expr<'_>, Matrix<'_>) {
     (values, vectors.replaced(&mut parts.into_iter()))
 }
 
-/// Returns a matrix with zeros in a last row and column, if it has less than `whole`.
+/// Adds a last row and column of zeros if `size` is less than `whole`.
 #[track_caller]
 fn padded(a: Expr<'_>, size: i64, whole: i64) -> Expr<'_> {
     if size == whole {
@@ -125,10 +126,10 @@ fn padded(a: Expr<'_>, size: i64, whole: i64) -> Expr<'_> {
     Expr::concat(&[wider, zeros(1, whole)], row_axis)
 }
 
-/// Returns the values and vectors of matrices with two rows
+/// Returns the eigenvalues and eigenvectors of matrices with two rows
 ///
-/// A complex `b` is made real, with the sign that is not that of its real part, by a phase of the row and
-/// the column that the triangle has it in.
+/// A phase of the row and the column of `b` in the given triangle makes a complex `b` real, with
+/// the sign opposite to that of its real part.
 fn of_two(matrix: Matrix<'_>, lower: bool) -> (Expr<'_>, Matrix<'_>) {
     let (row_axis, _) = axes(matrix.re);
     let place = if lower { (1, 0) } else { (0, 1) };
@@ -150,7 +151,7 @@ fn of_two(matrix: Matrix<'_>, lower: bool) -> (Expr<'_>, Matrix<'_>) {
     (values, Matrix::choose(is_row, turned, Matrix::real(vectors)))
 }
 
-/// Returns an entry of each matrix, as a list of one.
+/// Returns an entry of each matrix, as a list of one element.
 #[track_caller]
 fn entry(matrix: Expr<'_>, (row, column): (i64, i64)) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
@@ -158,10 +159,11 @@ fn entry(matrix: Expr<'_>, (row, column): (i64, i64)) -> Expr<'_> {
     row.slice_axis(column_axis, column, column + 1).squeeze(&[row_axis])
 }
 
-/// Returns the closed form for `[a b; b c]`
+/// Returns the eigenvalues and eigenvectors of `[a b; b c]`, in closed form
 ///
-/// With `r = √((a − c)² + 4b²)`, the eigenvalue of larger size is `½ · (a + c ± r)` with the sign of
-/// `a + c`, and the other one follows from the determinant. Signs of vectors are LAPACK's.
+/// With `r = √((a − c)² + 4b²)`, the eigenvalue with the larger magnitude is `½ · (a + c ± r)`,
+/// with the sign of `a + c`, and the other one follows from the determinant. The signs of the
+/// vectors are those of LAPACK.
 fn of_real_two<'g>(matrix: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
     let (row_axis, _) = axes(matrix);
     let (a, c) = (entry(matrix, (0, 0)), entry(matrix, (1, 1)));
@@ -188,13 +190,13 @@ fn of_real_two<'g>(matrix: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
     let turns = sum_falls.equal(difference_falls);
     let (x, y) = (turns.select(-y, x), turns.select(x, y));
 
-    // An entry beside the diagonal that is lost in rounding counts as zero.
+    // An off-diagonal entry that is lost in rounding counts as zero.
     let negligible = a.abs().sqrt() * c.abs().sqrt() * (epsilon(a.dtype()) / 2.0);
     let is_done = b.abs().less_equal(negligible);
     let (first, second) = (is_done.select(a, first), is_done.select(c, second));
     let (x, y) = (is_done.select(one, x), is_done.select(a.constant(0.0), y));
 
-    // The vectors (x, y) and (−y, x) in the order of their values.
+    // The vectors (x, y) and (−y, x), in the order of their eigenvalues.
     let swaps = second.less(first);
     let top = Expr::concat(&[swaps.select(-y, x), swaps.select(x, -y)], row_axis);
     let bottom = Expr::concat(&[swaps.select(x, y), swaps.select(y, x)], row_axis);

@@ -6,22 +6,24 @@ use super::batch::{
     axes, batched, column_numbers, from_the_end, position_of_largest, row_numbers, swapped,
     triangle,
 };
-use super::loops::rounds;
+use super::loops::loop_over;
 use super::matrix::Matrix;
 use super::{known_sizes, matrices};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// A reflection that leaves one entry of a column, `beta`, and zeros below it.
+/// A reflection of a column onto one of its entries, which becomes `beta`. The entries below become
+/// zero.
 pub(super) struct Reflection<'g> {
-    /// One at the entry, zeros above it.
+    /// One at the entry, and zero above it.
     pub vector: Matrix<'g>,
     pub tau: Matrix<'g>,
     /// A real number, also for a complex column.
     pub beta: Expr<'g>,
 }
 
-/// A matrix whose columns hold the vectors of reflections below what the reflections left of it.
+/// The result of reflections of a matrix. The columns store the vectors of the reflections where
+/// the matrix has become zero.
 pub(super) struct Packed<'g> {
     pub matrix: Matrix<'g>,
     pub taus: Matrix<'g>,
@@ -29,11 +31,11 @@ pub(super) struct Packed<'g> {
     pub order: Option<Expr<'g>>,
 }
 
-/// Returns the reflection of `x` onto entry `at`, which gets the sign that its length adds to
+/// Returns the reflection of `x` onto entry `at`. The sign of `β` avoids cancellation
 ///
-/// `β = −sign(re x_at) · ‖x‖`, `τ = (β − x_at) / β`, `v = x / (x_at − β)` below the entry; no reflection,
-/// `τ = 0`, if the entry is real and there are zeros below it already. The length is taken of numbers up
-/// to one. `Hᴴ · x` has `β` at the entry.
+/// `β = −sign(re x_at) · ‖x‖`, `τ = (β − x_at) / β`, and `v = x / (x_at − β)` below the entry. If
+/// the entry is real and there are only zeros below it, there is no reflection: `τ = 0`. The
+/// numbers are scaled to at most one before the norm. `Hᴴ · x` is `β` at the entry.
 #[track_caller]
 pub(super) fn reflection<'g>(x: Matrix<'g>, rows: Expr<'g>, at: Expr<'g>) -> Reflection<'g> {
     let (axis, _) = axes(x.re);
@@ -65,7 +67,7 @@ impl<'g> Reflection<'g> {
         a - (self.tau * self.vector) * self.vector.adjoint().matmul(a)
     }
 
-    /// Returns `Hᴴ`, which for real numbers is `H`.
+    /// Returns `Hᴴ`, which is `H` for real numbers.
     #[track_caller]
     pub fn adjoint(&self) -> Reflection<'g> {
         Reflection { tau: self.tau.conj(), ..*self }
@@ -74,8 +76,9 @@ impl<'g> Reflection<'g> {
 
 /// `A = H₀ · H₁ ⋯ · R`, with the columns in another order if `pivoting`
 ///
-/// Round `k` reflects column `k` onto its diagonal entry. With pivoting, the column whose open part is
-/// longest comes before, the first of equals.
+/// Step `k` reflects column `k` onto its diagonal entry. With pivoting, it first exchanges column
+/// `k` with the column that has the largest norm on and below row `k`, the first one if several are
+/// equal.
 #[track_caller]
 pub(super) fn factor(a: Matrix<'_>, height: i64, width: i64, pivoting: bool) -> Packed<'_> {
     let builder = a.builder();
@@ -90,7 +93,7 @@ pub(super) fn factor(a: Matrix<'_>, height: i64, width: i64, pivoting: bool) -> 
         let order = columns.expand(&batched(a.re, &[1.into(), width.into()]));
 
         let start = ([a, taus], order);
-        let ([matrix, taus], order) = rounds(builder, &steps, start, |k, ([a, taus], order)| {
+        let ([matrix, taus], order) = loop_over(builder, &steps, start, |k, ([a, taus], order)| {
             let (a, order) = if pivoting {
                 let open = Matrix::choose(rows.less(k), a.constant(0.0), a);
                 let squares = open.squares().reduce_sum(&[row_axis], true);
@@ -132,7 +135,7 @@ pub(super) fn apply_reflections<'g>(
         let rows = row_numbers(builder, &packed.shape()[row_axis]);
         let steps = taus.shape()[taus.re.rank() - 1].clone();
         let taus = taus.map(|part| part.unsqueeze(&[row_axis]));
-        rounds(builder, &steps, c, |k, c| {
+        loop_over(builder, &steps, c, |k, c| {
             let k = if adjoint { k } else { from_the_end(k, &steps) };
             let at = rows.equal(k).select(c.re.constant(1.0), 0.0);
             let is_below = rows.greater(k);
@@ -150,7 +153,8 @@ pub(super) fn orthogonal<'g>(packed: &Packed<'g>, height: i64, width: i64) -> Ma
     apply_reflections(packed.matrix, packed.taus, start, false)
 }
 
-/// `A` as reflections and what they leave: the vectors below the diagonal, and the factors `τ`
+/// Factors `A` into reflections and `R`: returns `R` with the vectors below the diagonal, and the
+/// factors `τ`
 pub(crate) fn geqrf<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [a] = matrices(eqn)?;
     let (height, width) = known_sizes(eqn, a.re)?;
@@ -158,8 +162,7 @@ pub(crate) fn geqrf<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(vec![packed.matrix.value(), packed.taus.value()])
 }
 
-/// Does the same as `geqrf`, with the columns in order of decreasing length; the order counts from
-/// one
+/// Does the same as `geqrf`, with pivoting of columns. The order of the columns counts from one
 pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["use_magma"]);
     let [a, fixed] = eqn.operands()?;
@@ -177,15 +180,15 @@ pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(vec![packed.matrix.value(), order.cast(order_type.dtype), packed.taus.value()])
 }
 
-/// Returns the columns of `H₀ · H₁ ⋯`, as many as `A` has
+/// Returns the first columns of `H₀ · H₁ ⋯`, as many as `A` has
 pub(crate) fn householder_product<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [a, taus] = matrices(eqn)?;
     let (height, width) = known_sizes(eqn, a.re)?;
     Ok(apply_reflections(a, taus, a.identity(height, width), false).value())
 }
 
-/// `Q · C`, `Qᴴ · C`, `C · Q` or `C · Qᴴ` with `Q = H₀ · H₁ ⋯`; from the right it is the adjoint of
-/// the other from the left
+/// `Q · C`, `Qᴴ · C`, `C · Q` or `C · Qᴴ` with `Q = H₀ · H₁ ⋯`. The last two are `(Qᴴ · Cᴴ)ᴴ` and
+/// `(Q · Cᴴ)ᴴ`
 pub(crate) fn ormqr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let left: bool = eqn.param("left")?;
     let transpose: bool = eqn.param("transpose")?;
@@ -196,7 +199,7 @@ pub(crate) fn ormqr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(apply_reflections(a, taus, c.adjoint(), !transpose).adjoint().value())
 }
 
-/// `A = Q · R`, or `A[:, order] = Q · R` with pivoting; signs as the reflections leave them
+/// `A = Q · R`, or `A[:, order] = Q · R` with pivoting. The diagonal of `R` can be negative
 pub(crate) fn qr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let full: bool = eqn.param("full_matrices")?;
     let pivoting: bool = eqn.optional("pivoting")?.unwrap_or(false);

@@ -1,27 +1,29 @@
-//! Rotates pairs of columns, half of all columns at a time.
+//! Rotates pairs of columns, all columns at a time.
 
 use onnx::{Builder, DType, Expr};
 
 use super::batch::axes;
 use super::matrix::Matrix;
 
-/// The order in which pairs meet: entry `i` of the first half with entry `i` of the second, and after
-/// each round all but the first move on by one place, around both halves. After `size − 1` rounds
-/// every pair has met once, and each entry is back at its place.
+/// The order of the rotations: a round-robin tournament. In each step, entry `i` of the first half
+/// is paired with entry `i` of the second half. Then all entries except the first move on by one
+/// place, around both halves. After `size − 1` steps, every pair has met once, and each entry is
+/// back at its place.
 pub(super) struct Tournament {
     /// An even number.
     pub size: i64,
 }
 
-/// The turn of each pair.
+/// The rotation of each pair by an angle `φ`.
 pub(super) struct Turn<'g> {
-    /// `1 − cos φ = sin² φ / (1 + cos φ)`, which is small with the angle, and so are its roundings.
+    /// `1 − cos φ = sin² φ / (1 + cos φ)`. For a small angle, this number and its rounding error
+    /// are small.
     loss: Expr<'g>,
     sine: Expr<'g>,
 }
 
 impl Tournament {
-    /// Returns a tournament of as many columns, and one more if their number is odd.
+    /// Returns a tournament of `columns` columns, and one more if the number is odd.
     pub fn of(columns: i64) -> Tournament {
         Tournament { size: columns + columns % 2 }
     }
@@ -30,11 +32,11 @@ impl Tournament {
         self.size / 2
     }
 
-    pub fn rounds(&self) -> i64 {
+    pub fn steps(&self) -> i64 {
         self.size - 1
     }
 
-    /// Returns the place before of the entry that moves to each place.
+    /// Returns, for each place, the previous place of the entry that moves there.
     pub fn sources(&self) -> Vec<i64> {
         let half = self.half();
         let source = |place: i64| match place {
@@ -52,7 +54,7 @@ impl Tournament {
         (place + self.half()) % self.size
     }
 
-    /// Turns each pair along an axis, `(c · x − s · y, s · x + c · y)`, and moves them on.
+    /// Rotates each pair along an axis, `(c · x − s · y, s · x + c · y)`, and moves the entries on.
     #[track_caller]
     pub fn play<'g>(&self, x: Expr<'g>, axis: usize, turn: &Turn<'g>) -> Expr<'g> {
         let builder = x.builder;
@@ -68,8 +70,8 @@ impl Tournament {
         })
     }
 
-    /// Returns the turn by the angle with tangent `t` for each place after the round; `t` has one for each
-    /// pair.
+    /// Returns the rotation for each place after the step, from the tangent `t` of the angle of
+    /// each pair.
     #[track_caller]
     pub fn turn<'g>(&self, t: Expr<'g>) -> Turn<'g> {
         let builder = t.builder;
@@ -87,7 +89,7 @@ impl Tournament {
         })
     }
 
-    /// Returns which entries of a matrix belong to a pair that has just met.
+    /// Returns a mask of the entries of a matrix that belong to a pair of the last step.
     #[track_caller]
     pub fn met<'g>(&self, builder: &'g Builder) -> Expr<'g> {
         let sources = self.sources();
@@ -97,8 +99,9 @@ impl Tournament {
     }
 }
 
-/// Returns the size of the number of each pair, or the real number itself. For complex numbers also returns
-/// the phases for all places that make them real: one for the first of a pair.
+/// Returns the absolute value of the number of each pair, or the number itself if it is real. For
+/// complex numbers, also returns the phase for each place that makes them real. The phase of the
+/// first entry of a pair is 1.
 #[track_caller]
 pub(super) fn phases<'g>(numbers: Matrix<'g>) -> (Expr<'g>, Option<Matrix<'g>>) {
     if !numbers.is_complex() {
@@ -120,8 +123,8 @@ pub(super) fn turned<'g>(x: Matrix<'g>, axis: usize, phases: Option<Matrix<'g>>)
     phases.map_or(x, |phases| x * phases.map(|part| part.unsqueeze(&[other])))
 }
 
-/// `t = tan φ` with `t² + 2 · ζ · t = 1`, the smaller of the two, where `ζ = difference / (2 · product)`;
-/// zero where `is_idle`
+/// `t = tan φ` with `t² + 2 · ζ · t = 1` and `ζ = difference / (2 · product)`, the smaller one of
+/// the two solutions; zero where `is_idle`
 #[track_caller]
 pub(super) fn tangent<'g>(difference: Expr<'g>, product: Expr<'g>, is_idle: Expr<'g>) -> Expr<'g> {
     let builder = product.builder;
@@ -144,7 +147,7 @@ mod tests {
             let tournament = Tournament::of(size);
             let mut places: Vec<i64> = (0..size).collect();
             let mut pairs = Vec::new();
-            for _ in 0..tournament.rounds() {
+            for _ in 0..tournament.steps() {
                 let half = usize::try_from(tournament.half()).expect("small");
                 let met = places[..half].iter().zip(&places[half..]);
                 pairs.extend(met.map(|(&a, &b)| (a.min(b), a.max(b))));

@@ -5,34 +5,34 @@ use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Type};
 use super::matrix::Matrix;
 use crate::bodies::{own_results, types};
 
-/// `carried = round(k, carried)` for `k = 0, 1, … count − 1`, where `k` is a list of one index.
+/// `carried = step(k, carried)` for `k = 0, 1, … count − 1`. `k` is a list of one index.
 #[track_caller]
-pub(super) fn rounds<'g, S: Carried<'g>>(
+pub(super) fn loop_over<'g, S: Carried<'g>>(
     builder: &'g Builder,
     count: &Dim,
     carried: S,
-    round: impl FnOnce(Expr<'g>, S) -> S,
+    step: impl FnOnce(Expr<'g>, S) -> S,
 ) -> S {
     match count.known() {
         Some(0) => return carried,
-        Some(1) => return round(builder.ints(&[0]), carried),
+        Some(1) => return step(builder.ints(&[0]), carried),
         _ => {}
     }
     looped(builder, "round", count, carried, |inputs, carried| {
-        let results = round(inputs[0].unsqueeze(&[0]), carried);
+        let results = step(inputs[0].unsqueeze(&[0]), carried);
         (inputs[1], results)
     })
 }
 
-/// `carried = round(carried)` at most `limit` times, until its flag does not hold any more.
+/// `carried = step(carried)` at most `limit` times, while the flag that `step` returns is true.
 #[track_caller]
-pub(super) fn rounds_while<'g, S: Carried<'g>>(
+pub(super) fn loop_while<'g, S: Carried<'g>>(
     builder: &'g Builder,
     limit: i64,
     carried: S,
-    round: impl FnOnce(S) -> (Expr<'g>, S),
+    step: impl FnOnce(S) -> (Expr<'g>, S),
 ) -> S {
-    looped(builder, "sweep", &limit.into(), carried, |_, carried| round(carried))
+    looped(builder, "sweep", &limit.into(), carried, |_, carried| step(carried))
 }
 
 /// Runs a body at most `limit` times. The body takes the counter and the flag of the loop.
@@ -42,7 +42,7 @@ fn looped<'g, S: Carried<'g>>(
     name: &str,
     limit: &Dim,
     carried: S,
-    round: impl FnOnce(&[Expr<'g>], S) -> (Expr<'g>, S),
+    step: impl FnOnce(&[Expr<'g>], S) -> (Expr<'g>, S),
 ) -> S {
     let list = |carried: S| {
         let mut arrays = Vec::new();
@@ -54,7 +54,7 @@ fn looped<'g, S: Carried<'g>>(
     let inputs = [&counter[..], &types(&before)].concat();
     let body = builder.body(name, &inputs, |inputs| -> Result<_, std::convert::Infallible> {
         let inside = carried.replaced(&mut inputs[2..].iter().copied());
-        let (goes_on, results) = round(inputs, inside);
+        let (goes_on, results) = step(inputs, inside);
         let results = list(results);
         check_carried(builder, &before, &results);
         Ok(own_results(builder, [&[goes_on], &results[..]].concat()))
@@ -78,7 +78,7 @@ fn check_carried(builder: &Builder, before: &[Expr<'_>], after: &[Expr<'_>]) {
     }
 }
 
-/// The values that a loop passes from one round to the next.
+/// The values that a loop passes from one iteration to the next.
 pub(super) trait Carried<'g>: Copy {
     /// Appends the arrays to a list.
     fn list(&self, arrays: &mut Vec<Expr<'g>>);

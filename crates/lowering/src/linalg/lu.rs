@@ -5,17 +5,19 @@ use onnx::{DType, Expr};
 use super::batch::{
     axes, batched, column_numbers, position_of_largest, row_numbers, size_of, swapped,
 };
-use super::loops::rounds;
+use super::loops::loop_over;
 use super::matrices;
 use super::matrix::Matrix;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `A[permutation] = L · U`, both in one matrix, the ones on the diagonal of `L` left out
+/// `A[permutation] = L · U`, with both factors in one matrix. The ones on the diagonal of `L` are
+/// not stored
 ///
-/// Round `k` brings the largest entry of column `k` on or below the diagonal into row `k`, the first of
-/// equals, notes the exchange in `pivots`, divides what is below by it and takes row `k` from the rows
-/// below. A column of zeros is left as it is.
+/// Step `k` finds the largest entry of column `k` on or below the diagonal, the first one if
+/// several are equal, exchanges its row with row `k` and stores the exchange in `pivots`. It
+/// divides the entries below by the largest entry, and subtracts multiples of row `k` from the rows
+/// below. A column of zeros does not change.
 pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [a] = matrices(eqn)?;
     let [_, pivots_type, permutation_type] = &eqn.outputs[..] else {
@@ -33,7 +35,7 @@ pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     let pivots = step_numbers.expand(&batched(a.re, &[steps.clone(), 1.into()]));
     let start = (a, [pivots, permutation]);
     let (a, [pivots, permutation]) =
-        rounds(builder, &steps, start, |k, (a, [pivots, permutation])| {
+        loop_over(builder, &steps, start, |k, (a, [pivots, permutation])| {
             let open = rows.less(k).select(a.re.constant(-1.0), a.column(k).sizes());
             let pivot = position_of_largest(open, row_axis);
             let a = a.map(|part| swapped(part, row_axis, rows, k, pivot));
@@ -53,8 +55,8 @@ pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     Ok(vec![a.value(), list(pivots, pivots_type.dtype), list(permutation, permutation_type.dtype)])
 }
 
-/// Returns the order that exchanging entry `k` with entry `pivotsₖ`, one `k` after the other, leads
-/// to
+/// Returns the permutation that results from exchanging entry `k` with entry `pivotsₖ`, one `k`
+/// after the other
 pub(crate) fn lu_pivots_to_permutation<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["permutation_size"]);
     let [pivots] = eqn.operands()?;
@@ -65,7 +67,7 @@ pub(crate) fn lu_pivots_to_permutation<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> 
     let pivots = pivots.cast(DType::I64);
 
     let start = numbers.expand(&result.shape);
-    let [permutation] = rounds(ctx.builder, &steps, [start], |k, [permutation]| {
+    let [permutation] = loop_over(ctx.builder, &steps, [start], |k, [permutation]| {
         [swapped(permutation, axis, numbers, k, pivots.gather(k, axis))]
     });
     Ok(permutation.cast(result.dtype))

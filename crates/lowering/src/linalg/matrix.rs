@@ -8,8 +8,8 @@ use super::batch::{self, axes, column, row, transposed};
 use crate::ctx::Eqn;
 use crate::parts::Complex;
 
-/// A batch of matrices in the last two axes. A real one has no imaginary part, so that its graph has no
-/// node for one.
+/// A batch of matrices in the last two axes. A real matrix has no imaginary part, so that the graph
+/// has no nodes for it.
 #[derive(Clone, Copy)]
 pub(super) struct Matrix<'g> {
     pub re: Expr<'g>,
@@ -17,7 +17,8 @@ pub(super) struct Matrix<'g> {
 }
 
 impl<'g> Matrix<'g> {
-    /// Returns a value of an equation whose operands are complex or real.
+    /// Returns a value of an equation as a matrix, complex if the first operand of the equation is
+    /// complex.
     #[track_caller]
     pub fn of(eqn: &Eqn<'g, '_>, value: Expr<'g>) -> Matrix<'g> {
         if !eqn.is_complex_operand(0) {
@@ -31,7 +32,7 @@ impl<'g> Matrix<'g> {
         Matrix { re, im: None }
     }
 
-    /// Returns the array as the model has it: complex numbers as pairs.
+    /// Returns the array of the model, with complex numbers as pairs.
     #[track_caller]
     pub fn value(self) -> Expr<'g> {
         match self.im {
@@ -40,7 +41,7 @@ impl<'g> Matrix<'g> {
         }
     }
 
-    /// Applies a function that does the same to both parts: one that moves or repeats elements.
+    /// Applies a real linear function to both parts, such as a transpose.
     #[track_caller]
     pub fn map(self, f: impl Fn(Expr<'g>) -> Expr<'g>) -> Matrix<'g> {
         Matrix { re: f(self.re), im: self.im.map(f) }
@@ -62,26 +63,26 @@ impl<'g> Matrix<'g> {
         self.im.is_some()
     }
 
-    /// Returns a real number, which is complex if the matrix is.
+    /// Returns a constant real number, as a complex number if the matrix is complex.
     #[track_caller]
     pub fn constant(self, value: f64) -> Matrix<'g> {
         self.with_real(self.re.constant(value))
     }
 
-    /// Returns real numbers, which are complex if the matrix is.
+    /// Returns real numbers, as complex numbers if the matrix is complex.
     #[track_caller]
     pub fn with_real(self, re: Expr<'g>) -> Matrix<'g> {
         let zero = || re.constant(0.0).expand(&re.shape());
         Matrix { re, im: self.im.map(|_| zero()) }
     }
 
-    /// Returns row `k`, still a matrix.
+    /// Returns row `k`, as a matrix with one row.
     #[track_caller]
     pub fn row(self, k: Expr<'g>) -> Matrix<'g> {
         self.map(|part| row(part, k))
     }
 
-    /// Returns column `k`, still a matrix.
+    /// Returns column `k`, as a matrix with one column.
     #[track_caller]
     pub fn column(self, k: Expr<'g>) -> Matrix<'g> {
         self.map(|part| column(part, k))
@@ -108,7 +109,7 @@ impl<'g> Matrix<'g> {
         self.transposed().conj()
     }
 
-    /// Returns the elements where a flag holds, and others elsewhere.
+    /// Returns the elements of `on_true` where the flag is true, and those of `on_false` elsewhere.
     #[track_caller]
     pub fn choose(flag: Expr<'g>, on_true: Matrix<'g>, on_false: Matrix<'g>) -> Matrix<'g> {
         let zero = |like: Expr<'g>| like.constant(0.0);
@@ -130,15 +131,15 @@ impl<'g> Matrix<'g> {
         self.im.map_or(square, |im| square + im * im)
     }
 
-    /// Returns a bound of `|z|` that is at most twice as large: the sum of the sizes of both parts, by
-    /// which LAPACK compares complex numbers.
+    /// Returns `|re| + |im|`, by which LAPACK compares complex numbers. It is at least `|z|`, and
+    /// at most twice as large.
     #[track_caller]
     pub fn sizes(self) -> Expr<'g> {
         let size = self.re.abs();
         self.im.map_or(size, |im| size + im.abs())
     }
 
-    /// Returns the size of the larger part.
+    /// Returns `max(|re|, |im|)`.
     #[track_caller]
     pub fn larger_parts(self) -> Expr<'g> {
         let size = self.re.abs();
@@ -192,13 +193,13 @@ impl<'g> Matrix<'g> {
         }
     }
 
-    /// Returns the unit matrix, with or without further rows or columns of zeros.
+    /// Returns the identity matrix, with additional rows or columns of zeros if it is not square.
     #[track_caller]
     pub fn identity(self, rows: i64, columns: i64) -> Matrix<'g> {
         self.with_real(batch::identity(self.re, rows, columns))
     }
 
-    /// Returns the rows of this matrix, and those of another one below.
+    /// Stacks this matrix on top of another one.
     #[track_caller]
     pub fn above(self, below: Matrix<'g>) -> Matrix<'g> {
         let (row_axis, _) = axes(self.re);
@@ -207,7 +208,7 @@ impl<'g> Matrix<'g> {
         Matrix { re: join(self.re, below.re), im }
     }
 
-    /// Returns for each matrix zero, or NaN if it contains NaN or an infinity.
+    /// Returns zero for each matrix, or NaN if it contains NaN or an infinity.
     #[track_caller]
     pub fn zero_or_nan(self) -> Expr<'g> {
         let (row_axis, column_axis) = axes(self.re);
@@ -216,14 +217,14 @@ impl<'g> Matrix<'g> {
         self.im.map_or(zero, |im| zero + of_part(im))
     }
 
-    /// Returns the size of the largest part in each matrix.
+    /// Returns the largest `max(|re|, |im|)` in each matrix.
     #[track_caller]
     pub fn magnitude(self) -> Expr<'g> {
         let (row_axis, column_axis) = axes(self.re);
         self.larger_parts().reduce(OpType::ReduceMax, &[row_axis, column_axis], true)
     }
 
-    /// Returns `|z|`, and `z / |z|`, which is one where `z` is zero.
+    /// Returns `|z|` and `z / |z|`, which is one for zero.
     #[track_caller]
     pub fn polar(self) -> (Expr<'g>, Matrix<'g>) {
         let one = self.constant(1.0);

@@ -10,10 +10,10 @@ use super::operands;
 use crate::ctx::{Body, Ctx, Eqn};
 use crate::error::Result;
 
-/// `x` with `matvec(x) = b`, as the function `solve` that comes with it finds it
+/// `x` with `matvec(x) = b`, computed by the given function `solve`
 ///
-/// The operands are what `matvec`, `vecmat`, `solve` and `transpose_solve` close over, then `b`. The
-/// other functions serve derivatives.
+/// The operands are the constants of `matvec`, `vecmat`, `solve` and `transpose_solve`, then `b`.
+/// The other functions are for derivatives.
 pub(crate) fn custom_linear_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let lengths: Param = eqn.param("const_lengths")?;
     let jaxprs: Param = eqn.param("jaxprs")?;
@@ -45,6 +45,6 @@ pub(crate) fn symmetric_product<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Ex
     let [a, c] = operands(eqn)?;
     let scaled = |x: Expr<'g>, by: f64| if by == 1.0 { x } else { x * by };
     let product = scaled(a.matmul(transposed(a)), alpha);
-    // No shortcut for a factor of zero: what it multiplies may be infinite.
+    // A factor of zero is not a shortcut, because the other factor may be infinite.
     Ok(product + scaled(c, beta))
 }

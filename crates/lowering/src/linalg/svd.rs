@@ -5,18 +5,19 @@ use onnx::{DType, Expr, Type};
 use super::batch::{axes, batched, column_numbers, diagonal, epsilon, sorted};
 use super::householder::{factor, orthogonal};
 use super::jacobi::{Tournament, phases, tangent, turned};
-use super::loops::{Carried, rounds, rounds_while};
+use super::loops::{Carried, loop_over, loop_while};
 use super::matrix::Matrix;
 use super::{known_sizes, matrices};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// More iterations than any matrix needs, because the products of columns decrease quadratically.
+/// The maximum number of sweeps. No matrix needs that many, because the products of columns
+/// decrease quadratically.
 const SWEEPS: i64 = 30;
 
-/// `A = U · diag(s) · Vᴴ` with `s` descending and `U`, `V` orthogonal, or unitary
+/// `A = U · diag(s) · Vᴴ` with descending `s` and orthogonal or unitary `U` and `V`
 ///
-/// A wide matrix is the adjoint of a tall one.
+/// For a wide matrix, factors its adjoint.
 pub(crate) fn svd<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let full: bool = eqn.param("full_matrices")?;
     let with_vectors: bool = eqn.param("compute_uv")?;
@@ -37,7 +38,7 @@ pub(crate) fn svd<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     if let Some((left, right)) = vectors {
         let (left, right) = match (is_wide, rank) {
             (true, _) => (right, left),
-            // The sign of one value is one of the left vector.
+            // With one column, the left vector has the sign, as in LAPACK.
             (false, 1) => {
                 let axis = column_numbers(ctx.builder, &left.shape()[column_axis]);
                 let is_first = axis.equal(ctx.builder.ints(&[0]));
@@ -57,7 +58,7 @@ pub(crate) fn svd<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(results.into_iter().map(Matrix::value).collect())
 }
 
-/// Returns the vectors of a matrix without elements: the axes.
+/// Returns a result for a matrix without elements: the identity for `U` and `V`.
 fn trivial<'g>(ctx: &Ctx<'g>, a: Matrix<'g>, ty: &Type) -> Expr<'g> {
     let shape = &ty.shape[..ty.rank() - usize::from(a.is_complex())];
     match *shape {
@@ -70,13 +71,14 @@ fn trivial<'g>(ctx: &Ctx<'g>, a: Matrix<'g>, ty: &Type) -> Expr<'g> {
     }
 }
 
-/// Returns the values, and if wanted `U` and `V`, of a matrix with no more columns than rows
+/// Returns the singular values, and `U` and `V` if wanted, of a matrix with at least as many rows
+/// as columns
 ///
-/// Rotations of pairs of columns make all columns of `A · V` orthogonal: with `α`, `β` their squares and
-/// `γ` their product, the angle has the tangent `t` with `t² + (β − α) / γ · t = 1`. Then the columns
-/// are `s · U`. In order of falling length they are factored once more, by reflections: that gives
-/// vectors also where `s` is zero and, for all of `U`, beyond. What is left is `s` but for signs, which
-/// `V` takes.
+/// Rotations of pairs of columns make all columns of `A · V` orthogonal. With the squared norms `α`
+/// and `β` of two columns and their product `γ`, the tangent `t` of the angle is a solution of
+/// `t² + (β − α) / γ · t = 1`. Then the columns are `s · U`. They are sorted by descending norm and
+/// factored by reflections, which returns vectors even where `s` is zero, and all columns of `U`.
+/// The result is `s` except for signs, which `V` gets.
 fn of_tall<'g>(
     a: Matrix<'g>,
     height: i64,
@@ -123,18 +125,18 @@ fn of_tall<'g>(
     (values, Some((left, right.map(|part| part + zero_or_nan))))
 }
 
-/// Rotates pairs of columns until the first `height` entries of all columns are orthogonal.
+/// Rotates pairs of columns until all columns are orthogonal in their first `height` entries.
 ///
-/// For complex columns, a phase of the second column makes the product of both real before.
+/// For complex columns, a phase of the second column first makes the product of both real.
 fn rotate<'g>(start: Matrix<'g>, height: i64, tournament: &Tournament) -> Matrix<'g> {
     let builder = start.builder();
     let (row_axis, column_axis) = axes(start.re);
     let half = tournament.half();
     let tolerance = (height as f64).sqrt() * epsilon(start.dtype());
     let none = builder.constant_ints(DType::I32, &[], &[0]);
-    rounds_while(builder, SWEEPS, start, |x| {
-        let steps = tournament.rounds().into();
-        let (x, turns) = rounds(builder, &steps, (x, none), |_, (x, turns)| {
+    loop_while(builder, SWEEPS, start, |x| {
+        let steps = tournament.steps().into();
+        let (x, turns) = loop_over(builder, &steps, (x, none), |_, (x, turns)| {
             let columns = x.slice_axis(row_axis, 0, height);
             let first = columns.slice_axis(column_axis, 0, half);
             let second = columns.slice_axis(column_axis, half, tournament.size);

@@ -1,18 +1,19 @@
-//! Triangular matrices: the Cholesky factor, its update, and systems to solve.
+//! Triangular matrices: the Cholesky factor, its update, and linear systems.
 
 use onnx::{DType, Expr};
 
 use super::batch::{axes, column, column_numbers, from_the_end, row, row_numbers, size_of};
-use super::loops::rounds;
+use super::loops::loop_over;
 use super::matrix::Matrix;
 use super::{matrices, operands};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `L` with `L · Lᴴ = A`, of the lower triangle of `A`; NaN throughout where `A` is not positive
+/// `L` with `L · Lᴴ = A`, from the lower triangle of `A`; all elements are NaN if `A` is not
+/// positive definite
 ///
-/// Round `k` finishes column `k`, `lᵢₖ = aᵢₖ / √aₖₖ`, and takes `lᵢₖ · l̄ⱼₖ` from the columns behind it.
-/// The imaginary part of the diagonal is not looked at.
+/// Step `k` computes column `k`, `lᵢₖ = aᵢₖ / √aₖₖ`, and subtracts `lᵢₖ · l̄ⱼₖ` from the columns
+/// after it. The imaginary part of the diagonal is ignored.
 pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["symmetrize_input"]);
     let [a] = matrices(eqn)?;
@@ -22,7 +23,7 @@ pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
 
     let real = |im: Expr<'g>| rows.equal(columns).select(im.constant(0.0), im);
     let a = Matrix { re: a.re, im: a.im.map(real) };
-    let factor = rounds(ctx.builder, &size, a, |k, a| {
+    let factor = loop_over(ctx.builder, &size, a, |k, a| {
         let current = a.column(k);
         let root = row(current.re, k).sqrt();
         let done = Matrix::choose(rows.less(k), a.constant(0.0), current.over(root));
@@ -37,16 +38,16 @@ pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
     Ok(factor.map(|part| fails.select(part.constant(f64::NAN), part)).value())
 }
 
-/// `R'` with `R'ᵀ · R' = Rᵀ · R + z · zᵀ`, upper triangular as `R`
+/// `R'` with `R'ᵀ · R' = Rᵀ · R + z · zᵀ`; `R` and `R'` are upper triangular
 ///
-/// Round `k` turns row `k` and `z` in their plane so that `zₖ` becomes zero.
+/// Step `k` rotates row `k` and `z` in their plane so that `zₖ` becomes zero.
 pub(crate) fn cholesky_update<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [r, z] = operands(eqn)?;
     let (size, _) = size_of(r);
     let rows = row_numbers(ctx.builder, &size);
 
     let z = z.unsqueeze(&[z.rank() - 1]);
-    let [r, _] = rounds(ctx.builder, &size, [r, z], |k, [r, z]| {
+    let [r, _] = loop_over(ctx.builder, &size, [r, z], |k, [r, z]| {
         let current = row(r, k);
         let (x, y) = (column(current, k), column(z, k));
         let is_zero = y.equal(0.0);
@@ -61,11 +62,12 @@ pub(crate) fn cholesky_update<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Ex
     Ok(r)
 }
 
-/// `X` with `op(A) · X = B` or `X · op(A) = B`, where only one triangle of `A` is looked at
+/// `X` with `op(A) · X = B` or `X · op(A) = B`; reads one triangle of `A`
 ///
-/// Any case is that of a matrix on the left: `X · A = B` is `Aᵀ · Xᵀ = Bᵀ`, and the transpose of a
-/// lower triangle is an upper one. Round `k` finishes one row of `X` and takes its share from the rows
-/// that are still open; from the first row on for a lower triangle, from the last for an upper one.
+/// Every case becomes that of a matrix on the left: `X · A = B` is `Aᵀ · Xᵀ = Bᵀ`, and the
+/// transpose of a lower triangle is an upper one. Step `k` computes one row of `X`, and subtracts
+/// its contribution from the remaining rows. A lower triangle starts with the first row, an upper
+/// one with the last row.
 pub(crate) fn triangular_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let left: bool = eqn.param("left_side")?;
     let lower: bool = eqn.param("lower")?;
@@ -82,7 +84,7 @@ pub(crate) fn triangular_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<E
     let (size, _) = size_of(a.re);
     let rows = row_numbers(ctx.builder, &size);
 
-    let solution = rounds(ctx.builder, &size, right, |k, x| {
+    let solution = loop_over(ctx.builder, &size, right, |k, x| {
         let k = if lower { k } else { from_the_end(k, &size) };
         let current = a.column(k);
         let done = if unit { x.row(k) } else { x.row(k).div(current.row(k)) };

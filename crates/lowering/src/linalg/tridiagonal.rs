@@ -3,16 +3,17 @@
 use onnx::{DType, Dim, Expr};
 
 use super::batch::{axes, batched, column, from_the_end, row, row_numbers};
-use super::loops::rounds;
+use super::loops::loop_over;
 use super::{known_sizes, operands};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `X` with `dlᵢ · xᵢ₋₁ + dᵢ · xᵢ + duᵢ · xᵢ₊₁ = bᵢ`; NaN throughout if there is none
+/// `X` with `dlᵢ · xᵢ₋₁ + dᵢ · xᵢ + duᵢ · xᵢ₊₁ = bᵢ`; all elements are NaN if there is no solution
 ///
-/// An equation is a row `[dl, d, du, b…]`, its first entry in the column that is to be cleared. Of the
-/// open row and the next one, that with the larger first entry stays and clears the other, which loses
-/// its first entry and is the open row of the next round. Then the solution is found from the end.
+/// An equation is a row `[dl, d, du, b…]`, with the first entry in the column to clear. Each step
+/// takes the open row and the next row. The row with the larger first entry stays and clears the
+/// other one, which loses its first entry and becomes the open row of the next step. Then back
+/// substitution computes the solution.
 pub(crate) fn tridiagonal_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.refuse(&["perturb_singular"])?;
     let [below, diagonal, above, b] = operands(eqn)?;
@@ -36,7 +37,7 @@ pub(crate) fn tridiagonal_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     let one = builder.ints(&[1]);
     let first = shifted(table.slice_axis(row_axis, 0, 1));
     let steps = Dim::Known(size - 1);
-    let [table, last] = rounds(builder, &steps, [table, first], |k, [table, open]| {
+    let [table, last] = loop_over(builder, &steps, [table, first], |k, [table, open]| {
         let next = row(table, k + one);
         let is_smaller = entry(open, 0).abs().less(entry(next, 0).abs());
         let (stays, other) = (is_smaller.select(next, open), is_smaller.select(open, next));
@@ -48,7 +49,7 @@ pub(crate) fn tridiagonal_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     let right = table.slice_axis(column_axis, 3, width);
     let nothing = b.constant(0.0).expand(&batched(b, &[1.into(), count.into()]));
     let start = [right, nothing, nothing];
-    let [solution, ..] = rounds(builder, &size.into(), start, |k, [x, after, after_next]| {
+    let [solution, ..] = loop_over(builder, &size.into(), start, |k, [x, after, after_next]| {
         let k = from_the_end(k, &size.into());
         let current = row(table, k);
         let open = row(x, k) - entry(current, 1) * after - entry(current, 2) * after_next;
