@@ -25,14 +25,14 @@ pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     ctx.inline(&format!("jit({name})"), Body::of("jaxpr"), &body, &eqn.inputs)
 }
 
-/// Copies the operands of a marker that has lost its partner
+/// Returns the operands of a marker that has lost its partner.
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn onnx_function<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["edge", "id", "domain", "name"]);
     Ok(eqn.inputs.clone())
 }
 
-/// Lowers a call of a body
+/// Lowers a call of a body.
 pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     let name: Option<Arc<str>> = eqn.optional("name")?;
@@ -40,7 +40,7 @@ pub(crate) fn call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     ctx.inline(label, Body::of("call_jaxpr"), &body, &eqn.inputs)
 }
 
-/// Lowers a call whose other parameters only describe devices and compilation
+/// Lowers a call whose other parameters only describe devices and compilation.
 pub(crate) fn any_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore_all();
     for param in ["jaxpr", "call"] {
@@ -51,14 +51,14 @@ pub(crate) fn any_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<
     Err(eqn.broken("it has no body").into())
 }
 
-/// Lowers the function itself; a model has no derivatives
+/// Lowers the function itself; a model has no derivatives.
 pub(crate) fn custom_jvp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let body: Arc<Jaxpr> = eqn.param("call_jaxpr")?;
     eqn.ignore(&["jvp_jaxpr_fun", "jvp_jaxpr_thunk", "num_consts", "symbolic_zeros"]);
     ctx.inline("custom_jvp", Body::of("call_jaxpr"), &body, &eqn.inputs)
 }
 
-/// Lowers the function itself; a model has no derivatives
+/// Lowers the function itself; a model has no derivatives.
 pub(crate) fn custom_vjp_call<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     // `custom_vjp_call_jaxpr` of older versions has another name for the body.
     let (param, body): (_, Arc<Jaxpr>) = match eqn.optional("call_jaxpr")? {
@@ -145,25 +145,25 @@ pub(crate) fn pmap<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     Ok(results.into_iter().zip(&to).map(with).collect())
 }
 
-/// True if any element of the whole array is true
+/// True if any element of the whole array is true.
 pub(crate) fn unvmap_any<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
     Ok(over_all(flags.cast(DType::U8), OpType::ReduceMax).cast(DType::Bool))
 }
 
-/// True if all elements of the whole array are true
+/// True if all elements of the whole array are true.
 pub(crate) fn unvmap_all<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [flags] = eqn.operands()?;
     Ok(over_all(flags.cast(DType::U8), OpType::ReduceMin).cast(DType::Bool))
 }
 
-/// Returns the largest element of the whole array
+/// Returns the largest element of the whole array.
 pub(crate) fn unvmap_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x] = eqn.operands()?;
     Ok(over_all(x, OpType::ReduceMax))
 }
 
-/// Returns `x` of `(predicate, x, y)`; only `vmap` turns the choice into `select_n`
+/// Returns `x` of `(predicate, x, y)`; only `vmap` turns the choice into `select_n`.
 pub(crate) fn select_if_vmap<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [_, x, _] = eqn.operands()?;
     Ok(x)
@@ -174,7 +174,7 @@ fn over_all(x: Expr<'_>, op: OpType) -> Expr<'_> {
     x.reduce(op, &axes, false)
 }
 
-/// Casts the operands to the types of the results
+/// Casts the operands to the types of the results.
 ///
 /// In JAX 0.6, the operand may be a NumPy array of 64 bits, which JAX narrows.
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
@@ -186,7 +186,7 @@ pub(crate) fn device_put<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<
     Ok(eqn.inputs.iter().zip(&eqn.outputs).map(narrowed).collect())
 }
 
-/// Returns the operands themselves
+/// Returns the operands themselves.
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn pass_through<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     Ok(eqn.inputs.clone())
@@ -212,7 +212,7 @@ mod tests {
     }"#;
 
     #[test]
-    fn a_call_is_the_nodes_of_its_body() {
+    fn a_call_becomes_the_nodes_of_its_body() {
         check(
             CALLED_TWICE,
             expect![[r"

@@ -22,19 +22,19 @@ pub(crate) fn complex<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(Complex { re, im }.pairs())
 }
 
-/// The real part `a` of `a + ib`
+/// The real part `a` of `a + ib`.
 pub(crate) fn real<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [z] = eqn.operands()?;
     Ok(Complex::of(z).re)
 }
 
-/// The imaginary part `b` of `a + ib`
+/// The imaginary part `b` of `a + ib`.
 pub(crate) fn imag<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [z] = eqn.operands()?;
     Ok(Complex::of(z).im)
 }
 
-/// The conjugate `a − ib` of `a + ib`; a real number becomes complex
+/// The conjugate `a − ib` of `a + ib`; a real number becomes complex.
 pub(crate) fn conj<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["input_dtype"]);
     let [z] = eqn.operands()?;
@@ -48,13 +48,13 @@ pub(crate) fn abs<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(Complex::of(z).abs())
 }
 
-/// True if both parts are equal
+/// True if both parts are equal.
 pub(crate) fn eq<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [z, w] = eqn.operands()?.map(Complex::of);
     Ok(z.re.equal(w.re).and(z.im.equal(w.im)))
 }
 
-/// True if a part differs
+/// True if a part differs.
 pub(crate) fn ne<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(eq(ctx, eqn)?.logical_not())
 }
@@ -79,7 +79,7 @@ pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 }
 
 /// Converts a complex number to another precision, a real number to a complex number, or a complex
-/// number to its real part
+/// number to its real part.
 pub(crate) fn convert<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
     let [x] = eqn.operands()?;

@@ -203,7 +203,7 @@ mod tests {
     const NWC: &str = "lhs_spec=[0, 2, 1], rhs_spec=[2, 1, 0], out_spec=[0, 2, 1]";
 
     #[test]
-    fn in_the_layout_of_onnx_it_is_one_node() {
+    fn a_convolution_in_the_layout_of_onnx_is_one_node() {
         let params = "window_strides=[2]; padding=[(1, 1)]; lhs_dilation=[1]; rhs_dilation=[1]; \
                       feature_group_count=1";
         check(
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn another_layout_is_transposed_around_it() {
+    fn another_layout_is_transposed_before_and_after() {
         let params = "window_strides=[1]; padding=[(0, 0)]; lhs_dilation=[1]; rhs_dilation=[2]; \
                       feature_group_count=3";
         check(
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_is_dilated_out_is_a_transposed_convolution() {
+    fn a_dilated_array_becomes_a_transposed_convolution() {
         let params = "window_strides=[1]; padding=[(2, 1)]; lhs_dilation=[2]; rhs_dilation=[1]; \
                       feature_group_count=1";
         check(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn in_double_precision_it_is_a_product() {
+    fn a_convolution_in_double_precision_is_a_product() {
         let params = "window_strides=[1]; padding=[(1, 0)]; lhs_dilation=[1]; rhs_dilation=[1]; \
                       feature_group_count=1";
         check(

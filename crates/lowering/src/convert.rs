@@ -15,7 +15,7 @@ use crate::element::guards_nan;
 use crate::error::Result;
 
 /// Converts numbers to another type: integers wrap, floats round, and floats saturate if they
-/// become integers
+/// become integers.
 pub(crate) fn convert_element_type<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["new_dtype", "weak_type"]);
     let [x] = eqn.operands()?;
@@ -36,7 +36,7 @@ pub(crate) fn convert(x: Expr<'_>, dtype: DType) -> Expr<'_> {
 }
 
 /// Converts a float to an integer: a number out of range becomes the nearest integer in range, and
-/// NaN becomes zero
+/// NaN becomes zero.
 ///
 /// `Cast` leaves both cases undefined. If the largest integer is not a float, the cast would
 /// overflow there, so a comparison selects it.

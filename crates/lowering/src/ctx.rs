@@ -89,7 +89,7 @@ impl<'g> Ctx<'g> {
         self.dropped.take().into_iter().map(note).collect()
     }
 
-    /// True if a named axis of an enclosing mesh has this name and one device.
+    /// True if an enclosing mesh has the named axis `axis`, with one device.
     pub fn has_one_device(&self, axis: &str) -> bool {
         self.axes.borrow().iter().any(|name| **name == *axis)
     }

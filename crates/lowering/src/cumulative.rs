@@ -24,7 +24,7 @@ pub(crate) fn cumprod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     by_doubling(eqn, |x, y| x * y)
 }
 
-/// `yᵢ = Π zⱼ` for `j ≤ i`, of complex numbers
+/// `yᵢ = Π zⱼ` for `j ≤ i`, for complex numbers
 pub(crate) fn complex_cumprod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     by_doubling(eqn, complex::product)
 }
@@ -54,8 +54,8 @@ fn logaddexp<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     difference.is_nan().select(larger, sum)
 }
 
-/// Joins elements by doubling: after step `k`, each element is the result of up to `2ᵏ` elements
-/// that end there.
+/// Joins elements by doubling: after `k` steps, each element is joined with up to `2ᵏ − 1` elements
+/// before it.
 fn by_doubling<'g>(
     eqn: &Eqn<'g, '_>,
     join: fn(Expr<'g>, Expr<'g>) -> Expr<'g>,
@@ -91,7 +91,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn a_running_sum_is_one_node() {
+    fn a_cumulative_sum_is_one_node() {
         check(
             "x:f32[3] -> y:f32[3] = cumsum{axis=0; reverse=True} x",
             expect![[r"
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_product_needs_a_known_size() {
+    fn a_cumulative_product_needs_a_known_size() {
         check(
             "x:f32[B] -> y:f32[B] = cumprod{axis=0; reverse=False} x",
             expect![[r"

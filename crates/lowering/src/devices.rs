@@ -12,12 +12,12 @@ pub(crate) fn psum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     over_axes(ctx, eqn, Monoid::Add)
 }
 
-/// The maximum over the axes of a `vmap`; the operand itself over an axis of one device
+/// The maximum over the axes of a `vmap`; the operand itself over an axis of one device.
 pub(crate) fn pmax<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     over_axes(ctx, eqn, Monoid::Max)
 }
 
-/// The minimum over the axes of a `vmap`; the operand itself over an axis of one device
+/// The minimum over the axes of a `vmap`; the operand itself over an axis of one device.
 pub(crate) fn pmin<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     over_axes(ctx, eqn, Monoid::Min)
 }
@@ -35,13 +35,13 @@ fn over_axes<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>, monoid: Monoid) -> Result<Vec
     eqn.inputs.iter().map(|&x| monoid.reduce(eqn, x, &axes)).collect()
 }
 
-/// Returns the index of the device, which is 0
+/// Returns the index of the device, which is 0.
 pub(crate) fn axis_index<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     expect_one_device(ctx, eqn, &names(eqn)?)?;
     Ok(ctx.builder.constant_ints(eqn.output()?.dtype, &[], &[0]))
 }
 
-/// Joins the arrays of all devices along an axis: the array of the only device
+/// Joins the arrays of all devices along an axis: the array of the only device.
 pub(crate) fn all_gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("all_gather_dimension")?;
     eqn.ignore(&["axis_size"]);
@@ -49,7 +49,7 @@ pub(crate) fn all_gather<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     Ok(eqn.inputs.iter().map(|x| if is_tiled { *x } else { x.unsqueeze(&[axis]) }).collect())
 }
 
-/// Returns the part of a sum that belongs to this device: the whole sum
+/// Returns the part of a sum that belongs to this device: the whole sum.
 pub(crate) fn reduce_scatter<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("scatter_dimension")?;
     eqn.ignore(&["axis_size"]);
@@ -57,7 +57,7 @@ pub(crate) fn reduce_scatter<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec
     Ok(eqn.inputs.iter().map(|x| if is_tiled { *x } else { x.squeeze(&[axis]) }).collect())
 }
 
-/// Exchanges parts of an array with other devices: the only device keeps its parts
+/// Exchanges parts of an array with other devices: the only device keeps its parts.
 pub(crate) fn all_to_all<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let (from, to): (usize, usize) = (eqn.param("split_axis")?, eqn.param("concat_axis")?);
     let is_tiled = is_tiled(ctx, eqn)?;
@@ -66,7 +66,7 @@ pub(crate) fn all_to_all<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
 }
 
 /// Sends arrays to other devices: the only device receives its own array, or zeros if nothing is
-/// sent
+/// sent.
 pub(crate) fn ppermute<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let pairs: Vec<(i64, i64)> = eqn.param("perm")?;
     expect_one_device(ctx, eqn, &names(eqn)?)?;
@@ -74,7 +74,7 @@ pub(crate) fn ppermute<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<
     Ok(eqn.inputs.iter().map(received).collect())
 }
 
-/// Drops a callback without results, such as `jax.debug.print`, and notes its line
+/// Drops a callback without results, such as `jax.debug.print`, and notes its line.
 #[expect(clippy::unnecessary_wraps, reason = "a plugin of the table may fail")]
 pub(crate) fn drop_callback<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore_all();

@@ -28,9 +28,9 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     let product = if depth.is(0) {
         lhs.constant(0.0).expand(&result.shape)
     } else if left.contracted.is_empty() {
-        product_of_each_with_each(lhs, &left, rhs, &right)
+        outer_product(lhs, &left, rhs, &right)
     } else {
-        product_of_matrices(lhs, &left, rhs, &right, depth).reshape(&result.shape)
+        matrix_product(lhs, &left, rhs, &right, depth).reshape(&result.shape)
     };
     Ok(match result.dtype {
         DType::Bool => product.not_equal(0.0),
@@ -40,7 +40,7 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
 
 /// Returns one `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`. Where
 /// `MatMul` supports only one axis, the axes of the group are merged.
-fn product_of_matrices<'g>(
+fn matrix_product<'g>(
     lhs: Expr<'g>,
     left: &Axes,
     rhs: Expr<'g>,
@@ -52,9 +52,9 @@ fn product_of_matrices<'g>(
     // Without batch axes, the axes of the rows need not be merged, and each operand can be a
     // vector. However, ONNX Runtime returns wrong results for vectors if an axis is empty at run
     // time.
-    let nothing_is_empty =
+    let no_axis_is_empty =
         rows.iter().chain(&columns).chain(std::iter::once(&depth)).all(Dim::is_positive);
-    let may_be_vectors = batch.is_empty() && nothing_is_empty;
+    let may_be_vectors = batch.is_empty() && no_axis_is_empty;
     let keep_rows = batch.is_empty() && (may_be_vectors || !rows.is_empty());
     let joined = |dims: &[Dim]| vec![lhs.builder.product(dims)];
     let rows = if keep_rows { rows } else { joined(&rows) };
@@ -69,12 +69,7 @@ fn product_of_matrices<'g>(
 }
 
 /// `out[b…, m…, n…] = lhs[b…, m…] · rhs[b…, n…]`
-fn product_of_each_with_each<'g>(
-    lhs: Expr<'g>,
-    left: &Axes,
-    rhs: Expr<'g>,
-    right: &Axes,
-) -> Expr<'g> {
+fn outer_product<'g>(lhs: Expr<'g>, left: &Axes, rhs: Expr<'g>, right: &Axes) -> Expr<'g> {
     let lhs = lhs.transpose(&[&left.batch[..], &left.free].concat());
     let rhs = rhs.transpose(&[&right.batch[..], &right.free].concat());
     let columns: Vec<usize> = (lhs.rank()..lhs.rank() + right.free.len()).collect();
@@ -162,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn many_rows_stay_apart() {
+    fn several_axes_of_rows_are_kept() {
         check(
             "x:f32[5,2,3] y:f32[3,4] -> z:f32[5,2,4] = \
              dot_general{dimension_numbers=(([2], [0]), ([], []))} x y",
@@ -174,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_one_matmul() {
+    fn a_product_of_batches_is_one_matmul() {
         check(
             "x:f32[B,2,3] y:f32[B,3,4] -> z:f32[B,2,4] = \
              dot_general{dimension_numbers=(([2], [1]), ([0], [0]))} x y",
@@ -224,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sums_are_listed_in_the_order_that_moves_least() {
+    fn contracted_axes_are_in_the_order_with_the_fewest_transposes() {
         check(
             "x:f32[2,3,4] y:f32[3,4,5] -> z:f32[2,5] = \
              dot_general{dimension_numbers=(([2, 1], [1, 0]), ([], []))} x y",
@@ -238,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn many_columns_are_joined() {
+    fn several_axes_of_columns_are_merged() {
         check(
             "x:f32[2,3] y:f32[3,4,5] -> z:f32[2,4,5] = \
              dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
@@ -252,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_sum_it_is_a_product_of_each_with_each() {
+    fn a_product_without_contracted_axes_is_an_outer_product() {
         check(
             "x:f32[2] y:f32[3] -> z:f32[2,3] = \
              dot_general{dimension_numbers=(([], []), ([], []))} x y",
@@ -277,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_of_bytes_is_taken_in_the_type_of_the_result() {
+    fn a_sum_of_bytes_is_computed_in_the_type_of_the_result() {
         check(
             "x:i8[2,3] y:i8[3,4] -> z:i32[2,4] = \
              dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",

@@ -38,8 +38,8 @@ pub(crate) fn select_n<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
         _ => return Err(eqn.broken("no cases").into()),
     };
     let (&first, others) = cases.split_first().ok_or_else(|| eqn.broken("no cases"))?;
-    let behind: Vec<usize> = (which.rank()..which.rank() + eqn.part_axes()).collect();
-    let which = which.unsqueeze(&behind);
+    let trailing: Vec<usize> = (which.rank()..which.rank() + eqn.part_axes()).collect();
+    let which = which.unsqueeze(&trailing);
     if which.dtype() == DType::Bool {
         let chosen = others.first().map(|&second| which.select(second, first));
         return Ok(chosen.unwrap_or(first).expand(&shape));
@@ -58,7 +58,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn of_two_cases_true_is_the_second() {
+    fn true_selects_the_second_of_two_cases() {
         check(
             "p:bool[3] x:f32[3] y:f32[3] -> z:f32[3] = select_n p x y",
             expect![[r#"
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn more_cases_are_a_chain() {
+    fn more_than_two_cases_are_a_chain() {
         check(
             "p:i32[] x:i16[3] y:i16[3] z:i16[3] -> w:i16[3] = select_n p x y z",
             expect![[r#"

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_summand_is_minus_zero() {
+    fn a_dropped_update_of_a_sum_is_minus_zero() {
         check(
             "x:f32[6,4] i:i32[3,1] u:f32[3,4] -> y:f32[6,4] = \
              \"scatter-add\"{dimension_numbers=ScatterDimensionNumbers(update_window_dims=(1), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), operand_batching_dims=(), scatter_indices_batching_dims=()); mode=GatherScatterMode.FILL_OR_DROP; update_consts=(); update_jaxpr=None} x i u",
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_keeps_nan() {
+    fn scatter_max_keeps_nan() {
         check(
             "x:f32[6] i:i32[3,1] u:f32[3] -> y:f32[6] = \
              \"scatter-max\"{dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0), scatter_dims_to_operand_dims=(0), operand_batching_dims=(), scatter_indices_batching_dims=()); mode=GatherScatterMode.CLIP; update_consts=(); update_jaxpr=None} x i u",

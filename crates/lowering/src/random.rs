@@ -18,7 +18,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 use threefry::{Pair, counts, halves, hash};
 
-/// Returns the hash of two words under a key of two words; all four broadcast
+/// Returns the hash of two words under a key of two words; all four broadcast.
 pub(crate) fn threefry2x32<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [key_0, key_1, x_0, x_1] = eqn.operands()?;
     let shape = eqn.output()?.shape.clone();
@@ -26,7 +26,7 @@ pub(crate) fn threefry2x32<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
     Ok(hashed.map(|word| word.expand(&shape)).to_vec())
 }
 
-/// Returns the key of a seed: its high word and its low word
+/// Returns the key of a seed: its high word and its low word.
 pub(crate) fn random_seed<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["impl"]);
     let [seed] = eqn.operands()?;
@@ -39,7 +39,7 @@ pub(crate) fn random_seed<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
     Ok(stack([high, low]))
 }
 
-/// Returns the hash of a number under each key, as a new key
+/// Returns the hash of a number under each key, as a new key.
 pub(crate) fn random_fold_in<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [key, number] = eqn.operands()?;
     needs_threefry(eqn, eqn.input_dtypes.first())?;
@@ -47,7 +47,7 @@ pub(crate) fn random_fold_in<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<
     Ok(stack(hashed))
 }
 
-/// Splits each key into new keys of the given shape
+/// Splits each key into new keys of the given shape.
 pub(crate) fn random_split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let shape: Vec<Dim> = eqn.param("shape")?;
     let partitionable = is_partitionable(eqn)?;
@@ -74,13 +74,13 @@ fn split<'g>(key: Pair<'g>, shape: &[Dim], partitionable: bool) -> Option<Expr<'
     Some(row.reshape(&[&key[0].shape()[..], shape, &[Dim::Known(2)]].concat()))
 }
 
-/// Returns the two words of a key
+/// Returns the two words of a key.
 fn words(key: Expr<'_>) -> Pair<'_> {
     let axis = key.rank() - 1;
     [0, 1].map(|index| key.slice_axis(axis, index, index + 1).squeeze(&[axis]))
 }
 
-/// Joins two words to a key
+/// Joins two words to a key.
 fn stack(words: Pair<'_>) -> Expr<'_> {
     let words = words.map(|word| word.unsqueeze(&[word.rank()]));
     Expr::concat(&words, words[0].rank() - 1)
@@ -88,8 +88,8 @@ fn stack(words: Pair<'_>) -> Expr<'_> {
 
 /// Adds axes of size one at the end.
 fn beside(word: Expr<'_>, axes: usize) -> Expr<'_> {
-    let behind: Vec<usize> = (word.rank()..word.rank() + axes).collect();
-    word.unsqueeze(&behind)
+    let trailing: Vec<usize> = (word.rank()..word.rank() + axes).collect();
+    word.unsqueeze(&trailing)
 }
 
 fn needs_threefry(eqn: &Eqn<'_, '_>, key: Option<&jaxpr::DType>) -> Result<()> {

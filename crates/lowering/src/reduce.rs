@@ -37,7 +37,7 @@ pub(crate) fn complex_reduce_prod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     by_halves(eqn, z, &axes, one, complex::product)
 }
 
-/// Returns the maximum over the axes, by the real part, then by the imaginary part
+/// Returns the maximum over the axes, by the real part, then by the imaginary part.
 pub(crate) fn complex_reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [z] = eqn.operands()?;
@@ -45,7 +45,7 @@ pub(crate) fn complex_reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<E
     by_halves(eqn, z, &axes, least, complex::larger)
 }
 
-/// Returns the minimum over the axes, by the real part, then by the imaginary part
+/// Returns the minimum over the axes, by the real part, then by the imaginary part.
 pub(crate) fn complex_reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [z] = eqn.operands()?;
@@ -79,7 +79,7 @@ fn axes(eqn: &Eqn<'_, '_>) -> Result<Vec<usize>> {
     Ok(eqn.param("axes")?)
 }
 
-/// Returns the sum of integers, with wrapping
+/// Returns the sum of integers, with wrapping.
 ///
 /// ONNX Runtime adds integers in double precision and does not wrap. If every sum fits into 53
 /// bits, this is exact, and the cast back wraps. Otherwise, the sum is a matrix product with ones,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn over_no_axes_nothing_happens() {
+    fn a_sum_over_no_axes_is_the_operand() {
         check(
             "x:i32[2,3] -> y:i32[2,3] = reduce_sum{axes=[]} x",
             expect![[r"
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_of_integers_is_by_halves() {
+    fn integers_are_multiplied_pairwise() {
         check(
             "x:i32[3] -> y:i32[] = reduce_prod{axes=[0]} x",
             expect![[r"
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_bytes_where_an_axis_may_be_empty() {
+    fn booleans_are_bytes_if_an_axis_may_be_empty() {
         check(
             "x:bool[B] -> y:bool[] = reduce_and{axes=[0]} x",
             expect![[r"
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_need_a_known_size() {
+    fn a_reduction_of_bits_needs_a_known_size() {
         check(
             "x:i32[B] -> y:i32[] = reduce_xor{axes=[0]} x",
             expect![[r"

@@ -11,7 +11,7 @@ pub(crate) use pad::{pad, pad_around};
 
 mod pad;
 
-/// Broadcasts: axis `i` of the operand is axis `broadcast_dimensions[i]` of the result
+/// Broadcasts: axis `i` of the operand is axis `broadcast_dimensions[i]` of the result.
 pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let mut axes: Vec<usize> = eqn.param("broadcast_dimensions")?;
     eqn.ignore(&["shape"]);
@@ -32,7 +32,7 @@ pub(crate) fn broadcast_in_dim<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Exp
     Ok(x.unsqueeze(&added).expand(shape))
 }
 
-/// Reshapes an array, after a transpose to the order `dimensions` if there is one
+/// Reshapes an array, after a transpose to the order `dimensions` if there is one.
 pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let order: Option<Vec<usize>> = eqn.param("dimensions")?;
     eqn.ignore(&["new_sizes"]);
@@ -44,14 +44,14 @@ pub(crate) fn reshape<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(x.reshape(&eqn.output()?.shape))
 }
 
-/// Removes some axes of size one
+/// Removes some axes of size one.
 pub(crate) fn squeeze<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let [x] = eqn.operands()?;
     Ok(x.squeeze(&axes))
 }
 
-/// Transposes: axis `i` of the result is axis `permutation[i]` of the operand
+/// Transposes: axis `i` of the result is axis `permutation[i]` of the operand.
 pub(crate) fn transpose<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let mut order: Vec<usize> = eqn.param("permutation")?;
     let [x] = eqn.operands()?;
@@ -59,21 +59,21 @@ pub(crate) fn transpose<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     Ok(x.transpose(&order))
 }
 
-/// Concatenates the operands along an axis
+/// Concatenates the operands along an axis.
 pub(crate) fn concatenate<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("dimension")?;
     let size = eqn.output()?.shape[axis].clone();
     Ok(Expr::concat_to(&eqn.inputs, axis, size))
 }
 
-/// Stacks the operands along a new axis
+/// Stacks the operands along a new axis.
 pub(crate) fn stack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axis: usize = eqn.param("axis")?;
     let parts: Vec<Expr<'g>> = eqn.inputs.iter().map(|part| part.unsqueeze(&[axis])).collect();
     Ok(Expr::concat(&parts, axis))
 }
 
-/// Returns the entries along an axis, without the axis
+/// Returns the entries along an axis, without the axis.
 pub(crate) fn unstack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("axis")?;
     let [x] = eqn.operands()?;
@@ -81,7 +81,7 @@ pub(crate) fn unstack<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
     Ok((0..eqn.outputs.len()).map(entry).collect())
 }
 
-/// Splits an axis into consecutive parts of the given sizes
+/// Splits an axis into consecutive parts of the given sizes.
 pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: usize = eqn.param("axis")?;
     eqn.ignore(&["sizes"]);
@@ -93,7 +93,7 @@ pub(crate) fn split<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>
     Ok(ctx.builder.sized_nodes(OpType::Split, &[Some(x), Some(sizes)], attrs, &shapes))
 }
 
-/// Repeats each axis
+/// Repeats each axis.
 pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let repeats: Vec<Dim> = eqn.param("reps")?;
     let mut repeats = ctx.dims(&repeats)?;
@@ -104,7 +104,7 @@ pub(crate) fn tile<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(ctx.builder.sized_node(OpType::Tile, &[x, repeats], Vec::new(), shape))
 }
 
-/// Reverses some axes
+/// Reverses some axes.
 pub(crate) fn rev<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes: Vec<usize> = eqn.param("dimensions")?;
     let [x] = eqn.operands()?;
@@ -114,7 +114,7 @@ pub(crate) fn rev<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(x.slice(&ranges, &x.shape()))
 }
 
-/// Returns elements `start, start + stride, …` before `limit` of each axis
+/// Returns elements `start, start + stride, …` before `limit` of each axis.
 pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let starts: Vec<Dim> = eqn.param("start_indices")?;
     let limits: Vec<Dim> = eqn.param("limit_indices")?;
@@ -129,7 +129,7 @@ pub(crate) fn slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(x.slice(&ranges, &eqn.output()?.shape))
 }
 
-/// Returns a symbolic size as a number
+/// Returns a symbolic size as a number.
 pub(crate) fn dim_as_value<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let dim: Dim = eqn.param("dim")?;
     let dim = ctx.dim(&dim)?;
@@ -146,22 +146,22 @@ pub(crate) fn iota<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 /// Returns an array whose elements are their positions along an axis.
 pub(crate) fn numbered<'g>(ctx: &Ctx<'g>, ty: &Type, axis: usize) -> Expr<'g> {
     let Type { dtype, shape } = ty;
-    let behind = shape.len() - axis - 1;
+    let trailing = shape.len() - axis - 1;
     let count = match shape[axis].known() {
         // A short list is cheaper than the nodes that compute it.
         Some(size @ 0..=256) if dtype.bits() >= 8 && *dtype != DType::Bool => {
             let list: Vec<i64> = (0..size).collect();
-            ctx.builder.constant_ints(*dtype, &[&[size][..], &vec![1; behind]].concat(), &list)
+            ctx.builder.constant_ints(*dtype, &[&[size][..], &vec![1; trailing]].concat(), &list)
         }
         _ => {
-            let behind: Vec<usize> = (1..=behind).collect();
-            Expr::range(ctx.builder, &shape[axis]).cast(*dtype).unsqueeze(&behind)
+            let trailing: Vec<usize> = (1..=trailing).collect();
+            Expr::range(ctx.builder, &shape[axis]).cast(*dtype).unsqueeze(&trailing)
         }
     };
     count.expand(shape)
 }
 
-/// Returns zeros, as XLA does on the CPU for an uninitialized array
+/// Returns zeros, as XLA does on the CPU for an uninitialized array.
 pub(crate) fn empty<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let Type { dtype, shape } = eqn.output()?;
     Ok(ctx.builder.constant_ints(*dtype, &[], &[0]).expand(shape))
@@ -174,7 +174,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn leading_axes_come_by_themselves() {
+    fn expand_adds_leading_axes() {
         check(
             "x:f32[3] -> y:f32[2,3] = broadcast_in_dim{broadcast_dimensions=[1]} x",
             expect![[r"
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_between_and_behind_are_put_in() {
+    fn axes_between_and_after_are_unsqueezed() {
         check(
             "x:f32[2,3] -> y:f32[4,2,5,3,6] = broadcast_in_dim{broadcast_dimensions=[1, 3]} x",
             expect![[r"
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn only_axes_of_one_need_no_expansion() {
+    fn added_axes_of_size_one_need_no_expand() {
         check(
             "x:f32[3] -> y:f32[3,1] = broadcast_in_dim{broadcast_dimensions=[0]} x",
             expect![[r"
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_count_is_a_constant() {
+    fn a_short_iota_is_a_constant() {
         check(
             "-> y:i32[3,2] = iota{dimension=0}",
             expect![[r"
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_a_symbolic_size_is_a_range() {
+    fn an_iota_of_symbolic_size_is_a_range() {
         check(
             "x:f32[B] -> y:f32[B] = iota{dimension=0}",
             expect![[r"
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reshape_may_read_other_axes_first() {
+    fn a_reshape_with_an_order_of_axes_transposes_first() {
         check(
             "x:f32[2,3] -> y:f32[6] = reshape{dimensions=[1, 0]} x",
             expect![[r"

@@ -104,8 +104,8 @@ fn take<'g>(x: Expr<'g>, indices: Expr<'g>, axis: usize) -> Expr<'g> {
     }
     let mut shape = indices.shape().to_vec();
     shape.extend_from_slice(&x.shape()[indices.rank()..]);
-    let behind: Vec<usize> = (indices.rank()..x.rank()).collect();
-    let indices = indices.unsqueeze(&behind).expand(&shape);
+    let trailing: Vec<usize> = (indices.rank()..x.rank()).collect();
+    let indices = indices.unsqueeze(&trailing).expand(&shape);
     x.gather_elements(indices, axis)
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn integers_alone_are_one_operator() {
+    fn a_sort_of_integers_is_one_operator() {
         check(
             "jaxpr f(a:i32[2,5]) {
                b:i32[2,5] = sort{dimension=1; is_stable=True; num_keys=1} a

@@ -21,13 +21,13 @@ pub(crate) fn reduce_window_sum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
 }
 
 /// Returns the maximum of each window, or NaN if there is one; for a window without elements, the
-/// smallest number
+/// smallest number.
 pub(crate) fn reduce_window_max<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     reduced(ctx, eqn, Monoid::Max)
 }
 
 /// Returns the minimum of each window, or NaN if there is one; for a window without elements, the
-/// largest number
+/// largest number.
 pub(crate) fn reduce_window_min<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     reduced(ctx, eqn, Monoid::Min)
 }
@@ -118,7 +118,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn the_largest_of_windows_is_max_pool_and_nan_put_back() {
+    fn a_maximum_over_windows_is_max_pool_and_restores_nan() {
         check(
             "x:f32[B,8,8,3] -> y:f32[B,4,4,3] = reduce_window_max{\
              window_dimensions=[1, 2, 2, 1]; window_strides=[1, 2, 2, 1]; \
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_everything_is_a_plain_reduction() {
+    fn a_window_over_the_whole_axis_is_a_reduction() {
         check(
             "x:f32[B,8,8,3] -> y:f32[B,1,1,3] = reduce_window_sum{\
              window_dimensions=[1, 8, 8, 1]; window_strides=[1, 8, 8, 1]; \

@@ -14,7 +14,7 @@ enum Direction {
     Inverse,
 }
 
-/// Computes the discrete Fourier transform over the last axes, one axis after the other
+/// Computes the discrete Fourier transform over the last axes, one axis after the other.
 ///
 /// The transform of real numbers is only half of the spectrum. The inverse completes such a half:
 /// `X[n − k]` is the conjugate of `X[k]`.
@@ -83,8 +83,8 @@ fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: &Dim) -> Expr<'g> {
 }
 
 /// Returns a mask of the imaginary parts of a half spectrum that are zero: those of the first
-/// entry, and of the last entry if the length is even, because both are sums of real numbers with
-/// signs.
+/// entry, and of the last entry if the length is even, because both are sums and differences of
+/// real numbers.
 fn is_real<'g>(builder: &'g Builder, length: &Dim, size: &Dim) -> Expr<'g> {
     let flags = |shape: &[i64], flags: &[i64]| builder.constant_ints(DType::Bool, shape, flags);
     if let (Some(length), Some(size)) = (length.known(), size.known()) {

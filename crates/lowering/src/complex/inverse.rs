@@ -77,7 +77,7 @@ impl<'g> Complex<'g> {
     }
 }
 
-/// Returns the arcs of `x + iy` for positive `x` and `y`
+/// Returns the arcs of `x + iy` for positive `x` and `y`.
 ///
 /// With `s = √(1 + z)` and `t = √(1 − z̄)`, `asin z = atan2(x, Re(t̄ s)) + i asinh(Im(t s))` and
 /// `Re acos z = 2 atan2(Re t, Re s)`. For large numbers, `asin z = atan2(x, y) + i log 2|z|`.

@@ -46,7 +46,7 @@ fn raises(branch: &Jaxpr) -> bool {
     })
 }
 
-/// Returns the index of the first entry that lists the platform `cpu` or stands for all platforms
+/// Returns the index of the first entry that lists the platform `cpu` or stands for all platforms.
 ///
 /// In JAX 0.6, `has_default` means that one more branch follows, for all other platforms. The model
 /// follows the CPU, because JAX on the CPU is the reference.

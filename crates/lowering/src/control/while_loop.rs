@@ -57,6 +57,6 @@ fn any(flags: Expr<'_>) -> Expr<'_> {
 
 /// Selects between values by flags that have only the leading axes of the values.
 fn where_holds<'g>(holds: Expr<'g>, new: Expr<'g>, old: Expr<'g>) -> Expr<'g> {
-    let behind: Vec<usize> = (holds.rank()..new.rank()).collect();
-    holds.unsqueeze(&behind).select(new, old)
+    let trailing: Vec<usize> = (holds.rank()..new.rank()).collect();
+    holds.unsqueeze(&trailing).select(new, old)
 }

@@ -7,7 +7,7 @@ use crate::convert::{bits_of, float_of_bits};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Reinterprets the bits of an array as another type
+/// Reinterprets the bits of an array as another type.
 ///
 /// A wide element corresponds to several narrow elements along a new last axis, the lowest bits
 /// first. Since opset 26, ONNX has [`BitCast`](https://onnx.ai/onnx/operators/onnx__BitCast.html)
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_has_no_bits() {
+    fn a_bitcast_of_booleans_is_refused() {
         check(
             "x:bool[3] -> y:u8[3] = bitcast_convert_type{new_dtype=uint8} x",
             expect![[r#"

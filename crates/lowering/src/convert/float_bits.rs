@@ -24,7 +24,7 @@ fn layout(dtype: DType) -> Layout {
 }
 
 /// Returns the number of mantissa bits after the leading one, and the least exponent, of the types
-/// to which [`super::convert`] rounds a double itself
+/// to which [`super::convert`] rounds a double itself.
 pub(crate) fn digits(dtype: DType) -> Option<(i32, i32)> {
     match dtype {
         DType::F16 => Some((10, -14)),
@@ -37,7 +37,7 @@ pub(crate) fn digits(dtype: DType) -> Option<(i32, i32)> {
 }
 
 /// Returns the bits of a float as a signed integer of the same width; NaN becomes the quiet NaN
-/// without a payload
+/// without a payload.
 ///
 /// With `e = ⌊log₂|x|⌋`, the fields are `e + bias` and `(|x| / 2ᵉ − 1) · 2ᵐ`. Below the least
 /// normal number, they are `0` and `|x| / 2^(1 − bias − m)`.
@@ -82,7 +82,7 @@ pub(crate) fn bits_of(x: Expr<'_>) -> Expr<'_> {
     signed.select(unsigned + top, unsigned).cast(integer)
 }
 
-/// Returns the float with these bits
+/// Returns the float with these bits.
 pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
     let Layout { compute, integer, mantissa, bias } = layout(dtype);
     let exact = if mantissa == 52 { DType::I64 } else { DType::I32 };
@@ -110,13 +110,13 @@ pub(crate) fn float_of_bits(bits: Expr<'_>, dtype: DType) -> Expr<'_> {
     (size * is_negative.select(size.constant(-1.0), 1.0)).cast(dtype)
 }
 
-/// `⌊log₂ x⌋` for `x` from `2^least` to below `2^(most + 1)`
+/// `⌊log₂ x⌋` for `x` from `2^lowest` to below `2^(highest + 1)`
 ///
 /// Near a power of two, the logarithm may be inexact. Therefore it is rounded to the nearest
 /// integer, and decreased by one if this power of two is larger than `x`.
-pub(super) fn exponent_of(x: Expr<'_>, least: i32, most: i32) -> Expr<'_> {
+pub(super) fn exponent_of(x: Expr<'_>, lowest: i32, highest: i32) -> Expr<'_> {
     let nearest = (x.log() * std::f64::consts::LOG2_E).round();
-    let guess = nearest.max(f64::from(least)).min(f64::from(most));
+    let guess = nearest.max(f64::from(lowest)).min(f64::from(highest));
     let is_too_large = x.constant(2.0).pow(guess).greater(x);
     is_too_large.select(guess - 1.0, guess)
 }

@@ -7,7 +7,7 @@ use crate::convert::float_bits::exponent_of;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Rounds to fewer bits of exponent and mantissa, without a change of the type
+/// Rounds to fewer bits of exponent and mantissa, without a change of the type.
 ///
 /// Numbers that are too large become infinite, and numbers below the least normal number become
 /// zero. A cast to a narrower type and back is not enough, because it keeps subnormal numbers.
@@ -54,7 +54,7 @@ pub(crate) fn round_to(x: Expr<'_>, mantissa: i32, least: i32) -> Expr<'_> {
     (x / power * scale).round() / scale * power
 }
 
-/// Returns `x`, or infinity or zero where the exponent does not fit into `bits` bits
+/// Returns `x`, or infinity or zero where the exponent does not fit into `bits` bits.
 ///
 /// Multiplies, which keeps the sign of a zero.
 fn with_exponent(x: Expr<'_>, bits: i64) -> Expr<'_> {
@@ -73,7 +73,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn a_type_with_room_for_all_bits_changes_nothing() {
+    fn a_type_without_more_bits_is_not_rounded() {
         check(
             "x:bf16[3] -> y:bf16[3] = reduce_precision{exponent_bits=8; mantissa_bits=23} x",
             expect![[r#"
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn any_mantissa_is_rounded_by_its_unit() {
+    fn any_mantissa_is_rounded_to_its_unit() {
         check(
             "x:f32[3] -> y:f32[3] = reduce_precision{exponent_bits=8; mantissa_bits=3} x",
             expect![[r#"
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mantissa_is_refused() {
+    fn a_mantissa_without_bits_is_refused() {
         check(
             "x:f32[3] -> y:f32[3] = reduce_precision{exponent_bits=8; mantissa_bits=0} x",
             expect![[r#"

@@ -5,7 +5,7 @@
 //! are the identity. Equations are in program order, so the equations between the markers are the
 //! body. Any sequence of equations is a correct function of the values that it reads, so these
 //! markers need no validation: if a transformation dropped the partner of a marker, the remaining
-//! marker only copies.
+//! marker does nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_without_its_partner_is_nothing() {
+    fn a_marker_without_its_partner_is_ignored() {
         check(
             r#"jaxpr main(a:f32[3]) {
                 b:f32[3] = onnx_function{edge="enter"; id=0; domain="my"; name="f"} a
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_a_loop_calls_a_function_on_what_is_around_it() {
+    fn a_loop_body_passes_an_outer_value_to_a_function() {
         check(
             r#"jaxpr main(a:f32[2,3], w:f32[3]) {
                 b:f32[3] = scan{length=2; reverse=False; num_consts=1; num_carry=1; linear=[False, False, False]; unroll=1; _split_transpose=False; jaxpr=jaxpr body(w:f32[3], c:f32[3], x:f32[3]) {

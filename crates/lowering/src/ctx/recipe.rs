@@ -48,19 +48,19 @@ impl<'g> Ctx<'g> {
         slots.fill((0..).map(Slot), &operands);
         let results = self.steps(recipe, &mut slots)?;
         if results.len() != eqn.outputs.len() {
-            let (found, due) = (results.len(), eqn.outputs.len());
+            let (found, expected) = (results.len(), eqn.outputs.len());
             return Err(slots
-                .wrong(format!("it returned {found} results instead of {due}"))
+                .wrong(format!("it returned {found} results instead of {expected}"))
                 .into());
         }
         for (result, &var) in results.iter().zip(&eqn.outputs) {
-            let due = self.ty(jaxpr.aval(var))?;
+            let expected = self.ty(jaxpr.aval(var))?;
             match self.builder.known_type(result.id) {
-                None => self.builder.set_type(result.id, due),
-                Some(found) if found == due => {}
+                None => self.builder.set_type(result.id, expected),
+                Some(found) if found == expected => {}
                 Some(found) => {
                     return Err(slots
-                        .wrong(format!("it returned a `{found}` instead of a `{due}`"))
+                        .wrong(format!("it returned a `{found}` instead of a `{expected}`"))
                         .into());
                 }
             }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_may_be_the_operand_itself() {
+    fn a_recipe_may_return_an_operand() {
         check(
             Vec::new(),
             &[0],

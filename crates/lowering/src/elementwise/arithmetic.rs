@@ -34,12 +34,12 @@ pub(crate) fn sign(x: Expr<'_>) -> Expr<'_> {
     if x.dtype().is_float() { x.abs().greater(0.0).select(x.sign(), x) } else { x.sign() }
 }
 
-/// Returns the larger element, or NaN if either is NaN; for booleans, `x or y`
+/// Returns the larger element, or NaN if either is NaN; for booleans, `x or y`.
 pub(crate) fn max<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.or(y) } else { x.max(y) }
 }
 
-/// Returns the smaller element, or NaN if either is NaN; for booleans, `x and y`
+/// Returns the smaller element, or NaN if either is NaN; for booleans, `x and y`.
 pub(crate) fn min<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { x.and(y) } else { x.min(y) }
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_harmless_constant_needs_no_guard() {
+    fn a_safe_constant_divisor_needs_no_guard() {
         check(
             "x:i32[3] -> z:i32[3] = rem x 7:i32[]",
             expect![[r#"
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_of_two_flags_is_either() {
+    fn the_larger_of_two_booleans_is_their_disjunction() {
         check(
             "x:bool[3] y:bool[3] -> z:bool[3] = max x y",
             expect![[r#"

@@ -28,13 +28,13 @@ pub(crate) fn shift_left<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 }
 
 /// Shifts the bits of `x` to the right and fills with zeros; zero where `y` is not less than the
-/// width
+/// width.
 pub(crate) fn shift_right_logical<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let shifted = unsigned(x).shift_right(within_width(x, y)).cast(x.dtype());
     zero_past_width(x, y, shifted)
 }
 
-/// Shifts the bits of `x` to the right and fills with the sign
+/// Shifts the bits of `x` to the right and fills with the sign.
 ///
 /// The complement of a negative number is not negative, so `x >> y = ~(~x >> y)`. For unsigned
 /// numbers too, the top bit counts as the sign.
@@ -45,7 +45,7 @@ pub(crate) fn shift_right_arithmetic<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     is_negative.select(shifted.bitwise_not(), shifted)
 }
 
-/// Counts the set bits, by adding neighbors: pairs, then nibbles, then bytes
+/// Counts the set bits, by adding neighbors: pairs, then nibbles, then bytes.
 pub(crate) fn population_count(x: Expr<'_>) -> Expr<'_> {
     let width = x.dtype().bits();
     let x_bits = unsigned(x);
@@ -64,7 +64,7 @@ pub(crate) fn population_count(x: Expr<'_>) -> Expr<'_> {
     sum.bitwise_and(by(127.0)).cast(x.dtype())
 }
 
-/// Counts the leading zeros: sets all bits below the highest set bit, and counts the clear bits
+/// Counts the leading zeros: sets all bits below the highest set bit, and counts the clear bits.
 pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
     let width = x.dtype().bits();
     let mut filled = unsigned(x);
@@ -76,7 +76,7 @@ pub(crate) fn clz(x: Expr<'_>) -> Expr<'_> {
     population_count(filled.bitwise_not()).cast(x.dtype())
 }
 
-/// Returns the next number after `x` in the direction of `y`
+/// Returns the next number after `x` in the direction of `y`.
 pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     let rounded = match x.dtype() {
         DType::F32 => Some((DType::F64, 23, 128)),
@@ -114,7 +114,7 @@ pub(crate) fn nextafter<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     either_nan.select(x + y, neighbor)
 }
 
-/// Returns the neighbor of `x`: its bits as an integer, plus or minus one
+/// Returns the neighbor of `x`: its bits as an integer, plus or minus one.
 ///
 /// The neighbor of a zero is the smallest number with the sign of `y`.
 fn neighbor_by_bits<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
@@ -126,7 +126,7 @@ fn neighbor_by_bits<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     x.equal(0.0).select(from_zero, neighbor)
 }
 
-/// Returns a step such that `x` plus or minus the step rounds to the neighbor of `x` in a type
+/// Returns a step such that `x` plus or minus the step rounds to the neighbor of `x` in a type.
 ///
 /// `x` is a number of the type in a type with more than twice the digits, and `mantissa` is the number of bits
 /// after the first one. The step `1.25 · |x| · 2^(−mantissa − 1)` is 0.625 to 1.25 times as long as the distance

@@ -20,7 +20,7 @@ pub(crate) fn lt<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
     if x.dtype() == DType::Bool { gt(y, x) } else { x.less(y) }
 }
 
-/// True if `x` is neither infinite nor NaN: `|x| < ∞`
+/// True if `x` is neither infinite nor NaN: `|x| < ∞`.
 ///
 /// Compares 8-bit types in single precision, because most of them have no infinity.
 pub(crate) fn is_finite(x: Expr<'_>) -> Expr<'_> {
@@ -56,7 +56,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn flags_compare_as_numbers() {
+    fn booleans_compare_as_numbers() {
         check(
             "x:bool[3] y:bool[3] -> z:bool[3] = lt x y",
             expect![[r#"
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_order_of_integers_is_the_order() {
+    fn the_total_order_of_integers_is_the_usual_order() {
         check(
             "x:i32[3] y:i32[3] -> z:bool[3] = le_to x y",
             expect![[r#"

@@ -65,7 +65,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn a_power_is_taken_by_squaring() {
+    fn a_power_is_computed_by_squaring() {
         check(
             "x:f32[3] -> y:f32[3] = integer_pow{y=7} x",
             expect![[r#"
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_exponent_is_made_a_float() {
+    fn an_integer_exponent_is_cast_to_a_float() {
         check(
             "x:f32[3] y:i8[3] -> z:f32[3] = pow x y",
             expect![[r#"

@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic;
 use crate::error::Result;
 
-/// Rounds to the nearest integer; halves to the even integer, or away from zero
+/// Rounds to the nearest integer; halves to the even integer, or away from zero.
 pub(crate) fn round<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let method: Param = eqn.param("rounding_method")?;
     let [x] = eqn.operands()?;
@@ -38,7 +38,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn halves_to_even_is_one_node() {
+    fn rounding_to_even_is_one_node() {
         check(
             "x:f32[3] -> y:f32[3] = round{rounding_method=RoundingMethod.TO_NEAREST_EVEN} x",
             expect![[r#"
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_away_from_zero_add_no_half() {
+    fn rounding_away_from_zero_adds_no_half() {
         check(
             "x:f32[3] -> y:f32[3] = round{rounding_method=RoundingMethod.AWAY_FROM_ZERO} x",
             expect![[r#"
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn another_method_is_refused() {
+    fn another_rounding_method_is_refused() {
         check(
             "x:f32[3] -> y:f32[3] = round{rounding_method=RoundingMethod.UP} x",
             expect![[r#"

@@ -82,7 +82,7 @@ pub(crate) fn tan(x: Expr<'_>) -> Expr<'_> {
 }
 
 /// Returns `value` with the sign of `x`, for a function with `f(−x) = −f(x)`; `x` itself if it is
-/// zero
+/// zero.
 #[track_caller]
 pub(crate) fn with_sign_of<'g>(x: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
     x.builder.helper("with_sign_of", || {

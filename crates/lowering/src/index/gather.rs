@@ -91,8 +91,11 @@ fn windows_at<'g>(
         if windows.batching.is_empty() {
             let at = along_one_axis(starts, windows, axis, batch);
             let before: Vec<Axis> = (0..axis).map(Axis::Window).collect();
-            let behind: Vec<Axis> = (axis + 1..shape.len()).map(Axis::Window).collect();
-            return (x.gather(at, axis), [before, of_indices, of_windows(&wide), behind].concat());
+            let trailing: Vec<Axis> = (axis + 1..shape.len()).map(Axis::Window).collect();
+            return (
+                x.gather(at, axis),
+                [before, of_indices, of_windows(&wide), trailing].concat(),
+            );
         }
         let side_by_side = (0..shape.len()).filter(|&own| own != axis).map(|own| (own, own));
         if wide.is_empty()

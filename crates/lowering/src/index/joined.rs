@@ -49,8 +49,8 @@ pub(super) fn scatter_joined<'g>(
         inside: starts.were_in_bounds,
     };
     let array = array.cast(movable(own));
-    let join = |there: Expr<'g>, update: Expr<'g>| -> Result<Expr<'g>> {
-        Ok(join(there.cast_exactly(own), update)?.cast(movable(own)))
+    let join = |current: Expr<'g>, update: Expr<'g>| -> Result<Expr<'g>> {
+        Ok(join(current.cast_exactly(own), update)?.cast(movable(own)))
     };
     let written = if are_unique == Some(true) || windows.never_overlap(&indices.shape()) {
         step.write(array, batch.len(), &join)?
@@ -78,11 +78,11 @@ impl<'g> Step<'g> {
         batch: usize,
         join: &impl Fn(Expr<'g>, Expr<'g>) -> Result<Expr<'g>>,
     ) -> Result<Expr<'g>> {
-        let there = gather_nd(x, self.places, 0);
-        let mut joined = join(there, self.updates)?;
+        let current = gather_nd(x, self.places, 0);
+        let mut joined = join(current, self.updates)?;
         if let Some(inside) = self.inside {
-            let behind: Vec<usize> = (batch..joined.rank()).collect();
-            joined = inside.unsqueeze(&behind).select(joined, there);
+            let trailing: Vec<usize> = (batch..joined.rank()).collect();
+            joined = inside.unsqueeze(&trailing).select(joined, current);
         }
         Ok(write_nd(x, self.places, joined, Reduction::Overwrite))
     }

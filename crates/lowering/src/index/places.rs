@@ -62,11 +62,11 @@ impl<'g> Starts<'g> {
                 return places + offsets;
             }
             for (i, (size, &column)) in sizes.iter().zip(&columns).enumerate() {
-                let behind: Vec<usize> = (1..=sizes.len() - i).collect();
+                let trailing: Vec<usize> = (1..=sizes.len() - i).collect();
                 let mut unit = vec![0; axes.len()];
                 unit[column] = 1;
                 places =
-                    places + Expr::range(builder, size).unsqueeze(&behind) * builder.ints(&unit);
+                    places + Expr::range(builder, size).unsqueeze(&trailing) * builder.ints(&unit);
             }
             places
         })
@@ -90,8 +90,8 @@ impl<'g> Starts<'g> {
             }
             match windows.batching.iter().find(|&&(own, _)| own == axis) {
                 Some(&(_, along)) => {
-                    let behind: Vec<usize> = (1..=batch.len() - along).collect();
-                    Expr::range(builder, &batch[along]).unsqueeze(&behind).expand(&one)
+                    let trailing: Vec<usize> = (1..=batch.len() - along).collect();
+                    Expr::range(builder, &batch[along]).unsqueeze(&trailing).expand(&one)
                 }
                 None => builder.constant_ints(DType::I64, &[], &[0]).expand(&one),
             }

@@ -22,7 +22,9 @@ pub(crate) fn scatter<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     let body: Option<Arc<Jaxpr>> = eqn.param("update_jaxpr")?;
     match body.filter(|body| !is_second_argument(body)) {
         None => scatter_by(eqn, Reduction::Overwrite, |updates| updates),
-        Some(body) => scatter_joined(eqn, |there, update| on_each(ctx, eqn, &body, there, update)),
+        Some(body) => {
+            scatter_joined(eqn, |current, update| on_each(ctx, eqn, &body, current, update))
+        }
     }
 }
 
@@ -31,7 +33,7 @@ fn on_each<'g>(
     ctx: &Ctx<'g>,
     eqn: &Eqn<'g, '_>,
     body: &Jaxpr,
-    there: Expr<'g>,
+    current: Expr<'g>,
     update: Expr<'g>,
 ) -> Result<Expr<'g>> {
     let constants: Option<Vec<jaxpr::Param>> = eqn.optional("update_consts")?;
@@ -39,9 +41,9 @@ fn on_each<'g>(
         let what = "scatter with a function that is not elementwise".into();
         return Err(Refused::NoCounterpart { what }.into());
     }
-    let shape = there.shape();
+    let shape = current.shape();
     let elements: Arc<[Dim]> = shape[..shape.len() - eqn.part_axes()].into();
-    let arguments = [there, update.expand(&shape)];
+    let arguments = [current, update.expand(&shape)];
     let results = ctx.inline_on_each(eqn.primitive, body, &arguments, &elements)?;
     let result = results.first().ok_or_else(|| eqn.broken("no result"))?;
     Ok(result.expand(&shape))
@@ -67,7 +69,7 @@ pub(crate) fn scatter_mul<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>
 /// `x[start(b…) + w…] *= updates[b…, w…]` for complex numbers, for which ONNX has no reduction
 pub(crate) fn complex_scatter_mul<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["update_jaxpr", "update_consts"]);
-    scatter_joined(eqn, |there, update| Ok(complex::product(there, update)))
+    scatter_joined(eqn, |current, update| Ok(complex::product(current, update)))
 }
 
 /// `x[start(b…) + w…] = min(x[start(b…) + w…], updates[b…, w…])`
@@ -169,14 +171,14 @@ impl<'g> Scatter<'g, '_> {
         let want: Vec<Axis> = indices.chain(entries).collect();
         let mut updates = rearrange(updates, &windows.result_axes(updates.rank()), &want);
 
-        let there = || gather_nd(x, places, 0);
+        let current = || gather_nd(x, places, 0);
         let reduction = match self.reduction {
             Reduction::Min => {
-                updates = there().min(updates);
+                updates = current().min(updates);
                 Reduction::Overwrite
             }
             Reduction::Max => {
-                updates = there().max(updates);
+                updates = current().max(updates);
                 Reduction::Overwrite
             }
             other => other,
@@ -184,11 +186,11 @@ impl<'g> Scatter<'g, '_> {
         if let Some(inside) = self.starts.were_in_bounds {
             // A dropped update writes the old contents, or the identity of the reduction.
             let instead = match reduction {
-                Reduction::Overwrite => there(),
+                Reduction::Overwrite => current(),
                 other => other.identity(updates),
             };
-            let behind: Vec<usize> = (self.batch.len()..updates.rank()).collect();
-            updates = inside.unsqueeze(&behind).select(updates, instead);
+            let trailing: Vec<usize> = (self.batch.len()..updates.rank()).collect();
+            updates = inside.unsqueeze(&trailing).select(updates, instead);
         }
         write_nd(x, places, updates, reduction)
     }
@@ -203,8 +205,8 @@ impl<'g> Scatter<'g, '_> {
         let updates = match self.starts.were_in_bounds.filter(|_| !self.drops) {
             None => updates,
             Some(inside) => {
-                let nothing = self.reduction.identity(updates);
-                inside.unsqueeze(&windows.offsets).select(updates, nothing)
+                let identity = self.reduction.identity(updates);
+                inside.unsqueeze(&windows.offsets).select(updates, identity)
             }
         };
         if let [axis] = indexed[..] {
@@ -230,9 +232,9 @@ impl<'g> Scatter<'g, '_> {
         let count = x.builder.product(&places.shape());
         let at = (0..self.batch.len()).map(Axis::Index);
         let wide = wide_axes(self.windows, &[axis]).into_iter().map(Axis::Window);
-        let behind = (axis + 1..x.rank()).map(Axis::Window);
+        let trailing = (axis + 1..x.rank()).map(Axis::Window);
         let want: Vec<Axis> =
-            (0..axis).map(Axis::Window).chain(at).chain(wide).chain(behind).collect();
+            (0..axis).map(Axis::Window).chain(at).chain(wide).chain(trailing).collect();
         let mut shape = x.shape().to_vec();
         shape[axis] = count.clone();
         let updates = rearrange(updates, have, &want).reshape(&shape);
@@ -290,9 +292,9 @@ impl<'g> Scatter<'g, '_> {
         match self.starts.were_in_bounds.filter(|_| self.drops) {
             None => places,
             Some(inside) => {
-                let behind: Vec<usize> = (self.batch.len()..places.rank()).collect();
+                let trailing: Vec<usize> = (self.batch.len()..places.rank()).collect();
                 let builder = places.builder;
-                inside.unsqueeze(&behind).select(places, builder.size(&builder.product(&sizes)))
+                inside.unsqueeze(&trailing).select(places, builder.size(&builder.product(&sizes)))
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// Returns the window of the result's shape at the start given by the other operands; a window that
-/// does not fit starts earlier
+/// does not fit starts earlier.
 pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["slice_sizes"]);
     let [x, starts @ ..] = &eqn.inputs[..] else {
@@ -43,7 +43,7 @@ pub(crate) fn dynamic_slice<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr
     Ok(builder.sized_node(OpType::Slice, &inputs, Vec::new(), &result.shape))
 }
 
-/// Overwrites a window of the operand; a window that does not fit starts earlier
+/// Overwrites a window of the operand; a window that does not fit starts earlier.
 pub(crate) fn dynamic_update_slice<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [x, update, starts @ ..] = &eqn.inputs[..] else {
         return Err(eqn.broken("it has no operand and update").into());

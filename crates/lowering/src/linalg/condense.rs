@@ -11,7 +11,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// `A = Q · H · Qᴴ`, where `H` is zero below the first subdiagonal. The result stores the vectors
-/// of the reflections there
+/// of the reflections there.
 ///
 /// Step `k` reflects column `k` onto the entry below the diagonal, on both sides of the matrix.
 pub(crate) fn hessenberg<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
@@ -43,7 +43,7 @@ pub(crate) fn hessenberg<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Exp
 }
 
 /// `A = Q · T · Qᴴ` for a Hermitian matrix. Returns the vectors of the reflections beside `T`, the
-/// diagonal and the subdiagonal of `T`, and the factors `τ`
+/// diagonal and the subdiagonal of `T`, and the factors `τ`.
 ///
 /// Reads and writes only one triangle of `A`. If rows and columns are reversed, the upper triangle
 /// becomes the lower one.
@@ -70,11 +70,11 @@ pub(crate) fn tridiagonal<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Ex
     let real = |im: Expr<'g>| is_diagonal(builder, size).select(im.constant(0.0), im);
     let symmetric = Matrix { re: symmetric.re, im: symmetric.im.map(real) };
     let like_taus = batched(a.re, &[1.into(), steps.clone()]);
-    let nothing = a.constant(0.0).map(|part| part.expand(&like_taus));
+    let zeros = a.constant(0.0).map(|part| part.expand(&like_taus));
     let one = builder.ints(&[1]);
-    let start = ([symmetric, given], (nothing.re, nothing));
-    let ([symmetric, packed], (beside, taus)) =
-        loop_over(builder, &steps, start, |k, ([a, packed], (beside, taus))| {
+    let start = ([symmetric, given], (zeros.re, zeros));
+    let ([symmetric, packed], (off_diagonal, taus)) =
+        loop_over(builder, &steps, start, |k, ([a, packed], (off_diagonal, taus))| {
             let below = k + one;
             let reflection = reflection(a.column(k), rows, below);
             let (v, tau) = (reflection.vector, reflection.tau);
@@ -88,21 +88,21 @@ pub(crate) fn tridiagonal<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Ex
             let here = Matrix::choose(rows.greater(below), v, here);
             let is_step = step_numbers.equal(k);
             let packed = Matrix::choose(columns.equal(k), here, packed);
-            let beside = is_step.select(reflection.beta, beside);
-            ([both, packed], (beside, Matrix::choose(is_step, tau, taus)))
+            let off_diagonal = is_step.select(reflection.beta, off_diagonal);
+            ([both, packed], (off_diagonal, Matrix::choose(is_step, tau, taus)))
         });
     let packed = Matrix::choose(is_diagonal(builder, size), symmetric, packed);
     let list = |x: Expr<'g>| backwards(x.squeeze(&[row_axis]), &[row_axis]);
     Ok(vec![
         packed.map(|part| backwards(part, &[row_axis, column_axis])).value(),
         backwards(diagonal(symmetric.re, size, size), &[row_axis]),
-        list(beside),
+        list(off_diagonal),
         taus.map(list).value(),
     ])
 }
 
 /// `A = Q · T · Qᵀ`, where `T` is upper triangular except for blocks of two rows. For a matrix with
-/// one row, `T` is `A`
+/// one row, `T` is `A`.
 pub(crate) fn schur<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let with_vectors: bool = eqn.param("compute_schur_vectors")?;
     eqn.refuse(&["sort_eig_vals"])?;

@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
 use crate::error::Result;
 
-/// `A · V = V · diag(w)` and `Uᴴ · A = diag(w) · Uᴴ`. Returns `w`, and `U` and `V` if wanted
+/// `A · V = V · diag(w)` and `Uᴴ · A = diag(w) · Uᴴ`. Returns `w`, and `U` and `V` if wanted.
 ///
 /// All results are complex. The eigenvalue of a matrix with one row is its element, and the
 /// eigenvectors are 1.
@@ -49,13 +49,13 @@ fn complex<'g>(real: Expr<'g>, imaginary: Expr<'g>) -> Expr<'g> {
     Expr::concat(&[real.unsqueeze(&[axis]), imaginary.unsqueeze(&[axis])], axis)
 }
 
-/// Returns the eigenvalues of `[a b; c d]`, in the order of LAPACK
+/// Returns the eigenvalues of `[a b; c d]`, in the order of LAPACK.
 ///
-/// With `p = ½ · (a − d)`, they are `½ · (a + d) ± √(p² + b · c)`. The first one has the sign of
-/// `p`, or the sign of `b + c` if the root is lost in rounding. In a conjugate pair, the first one
-/// has the positive imaginary part. The numbers are scaled to at most one before the root, and the
-/// second eigenvalue follows from the product of both. The eigenvalues of a triangular matrix are
-/// on its diagonal, for a lower triangle in reverse order.
+/// With `p = ½ · (a − d)`, they are `½ · (a + d) ± √(p² + b · c)`. In the first one, the root has
+/// the sign of `p`, or the sign of `b + c` if it is lost in rounding. In a conjugate pair, the
+/// first one has the positive imaginary part. The numbers are scaled to at most one before the
+/// root, and the second eigenvalue follows from the product of both. The eigenvalues of a
+/// triangular matrix are on its diagonal, for a lower triangle in reverse order.
 fn of_two(matrix: Expr<'_>) -> Expr<'_> {
     let (row_axis, column_axis) = axes(matrix);
     let entry = |i: i64, j: i64| {

@@ -5,7 +5,7 @@ use onnx::{Expr, Type};
 use super::batch::{
     any, axes, batched, column_numbers, diagonal, epsilon, is_diagonal, row_numbers, sorted,
 };
-use super::jacobi::{Tournament, phases, tangent, turned};
+use super::jacobi::{Tournament, phases, tangent, with_phases};
 use super::loops::{Carried, loop_over, loop_while};
 use super::matrix::Matrix;
 use super::{known_sizes, matrices};
@@ -27,7 +27,7 @@ pub(crate) fn eigh<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
 
     let (row_axis, column_axis) = axes(a.re);
     let (values, vectors) = match size {
-        0 => return Ok(eqn.outputs.iter().map(|ty| nothing(ctx, ty)).collect()),
+        0 => return Ok(eqn.outputs.iter().map(|ty| zeros(ctx, ty)).collect()),
         1 => (a.re.squeeze(&[column_axis]), a.with_real(a.re * 0.0 + 1.0)),
         2 => of_two(a, lower),
         _ => {
@@ -58,17 +58,17 @@ fn with_real_row(vectors: Matrix<'_>, row: i64) -> Matrix<'_> {
     }
     let (row_axis, _) = axes(vectors.re);
     let (length, phase) = vectors.slice_axis(row_axis, row, row + 1).polar();
-    let turned = vectors * phase.conj();
-    let is_row = row_numbers(vectors.builder(), &turned.shape()[row_axis])
+    let rotated = vectors * phase.conj();
+    let is_row = row_numbers(vectors.builder(), &rotated.shape()[row_axis])
         .equal(vectors.builder().ints(&[row]));
-    Matrix::choose(is_row, Matrix::real(length), turned)
+    Matrix::choose(is_row, Matrix::real(length), rotated)
 }
 
-fn nothing<'g>(ctx: &Ctx<'g>, ty: &Type) -> Expr<'g> {
+fn zeros<'g>(ctx: &Ctx<'g>, ty: &Type) -> Expr<'g> {
     ctx.builder.scalar(ty.dtype, 0.0).expand(&ty.shape)
 }
 
-/// Runs sweeps of rotations. Each rotation clears a pair of off-diagonal entries
+/// Runs sweeps of rotations. Each rotation clears a pair of off-diagonal entries.
 ///
 /// With `ζ = (a_qq − a_pp) / (2 · a_pq)`, the tangent `t` of the angle is a solution of
 /// `t² + 2 · ζ · t = 1`. Before, a phase of row and column `q` makes a complex `a_pq` real.
@@ -91,19 +91,20 @@ fn by_rotations(a: Matrix<'_>, size: i64) -> (Expr<'_>, Matrix<'_>) {
                 let difference =
                     on_it.slice_axis(row_axis, half, whole) - on_it.slice_axis(row_axis, 0, half);
                 let block = a.slice_axis(row_axis, 0, half).slice_axis(column_axis, half, whole);
-                let beside = block.map(|part| diagonal(part, half, half));
-                let (beside, phases) = phases(beside);
-                let turn = tournament.turn(tangent(difference, beside, beside.equal(0.0)));
-                let a = turned(a, row_axis, phases);
-                let a = turned(a, column_axis, phases.map(Matrix::conj));
-                let rotated = a.map(|part| tournament.play(part, row_axis, &turn));
-                let rotated = rotated.map(|part| tournament.play(part, column_axis, &turn));
-                let vectors = turned(vectors, column_axis, phases.map(Matrix::conj));
-                let vectors = vectors.map(|part| tournament.play(part, column_axis, &turn));
+                let off_diagonal = block.map(|part| diagonal(part, half, half));
+                let (off_diagonal, phases) = phases(off_diagonal);
+                let rotation =
+                    tournament.rotation(tangent(difference, off_diagonal, off_diagonal.equal(0.0)));
+                let a = with_phases(a, row_axis, phases);
+                let a = with_phases(a, column_axis, phases.map(Matrix::conj));
+                let rotated = a.map(|part| tournament.rotate(part, row_axis, &rotation));
+                let rotated = rotated.map(|part| tournament.rotate(part, column_axis, &rotation));
+                let vectors = with_phases(vectors, column_axis, phases.map(Matrix::conj));
+                let vectors = vectors.map(|part| tournament.rotate(part, column_axis, &rotation));
                 [Matrix::choose(met, zero, rotated), vectors]
             });
-        let beside = Matrix::choose(is_on_it, zero, a).magnitude();
-        (any(beside.greater(a.magnitude() * epsilon(a.dtype()))), [a, vectors])
+        let off_diagonal = Matrix::choose(is_on_it, zero, a).magnitude();
+        (any(off_diagonal.greater(a.magnitude() * epsilon(a.dtype()))), [a, vectors])
     });
     let values = diagonal(a.re, size, size);
     let vectors = vectors.slice_axis(column_axis, 0, size);
@@ -126,7 +127,7 @@ fn padded(a: Expr<'_>, size: i64, whole: i64) -> Expr<'_> {
     Expr::concat(&[wider, zeros(1, whole)], row_axis)
 }
 
-/// Returns the eigenvalues and eigenvectors of matrices with two rows
+/// Returns the eigenvalues and eigenvectors of matrices with two rows.
 ///
 /// A phase of the row and the column of `b` in the given triangle makes a complex `b` real, with
 /// the sign opposite to that of its real part.
@@ -146,9 +147,9 @@ fn of_two(matrix: Matrix<'_>, lower: bool) -> (Expr<'_>, Matrix<'_>) {
     let phase = Matrix::choose(falls, phase, -phase);
     let phase = Matrix::choose(is_real, matrix.constant(1.0), phase);
     let phase = phase.map(|part| part.unsqueeze(&[row_axis]));
-    let turned = matrix.with_real(vectors) * phase;
+    let rotated = matrix.with_real(vectors) * phase;
     let is_row = row_numbers(matrix.builder(), &2.into()).equal(matrix.builder().ints(&[place.0]));
-    (values, Matrix::choose(is_row, turned, Matrix::real(vectors)))
+    (values, Matrix::choose(is_row, rotated, Matrix::real(vectors)))
 }
 
 /// Returns an entry of each matrix, as a list of one element.
@@ -159,7 +160,7 @@ fn entry(matrix: Expr<'_>, (row, column): (i64, i64)) -> Expr<'_> {
     row.slice_axis(column_axis, column, column + 1).squeeze(&[row_axis])
 }
 
-/// Returns the eigenvalues and eigenvectors of `[a b; b c]`, in closed form
+/// Returns the eigenvalues and eigenvectors of `[a b; b c]`, in closed form.
 ///
 /// With `r = √((a − c)² + 4b²)`, the eigenvalue with the larger magnitude is `½ · (a + c ± r)`,
 /// with the sign of `a + c`, and the other one follows from the determinant. The signs of the
@@ -187,8 +188,8 @@ fn of_real_two<'g>(matrix: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
     let long = (slope * slope + 1.0).sqrt().recip();
     let short = slope * long;
     let (x, y) = (is_flat.select(short, long), is_flat.select(long, short));
-    let turns = sum_falls.equal(difference_falls);
-    let (x, y) = (turns.select(-y, x), turns.select(x, y));
+    let rotations = sum_falls.equal(difference_falls);
+    let (x, y) = (rotations.select(-y, x), rotations.select(x, y));
 
     // An off-diagonal entry that is lost in rounding counts as zero.
     let negligible = a.abs().sqrt() * c.abs().sqrt() * (epsilon(a.dtype()) / 2.0);

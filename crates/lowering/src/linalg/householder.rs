@@ -31,7 +31,7 @@ pub(super) struct Packed<'g> {
     pub order: Option<Expr<'g>>,
 }
 
-/// Returns the reflection of `x` onto entry `at`. The sign of `β` avoids cancellation
+/// Returns the reflection of `x` onto entry `at`. The sign of `β` avoids cancellation.
 ///
 /// `β = −sign(re x_at) · ‖x‖`, `τ = (β − x_at) / β`, and `v = x / (x_at − β)` below the entry. If
 /// the entry is real and there are only zeros below it, there is no reflection: `τ = 0`. The
@@ -108,8 +108,8 @@ pub(super) fn factor(a: Matrix<'_>, height: i64, width: i64, pivoting: bool) -> 
             let reflection = reflection(current, rows, k);
             let above = Matrix::choose(rows.equal(k), Matrix::real(reflection.beta), current);
             let packed = Matrix::choose(rows.greater(k), reflection.vector, above);
-            let is_behind = columns.greater(k);
-            let rest = Matrix::choose(is_behind, reflection.adjoint().apply(a), a);
+            let is_after = columns.greater(k);
+            let rest = Matrix::choose(is_after, reflection.adjoint().apply(a), a);
             let taus = Matrix::choose(step_numbers.equal(k), reflection.tau, taus);
             ([Matrix::choose(columns.equal(k), packed, rest), taus], order)
         });
@@ -146,7 +146,7 @@ pub(super) fn apply_reflections<'g>(
     })
 }
 
-/// Returns the first `width` columns of `H₀ · H₁ ⋯`
+/// Returns the first `width` columns of `H₀ · H₁ ⋯`.
 #[track_caller]
 pub(super) fn orthogonal<'g>(packed: &Packed<'g>, height: i64, width: i64) -> Matrix<'g> {
     let start = packed.matrix.identity(height, width);
@@ -154,7 +154,7 @@ pub(super) fn orthogonal<'g>(packed: &Packed<'g>, height: i64, width: i64) -> Ma
 }
 
 /// Factors `A` into reflections and `R`: returns `R` with the vectors below the diagonal, and the
-/// factors `τ`
+/// factors `τ`.
 pub(crate) fn geqrf<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [a] = matrices(eqn)?;
     let (height, width) = known_sizes(eqn, a.re)?;
@@ -162,7 +162,7 @@ pub(crate) fn geqrf<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(vec![packed.matrix.value(), packed.taus.value()])
 }
 
-/// Does the same as `geqrf`, with pivoting of columns. The order of the columns counts from one
+/// Does the same as `geqrf`, with pivoting of columns. The order of the columns counts from one.
 pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     eqn.ignore(&["use_magma"]);
     let [a, fixed] = eqn.operands()?;
@@ -180,7 +180,7 @@ pub(crate) fn geqp3<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     Ok(vec![packed.matrix.value(), order.cast(order_type.dtype), packed.taus.value()])
 }
 
-/// Returns the first columns of `H₀ · H₁ ⋯`, as many as `A` has
+/// Returns the first columns of `H₀ · H₁ ⋯`, as many as `A` has.
 pub(crate) fn householder_product<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let [a, taus] = matrices(eqn)?;
     let (height, width) = known_sizes(eqn, a.re)?;
@@ -188,7 +188,7 @@ pub(crate) fn householder_product<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
 }
 
 /// `Q · C`, `Qᴴ · C`, `C · Q` or `C · Qᴴ` with `Q = H₀ · H₁ ⋯`. The last two are `(Qᴴ · Cᴴ)ᴴ` and
-/// `(Q · Cᴴ)ᴴ`
+/// `(Q · Cᴴ)ᴴ`.
 pub(crate) fn ormqr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let left: bool = eqn.param("left")?;
     let transpose: bool = eqn.param("transpose")?;
@@ -199,7 +199,7 @@ pub(crate) fn ormqr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     Ok(apply_reflections(a, taus, c.adjoint(), !transpose).adjoint().value())
 }
 
-/// `A = Q · R`, or `A[:, order] = Q · R` with pivoting. The diagonal of `R` can be negative
+/// `A = Q · R`, or `A[:, order] = Q · R` with pivoting. The diagonal of `R` can be negative.
 pub(crate) fn qr<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let full: bool = eqn.param("full_matrices")?;
     let pivoting: bool = eqn.optional("pivoting")?.unwrap_or(false);

@@ -15,7 +15,7 @@ pub(super) struct Tournament {
 }
 
 /// The rotation of each pair by an angle `φ`.
-pub(super) struct Turn<'g> {
+pub(super) struct Rotation<'g> {
     /// `1 − cos φ = sin² φ / (1 + cos φ)`. For a small angle, this number and its rounding error
     /// are small.
     loss: Expr<'g>,
@@ -56,7 +56,7 @@ impl Tournament {
 
     /// Rotates each pair along an axis, `(c · x − s · y, s · x + c · y)`, and moves the entries on.
     #[track_caller]
-    pub fn play<'g>(&self, x: Expr<'g>, axis: usize, turn: &Turn<'g>) -> Expr<'g> {
+    pub fn rotate<'g>(&self, x: Expr<'g>, axis: usize, rotation: &Rotation<'g>) -> Expr<'g> {
         let builder = x.builder;
         builder.helper("rotate", || {
             let sources = self.sources();
@@ -65,15 +65,15 @@ impl Tournament {
             let other = if axis == column_axis { column_axis - 1 } else { column_axis };
             let along = |factor: Expr<'g>| factor.unsqueeze(&[other]);
             let own = x.gather(builder.ints(&sources), axis);
-            let gain = x.gather(builder.ints(&partners), axis) * along(turn.sine);
-            own + (gain - own * along(turn.loss))
+            let gain = x.gather(builder.ints(&partners), axis) * along(rotation.sine);
+            own + (gain - own * along(rotation.loss))
         })
     }
 
     /// Returns the rotation for each place after the step, from the tangent `t` of the angle of
     /// each pair.
     #[track_caller]
-    pub fn turn<'g>(&self, t: Expr<'g>) -> Turn<'g> {
+    pub fn rotation<'g>(&self, t: Expr<'g>) -> Rotation<'g> {
         let builder = t.builder;
         builder.helper("turn", || {
             let sources = self.sources();
@@ -85,7 +85,7 @@ impl Tournament {
             let cosine = (t * t + 1.0).sqrt().recip().gather(builder.ints(&pairs), axis);
             let sine = t.gather(builder.ints(&pairs), axis) * cosine;
             let signs = builder.constant(t.dtype(), &[self.size], &signs);
-            Turn { loss: sine * sine / (cosine + 1.0), sine: sine * signs }
+            Rotation { loss: sine * sine / (cosine + 1.0), sine: sine * signs }
         })
     }
 
@@ -117,7 +117,11 @@ pub(super) fn phases<'g>(numbers: Matrix<'g>) -> (Expr<'g>, Option<Matrix<'g>>) 
 
 /// Multiplies the entries along an axis by phases, if there are any.
 #[track_caller]
-pub(super) fn turned<'g>(x: Matrix<'g>, axis: usize, phases: Option<Matrix<'g>>) -> Matrix<'g> {
+pub(super) fn with_phases<'g>(
+    x: Matrix<'g>,
+    axis: usize,
+    phases: Option<Matrix<'g>>,
+) -> Matrix<'g> {
     let (row_axis, column_axis) = axes(x.re);
     let other = if axis == column_axis { row_axis } else { column_axis };
     phases.map_or(x, |phases| x * phases.map(|part| part.unsqueeze(&[other])))
@@ -142,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pair_meets_once_and_all_come_home() {
+    fn every_pair_meets_once_and_all_entries_return() {
         for size in [2, 4, 6, 10] {
             let tournament = Tournament::of(size);
             let mut places: Vec<i64> = (0..size).collect();

@@ -12,7 +12,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// `A[permutation] = L · U`, with both factors in one matrix. The ones on the diagonal of `L` are
-/// not stored
+/// not stored.
 ///
 /// Step `k` finds the largest entry of column `k` on or below the diagonal, the first one if
 /// several are equal, exchanges its row with row `k` and stores the exchange in `pivots`. It
@@ -56,7 +56,7 @@ pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
 }
 
 /// Returns the permutation that results from exchanging entry `k` with entry `pivotsₖ`, one `k`
-/// after the other
+/// after the other.
 pub(crate) fn lu_pivots_to_permutation<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["permutation_size"]);
     let [pivots] = eqn.operands()?;

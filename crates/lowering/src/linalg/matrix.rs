@@ -41,7 +41,7 @@ impl<'g> Matrix<'g> {
         }
     }
 
-    /// Applies a real linear function to both parts, such as a transpose.
+    /// Applies the same function to both parts, such as a transpose.
     #[track_caller]
     pub fn map(self, f: impl Fn(Expr<'g>) -> Expr<'g>) -> Matrix<'g> {
         Matrix { re: f(self.re), im: self.im.map(f) }

@@ -45,6 +45,6 @@ pub(crate) fn symmetric_product<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Ex
     let [a, c] = operands(eqn)?;
     let scaled = |x: Expr<'g>, by: f64| if by == 1.0 { x } else { x * by };
     let product = scaled(a.matmul(transposed(a)), alpha);
-    // A factor of zero is not a shortcut, because the other factor may be infinite.
+    // Multiplies even by zero, because the product with an infinity is NaN.
     Ok(product + scaled(c, beta))
 }

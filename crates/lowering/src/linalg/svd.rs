@@ -4,7 +4,7 @@ use onnx::{DType, Expr, Type};
 
 use super::batch::{axes, batched, column_numbers, diagonal, epsilon, sorted};
 use super::householder::{factor, orthogonal};
-use super::jacobi::{Tournament, phases, tangent, turned};
+use super::jacobi::{Tournament, phases, tangent, with_phases};
 use super::loops::{Carried, loop_over, loop_while};
 use super::matrix::Matrix;
 use super::{known_sizes, matrices};
@@ -38,7 +38,7 @@ pub(crate) fn svd<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     if let Some((left, right)) = vectors {
         let (left, right) = match (is_wide, rank) {
             (true, _) => (right, left),
-            // With one column, the left vector has the sign, as in LAPACK.
+            // With one column, the left vector gets the sign.
             (false, 1) => {
                 let axis = column_numbers(ctx.builder, &left.shape()[column_axis]);
                 let is_first = axis.equal(ctx.builder.ints(&[0]));
@@ -72,7 +72,7 @@ fn trivial<'g>(ctx: &Ctx<'g>, a: Matrix<'g>, ty: &Type) -> Expr<'g> {
 }
 
 /// Returns the singular values, and `U` and `V` if wanted, of a matrix with at least as many rows
-/// as columns
+/// as columns.
 ///
 /// Rotations of pairs of columns make all columns of `A · V` orthogonal. With the squared norms `α`
 /// and `β` of two columns and their product `γ`, the tangent `t` of the angle is a solution of
@@ -136,7 +136,7 @@ fn rotate<'g>(start: Matrix<'g>, height: i64, tournament: &Tournament) -> Matrix
     let none = builder.constant_ints(DType::I32, &[], &[0]);
     loop_while(builder, SWEEPS, start, |x| {
         let steps = tournament.steps().into();
-        let (x, turns) = loop_over(builder, &steps, (x, none), |_, (x, turns)| {
+        let (x, rotations) = loop_over(builder, &steps, (x, none), |_, (x, rotations)| {
             let columns = x.slice_axis(row_axis, 0, height);
             let first = columns.slice_axis(column_axis, 0, half);
             let second = columns.slice_axis(column_axis, half, tournament.size);
@@ -146,12 +146,12 @@ fn rotate<'g>(start: Matrix<'g>, height: i64, tournament: &Tournament) -> Matrix
             let (gamma, phases) = phases(gamma);
             let limit = alpha.sqrt() * beta.sqrt() * tolerance;
             let is_idle = gamma.abs().greater(limit).logical_not();
-            let turn = tournament.turn(tangent(beta - alpha, gamma, is_idle));
+            let rotation = tournament.rotation(tangent(beta - alpha, gamma, is_idle));
             let every: Vec<usize> = (0..is_idle.rank()).collect();
             let busy = is_idle.logical_not().cast(DType::I32).reduce_sum(&every, false);
-            let x = turned(x, column_axis, phases.map(Matrix::conj));
-            (x.map(|part| tournament.play(part, column_axis, &turn)), turns + busy)
+            let x = with_phases(x, column_axis, phases.map(Matrix::conj));
+            (x.map(|part| tournament.rotate(part, column_axis, &rotation)), rotations + busy)
         });
-        (turns.greater(0.0), x)
+        (rotations.greater(0.0), x)
     })
 }

@@ -103,7 +103,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn a_system_with_ones_on_the_diagonal_divides_by_nothing() {
+    fn a_system_with_a_unit_diagonal_does_not_divide() {
         check(
             "jaxpr f(a:f32[3,3], b:f32[3,2]) {
                c:f32[3,2] = triangular_solve{left_side=True; lower=True; transpose_a=False; conjugate_a=False; unit_diagonal=True} a b

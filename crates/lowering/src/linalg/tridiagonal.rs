@@ -47,8 +47,8 @@ pub(crate) fn tridiagonal_solve<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<
     let table = rows.equal(builder.ints(&[size - 1])).select(last, table);
 
     let right = table.slice_axis(column_axis, 3, width);
-    let nothing = b.constant(0.0).expand(&batched(b, &[1.into(), count.into()]));
-    let start = [right, nothing, nothing];
+    let zeros = b.constant(0.0).expand(&batched(b, &[1.into(), count.into()]));
+    let start = [right, zeros, zeros];
     let [solution, ..] = loop_over(builder, &size.into(), start, |k, [x, after, after_next]| {
         let k = from_the_end(k, &size.into());
         let current = row(table, k);

@@ -7,7 +7,7 @@ use super::{beside, is_partitionable, needs_threefry, unknown_size, words};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// Returns integers of `bit_width` random bits, in the given shape for each key
+/// Returns integers of `bit_width` random bits, in the given shape for each key.
 pub(crate) fn random_bits<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let width: i64 = eqn.param("bit_width")?;
     let shape: Vec<Dim> = eqn.param("shape")?;

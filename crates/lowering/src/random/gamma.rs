@@ -12,7 +12,7 @@ use crate::elementwise::power::pow;
 use crate::elementwise::special::erf_inv;
 use crate::error::Result;
 
-/// Returns a sample of the gamma distribution for each shape parameter `a`, or its logarithm
+/// Returns a sample of the gamma distribution for each shape parameter `a`, or its logarithm.
 ///
 /// Marsaglia and Tsang, *A simple method for generating gamma variables*, 2000: `d v³` for a normal
 /// sample `x`, with `v = 1 + c x`, `d = a − 1/3` and `c = 1 / (3 √d)`. The formula samples `x`

@@ -10,7 +10,7 @@ const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 /// The constant in the third word of the key.
 const PARITY: i64 = 0x1BD1_1BDA;
 
-/// Returns the hash of a pair of words under a key; `None` is the word zero
+/// Returns the hash of a pair of words under a key; `None` is the word zero.
 ///
 /// A round is `a ← a + b`, `b ← rot(b) ⊕ a`. After every four rounds, two of the three words of the
 /// key and the number of the group are added.
@@ -55,7 +55,7 @@ pub(super) fn counts<'g>(builder: &'g Builder, shape: &[Dim]) -> [Option<Expr<'g
 }
 
 /// Returns the hashes of `0, 1, … count − 1` along a last axis. The second half is paired with the
-/// first half; if the count is odd, the last number is paired with zero
+/// first half; if the count is odd, the last number is paired with zero.
 pub(super) fn halves(key: Pair<'_>, count: i64) -> Expr<'_> {
     let key = key.map(|word| word.unsqueeze(&[word.rank()]));
     let builder = key[0].builder;

@@ -15,26 +15,26 @@ pub(super) enum End {
     Smallest,
 }
 
-/// Returns the maximum over the axes, or NaN if there is one
+/// Returns the maximum over the axes, or NaN if there is one.
 pub(crate) fn reduce_max<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Ok(extreme(x, End::Largest, &axes))
 }
 
-/// Returns the minimum over the axes, or NaN if there is one
+/// Returns the minimum over the axes, or NaN if there is one.
 pub(crate) fn reduce_min<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let axes = axes(eqn)?;
     let [x] = eqn.operands()?;
     Ok(extreme(x, End::Smallest, &axes))
 }
 
-/// Returns the first index of the maximum along an axis, or of the first NaN if there is one
+/// Returns the first index of the maximum along an axis, or of the first NaN if there is one.
 pub(crate) fn argmax<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     arg(eqn, End::Largest)
 }
 
-/// Returns the first index of the minimum along an axis, or of the first NaN if there is one
+/// Returns the first index of the minimum along an axis, or of the first NaN if there is one.
 pub(crate) fn argmin<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     arg(eqn, End::Smallest)
 }
@@ -160,7 +160,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn nan_is_put_back() {
+    fn a_maximum_restores_nan() {
         check(
             "x:f32[2,3] -> y:f32[2] = reduce_max{axes=[1]} x",
             expect![[r"
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_of_64_bits_is_looked_up() {
+    fn a_maximum_of_64_bit_integers_is_gathered() {
         check(
             "x:i64[2,3] -> y:i64[2] = reduce_max{axes=[1]} x",
             expect![[r"
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_of_nan_comes_first() {
+    fn argmax_returns_the_index_of_the_first_nan() {
         check(
             "x:f32[2,3] -> y:i32[2] = argmax{axes=[1]; index_dtype=int32} x",
             expect![[r"

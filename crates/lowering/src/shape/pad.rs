@@ -6,7 +6,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// Adds `low` elements before, `high` after, and `interior` between the elements of each axis; a
-/// negative `low` or `high` removes elements
+/// negative `low` or `high` removes elements.
 pub(crate) fn pad<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let config: Vec<(Dim, Dim, i64)> = eqn.param("padding_config")?;
     let mut sides = Vec::new();
@@ -109,7 +109,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn around_is_one_pad() {
+    fn padding_around_an_array_is_one_pad() {
         check(
             "x:f32[3] v:f32[] -> y:f32[6] = pad{padding_config=[(1, 2, 0)]} x v",
             expect![[r"
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_is_a_slice() {
+    fn negative_padding_is_a_slice() {
         check(
             "x:f32[5] v:f32[] -> y:f32[2] = pad{padding_config=[(-1, -2, 0)]} x v",
             expect![[r"
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn between_is_an_axis_of_its_own() {
+    fn padding_between_elements_uses_a_new_axis() {
         check(
             "x:f32[3] v:f32[] -> y:f32[7] = pad{padding_config=[(0, 0, 2)]} x v",
             expect![[r"
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_element_has_nothing_between() {
+    fn one_element_needs_no_padding_between() {
         check(
             "x:f32[1] v:f32[] -> y:f32[3] = pad{padding_config=[(1, 1, 4)]} x v",
             expect![[r"
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_and_positive_pads_first() {
+    fn negative_and_positive_padding_pads_first() {
         check(
             "x:f32[5] v:f32[] -> y:f32[6] = pad{padding_config=[(-1, 2, 0)]} x v",
             expect![[r"
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn between_elements_of_a_symbolic_axis_is_the_same() {
+    fn padding_between_elements_of_a_symbolic_axis_is_the_same() {
         check(
             "x:f32[B] v:f32[] -> y:f32[2*B-1] = pad{padding_config=[(0, 0, 1)]} x v",
             expect![[r#"

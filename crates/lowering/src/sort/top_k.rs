@@ -8,7 +8,7 @@ use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
 /// Returns the `k` largest elements along an axis and their indices, in descending order; equal
-/// elements keep their order
+/// elements keep their order.
 ///
 /// The order is the total order, in which `−0 < 0`.
 pub(crate) fn top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
@@ -32,7 +32,7 @@ pub(crate) fn top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>>
     }
 }
 
-/// Returns the `k` largest or smallest elements along an axis, without approximation
+/// Returns the `k` largest or smallest elements along an axis, without approximation.
 pub(crate) fn approx_top_k<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let axis: i64 = eqn.param("reduction_dimension")?;
     let largest: bool = eqn.param("is_max_k")?;
@@ -76,7 +76,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn integers_are_one_operator_and_floats_are_put_in_their_total_order() {
+    fn top_k_of_integers_is_one_operator_and_of_floats_uses_the_total_order() {
         check(
             "jaxpr f(a:i32[2,5], b:f32[5]) {
                c:i32[2,3] d:i32[2,3] = top_k{axis=1; k=3} a

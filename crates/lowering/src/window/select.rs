@@ -14,7 +14,7 @@ use crate::index::Reduction;
 use crate::reduce::Monoid;
 
 /// Returns the tangent of the element that each window selects: the first of the largest elements
-/// (`ge`) or of the smallest elements (`le`)
+/// (`ge`) or of the smallest elements (`le`).
 pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
@@ -27,7 +27,7 @@ pub(crate) fn select_and_gather_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Res
 }
 
 /// Adds each element of the source at the element that its window selects: the first of the largest
-/// elements (`ge`) or of the smallest elements (`le`)
+/// elements (`ge`) or of the smallest elements (`le`).
 pub(crate) fn select_and_scatter_add<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let monoid = selection(eqn)?;
     let slides = slides(ctx, eqn)?;
@@ -174,14 +174,14 @@ impl<'a> Windows<'a> {
             }
             so_far = next;
         }
-        let behind: i64 = self.sizes.iter().filter_map(Dim::known).product();
-        Some(so_far.into_iter().flatten().map(|at| at.unwrap_or(behind)).collect())
+        let total: i64 = self.sizes.iter().filter_map(Dim::known).product();
+        Some(so_far.into_iter().flatten().map(|at| at.unwrap_or(total)).collect())
     }
 
     fn computed_positions<'g>(&self, builder: &'g Builder, total: &Dim) -> Expr<'g> {
         let count = self.slides.len();
         let mut joined: Option<Expr<'g>> = None;
-        let mut is_behind: Option<Expr<'g>> = None;
+        let mut is_padding: Option<Expr<'g>> = None;
         for (i, slide) in self.slides.iter().enumerate() {
             let (own, has_holes) = slide.indices(builder, &self.sizes[i], &self.counts[i]);
             let others: Vec<usize> =
@@ -190,13 +190,13 @@ impl<'a> Windows<'a> {
             let size = builder.size(&self.sizes[i]);
             if has_holes {
                 let hole = own.equal(size);
-                is_behind = Some(is_behind.map_or(hole, |before| before.or(hole)));
+                is_padding = Some(is_padding.map_or(hole, |before| before.or(hole)));
             }
             joined = Some(joined.map_or(own, |before| before * size + own));
         }
         let positions = joined.unwrap_or_else(|| builder.ints(&[0]));
-        let positions = match is_behind {
-            Some(is_behind) => is_behind.select(builder.size(total), positions),
+        let positions = match is_padding {
+            Some(is_padding) => is_padding.select(builder.size(total), positions),
             None => positions,
         };
         positions.reshape(&[builder.product(&positions.shape())])
