@@ -177,7 +177,11 @@ impl<'g> Ctx<'g> {
     /// Transformations add equations around the exported function, such as the last transpose of a
     /// `vmap`. Their frames are all from JAX, so they get the location of the definition of the
     /// function.
-    pub(crate) fn place(&self, inner: jaxpr::SourceContext, enclosing: SourceContext) -> SourceContext {
+    pub(crate) fn place(
+        &self,
+        inner: jaxpr::SourceInfo,
+        enclosing: SourceContext,
+    ) -> SourceContext {
         self.builder.table(|table| {
             let mut stack = table.stack_called_from(inner.stack, enclosing.stack);
             let is_users = |stack| table.user_frame(stack).is_some();
