@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use onnx::Operator;
+use onnx::operator::properties::POINTWISE;
 use onnx::scan::{AttributeValue, Dim, Node, ValueType};
 
 use crate::{Document, Frame};
@@ -72,10 +74,7 @@ const TABLE: &[(&str, Operand, Axes)] = &[
 /// Returns the sizes that must be positive, by name. Skips values without a declared shape.
 pub fn positive<'d>(document: &'d Document<'_>) -> Vec<Positive<'d>> {
     let mut sizes: BTreeMap<&'d str, Vec<Need<'d>>> = BTreeMap::new();
-    let transposes = document.scan.nodes.iter().filter(|node| swaps_matrices(node));
-    let transposed: HashSet<(usize, &str)> = transposes
-        .flat_map(|node| node.outputs.iter().map(|name| (node.graph as usize, &**name)))
-        .collect();
+    let transposed = transposed(document);
     for (number, node) in document.scan.nodes.iter().enumerate() {
         if !node.domain().is_empty() {
             continue;
@@ -119,6 +118,24 @@ fn names<'d>(
         _ => None,
     };
     chosen.into_iter().filter_map(named).collect()
+}
+
+/// Returns the values that the runtime may compute as transposed matrices: the results of a transpose, and what
+/// pointwise operators compute from them, because the runtime's optimizer moves a transpose past such operators.
+/// It does not move one past a `Max` with one operand. Calls count as pointwise: the runtime inlines functions.
+fn transposed<'d>(document: &'d Document<'_>) -> HashSet<(usize, &'d str)> {
+    let mut found = HashSet::new();
+    for node in &document.scan.nodes {
+        let graph = node.graph as usize;
+        let op = Operator::new(node.domain(), node.op);
+        let is_moved = (op.is(POINTWISE) || !op.is_onnx())
+            && (node.op != "Max" || node.inputs.len() > 1)
+            && node.inputs.iter().any(|name| found.contains(&(graph, &**name)));
+        if is_moved || swaps_matrices(node) {
+            found.extend(node.outputs.iter().map(|name| (graph, &**name)));
+        }
+    }
+    found
 }
 
 /// True if a node transposes each matrix of an array, which the runtime does within a product.

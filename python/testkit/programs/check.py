@@ -37,9 +37,10 @@ TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2, "bfloat1
 SIGMOID_ERROR: Final = 1e-6
 #: What JAX raises for a program that it cannot compile or run.
 REFUSALS: Final = (ValueError, TypeError, NotImplementedError, jax.errors.JaxRuntimeError)
-#: What ONNX Runtime says where an axis that must have elements is empty: see
-#: `docs/symbolic-shapes.md`.
+#: What ONNX Runtime says where an axis that must have elements is empty, and where it is indexed or
+#: a window does not fit: see `docs/symbolic-shapes.md`.
 EMPTY: Final = re.compile(r"running \w*(ArgM|Attention|Conv|MatMul|Pool)\w* node")
+NO_ELEMENTS: Final = re.compile(r"running \w*(Conv|Gather|Pool|Scatter)\w* node")
 
 
 class JaxError(Exception):
@@ -58,9 +59,10 @@ def is_documented(error: Exception, program: Program, model: onnx.ModelProto, si
     """Whether `docs/symbolic-shapes.md` says that ONNX Runtime fails at a size."""
     if not program.is_symbolic or size == SIZES[-1]:
         return False
-    with double_precision_kept(program.double):
-        if not finds_elements(traced(program).jaxpr, size):
-            return True
+    if NO_ELEMENTS.search(str(error)):
+        with double_precision_kept(program.double):
+            if not finds_elements(traced(program).jaxpr, size):
+                return True
     if not EMPTY.search(str(error)):
         return False
     return any(size_at(one, size) < 1 for one in positive_sizes(model))

@@ -65,7 +65,7 @@ def size_at(size: Size, at: int) -> int:
     names = {name: sizes[at] for name, sizes in SYMBOLS.items()}
     return int(
         eval(
-            size,
+            size.replace("^", "**"),
             {"floordiv": operator.floordiv, "mod": operator.mod, "max": max, "min": min, **names},
         )
     )

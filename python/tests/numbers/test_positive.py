@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
+import jax2onnx
 from jax2onnx import _core
 from testkit import bench
 
@@ -140,5 +143,24 @@ def test_a_size_at_which_the_model_fails_is_listed(name: str, tmp_path: Path, ca
 def test_a_product_that_fails_only_if_it_is_optimized_is_listed(tmp_path: Path, capfd: Any) -> None:
     weights = np.ones((3, 5), np.float32)
     model = bench.convert(lambda x: jnp.swapaxes(x, 1, 2) @ weights, [("B", 3, 4)])
+    assert fails(model, {"B": 0}) == {False, True}
+    assert positive_sizes(model, tmp_path, capfd) == {"B"}
+
+
+def halved(x: jax.Array) -> jax.Array:
+    return x / (x + x)
+
+
+@pytest.mark.parametrize("fn", [halved, jax2onnx.onnx_function(halved)])
+def test_a_product_with_a_transpose_before_other_operators_is_listed(
+    fn: Callable[[jax.Array], jax.Array], tmp_path: Path, capfd: Any
+) -> None:
+    def square(x: jax.Array) -> jax.Array:
+        x = fn(jnp.swapaxes(x, 1, 2))
+        return jnp.dot(x, x)
+
+    model = bench.convert(square, [("B", 4, 4)], optimize=False)
+    assert model.graph.node[0].op_type == "Transpose"
+    assert model.graph.node[1].op_type != "MatMul"
     assert fails(model, {"B": 0}) == {False, True}
     assert positive_sizes(model, tmp_path, capfd) == {"B"}
