@@ -123,6 +123,8 @@ def work() -> None:
                 yield {"label": label, "verdict": NONE, "said": "XLA cannot compile it"}
                 continue
             yield {"label": label, **BEGUN, "stage": "model"}
+            cell.run_models()
+            yield {"label": label, **BEGUN, "stage": "JAX"}
             yield cell.verdict().entry(label)
         jax.clear_caches()
 

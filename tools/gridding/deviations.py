@@ -99,12 +99,12 @@ def _is_infinite(element: Element) -> bool:
 
 
 def _is_other_side(element: Element) -> bool:
-    """Whether the model returns the value at the other side of a branch cut."""
-    if not isinstance(element.found, complex) or 0 not in _operand_parts(element):
+    """Whether a part of the operand is huge, and the results are at both sides of a branch cut."""
+    if max(_operand_parts(element)) < 1e38:
         return False
-    sizes = [abs(part) for part in _parts(element.found)]
-    return any(
-        all(_is_near(element, a, abs(b)) for a, b in zip(sizes, _parts(want), strict=True))
+    conjugate = complex(element.found).conjugate()
+    return all(
+        all(_is_near(element, a, b) for a, b in zip(_parts(conjugate), _parts(want), strict=True))
         for want in element.wanted
     )
 
@@ -142,6 +142,12 @@ def _is_within(error: Callable[[Element], float]) -> Callable[[Element], bool]:
         return bool(abs(element.found - element.double) <= error(element))
 
     return covers
+
+
+def _is_right_instead_of_nan(element: Element) -> bool:
+    """Whether JAX has NaN, and the model is within one digit of float8 of the exact result."""
+    is_nan = all(map(math.isnan, element.wanted))
+    return is_nan and _is_within(lambda one: abs(one.double) / 4 + 1e-5)(element)
 
 
 def _error_of_lgamma(element: Element) -> float:
@@ -202,14 +208,10 @@ DEVIATIONS: tuple[Deviation, ...] = (
     ),
     Deviation(
         "branch cut",
-        "A part of a complex operand is a zero, whose sign selects a side of a branch cut. The "
-        "model returns the value at the other side, because ONNX Runtime loses the sign of a zero.",
+        "`logit(-0+3.4e38j)` is the logarithm of a number with a denormal imaginary part. XLA "
+        "takes this part for -0.0 and returns -3.14j. The model returns 3.14j, which is right.",
         _is_other_side,
-        _named(
-            *("boxcox1p", "expm1", "gelu", "leaky_relu", "log1mexp", "logit", "min", "minimum"),
-            *("silu", "sinh", "swish", "xlog1py", "xlogy", "x ** 0.5"),
-            *(*INVERSES, *POWERS, *QUOTIENTS),
-        ),
+        _named("logit"),
         ("complex*",),
     ),
     Deviation(
@@ -273,10 +275,10 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("int8", "int16", "int32", "uint8", "uint16", "uint32"),
     ),
     Deviation(
-        "endless series",
-        "Both operands are above 1e15. The true result is near 0.5. JAX and the model stop the "
-        "series after 2000 terms, and return about 2e-5.",
-        lambda element: min(element.inputs) > 1e15,
+        "slow convergence",
+        "Both operands are above 1e15, and the true result is near 0.5. JAX and the model stop "
+        "the continued fraction after 2000 terms, when it is about 2e-5. Its last terms differ.",
+        lambda element: min(element.inputs) > 1e15 and 1e-5 < element.found < 4e-5,
         _named("gammaincc"),
         ("int64", "uint64"),
     ),
@@ -297,13 +299,10 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("float8*fnuz",),
     ),
     Deviation(
-        "largest float8",
-        "An operand is the largest number of its type. JAX returns NaN. The model computes in "
-        "float32, and rounds the result.",
-        lambda element: (
-            max(map(abs, element.inputs)) in (240, 448, 57344)
-            and all(map(math.isnan, element.wanted))
-        ),
+        "float8 on the way",
+        "JAX rounds every number on the way to float8. One of them overflows, and the result is "
+        "NaN. The model computes in float32, and returns the right result.",
+        _is_right_instead_of_nan,
         _named("igamma_grad_a"),
         ("float8*",),
     ),

@@ -112,6 +112,8 @@ class Cell:
     ) -> None:
         self.function, self.kind, self.inputs, self.program = function, kind, inputs, program
         self.quick = self._run(jax.jit(program, compiler_options=QUICK))
+        #: The results of the models, by variant.
+        self.found: dict[str, list[np.ndarray]] = {}
 
     @functools.cached_property
     def others(self) -> list[list[np.ndarray]]:
@@ -141,15 +143,27 @@ class Cell:
 
     def verdict(self) -> Verdict:
         """Exports the function, runs the models, and judges the results."""
+        self.run_models()
         with _context(self.function, self.kind):
-            key = _normalized(self.program, self.inputs), self.kind.name
-            if key not in _DONE:
-                _DONE[key] = self._verdict()
-            return _DONE[key]
+            if self._key not in _DONE:
+                _DONE[self._key] = self._judged()
+            return _DONE[self._key]
 
-    def _verdict(self) -> Verdict:
+    def run_models(self) -> None:
+        """Exports the function and runs the models. After this, only JAX may not return."""
+        with _context(self.function, self.kind):
+            if self._key not in _DONE:
+                failed = self._failed()
+                if failed is not None:
+                    _DONE[self._key] = failed
+
+    @functools.cached_property
+    def _key(self) -> tuple[str, str]:
+        return _normalized(self.program, self.inputs), self.kind.name
+
+    def _failed(self) -> Verdict | None:
+        """Runs the models, keeps their results, and returns the verdict if one has none."""
         double = _is_double(self.function, self.kind)
-        verdict = Verdict(RIGHT)
         for passes in (True, False):
             try:
                 model = bench.convert(
@@ -163,13 +177,18 @@ class Cell:
                 variant = bench.variant_name(passes, optimize)
                 try:
                     session = bench.session(model, optimize=optimize)
-                    found = bench.run_session(session, model, self.inputs)
+                    self.found[variant] = bench.run_session(session, model, self.inputs)
                 except Exception as error:
                     return Verdict("fails", f"{variant}: {_line(error)}")
-                excused, wrong = self.judge(found)
-                verdict.deviations = tuple(dict.fromkeys([*verdict.deviations, *excused]))
-                if wrong and verdict.verdict != WRONG:
-                    verdict = Verdict(WRONG, f"{variant}: {wrong}", verdict.deviations)
+        return None
+
+    def _judged(self) -> Verdict:
+        verdict = Verdict(RIGHT)
+        for variant, found in self.found.items():
+            excused, wrong = self.judge(found)
+            verdict.deviations = tuple(dict.fromkeys([*verdict.deviations, *excused]))
+            if wrong and verdict.verdict != WRONG:
+                verdict = Verdict(WRONG, f"{variant}: {wrong}", verdict.deviations)
         if verdict.verdict == RIGHT and verdict.deviations:
             verdict.verdict = DEVIATES
         return verdict

@@ -98,6 +98,8 @@ EXTREMES.real, EXTREMES.imag = np.repeat(PARTS, 8), np.tile(PARTS, 8)
 LEFT = np.array([-30 + 0.5j, -100 + 3j, -1e30 + 1j], np.complex64)
 DISTANT = np.array([44.5 + 1j, -60 + 2j, 1e4 - 1j, -1e20 + 0.5j], np.complex64)
 EDGES = np.array([0, 1, -1, 1j, -1j, 3 - 4j, 1e-20 + 1e-20j, 1e18 - 1e18j], np.complex64)
+#: Real numbers with both zeros as imaginary parts.
+REALS = np.array([complex(re, im) for re in (0.5, 3.0) for im in (0.0, -0.0)], np.complex64)
 
 CASES = [
     *(Case(f"complex.{name}", fn, (Z,), covers=(name,), **CLOSE) for name, fn in UNARY.items()),
@@ -124,6 +126,11 @@ CASES = [
     Case("complex.far.tanh", apart(lax.tanh), (DISTANT,), rtol=1e-5),
     Case("complex.far.tan", apart(lax.tan), (DISTANT * 1j,), rtol=1e-5),
     Case("complex.extremes.times_one", apart(lambda z: 1 * z), (EXTREMES,)),
+    # XLA returns 0 and not -0 as the imaginary part, which selects a side of the branch cut.
+    *(
+        Case(f"complex.real.log of -{name}", lambda z, fn=fn: jnp.log(-fn(z)), (REALS,), rtol=1e-5)
+        for name, fn in (("exp", lax.exp), ("expm1", lax.expm1), ("cosh", lax.cosh))
+    ),
     Case("complex.edges.abs", lax.abs, (EDGES,), rtol=1e-6),
     Case("complex.edges.sqrt", lax.sqrt, (EDGES,), rtol=1e-6, atol=1e-12),
     Case("complex.edges.div", lax.div, (EDGES, EDGES[1:3].repeat(4)), rtol=1e-6),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from jax import lax
@@ -67,7 +68,8 @@ def tolerance(primitive: str, dtype: Any) -> dict[str, float]:
 
 #: JAX begins a sum of several elements with 0, so that none is -0.
 ZEROS = [
-    Case(f"cumulative.cumsum.signs of zeros {size}", lambda x: 1 / lax.cumsum(x), (x,))
+    Case(f"cumulative.{name}.signs of zeros {size}", lambda x, fn=fn: 1 / fn(x), (x,))
+    for name, fn in (("cumsum", lax.cumsum), ("sum", jnp.sum), ("mean", jnp.mean))
     for size in (1, 3)
     for x in [np.full(size, -0.0, np.float32)]
 ]

@@ -51,9 +51,10 @@ impl<'g> Complex<'g> {
         Complex { re, im: self.or_real(root * self.im.sin() * root) }
     }
 
-    /// Returns the imaginary part of a function that maps real numbers to real numbers.
+    /// Returns the imaginary part of a function that maps real numbers to real numbers. As in XLA, it is 0 and not −0
+    /// for them: its sign selects a side of the branch cut of a later logarithm.
     fn or_real(self, im: Expr<'g>) -> Expr<'g> {
-        self.im.equal(0.0).select(self.im, im)
+        self.im.equal(0.0).select(im.constant(0.0), im)
     }
 
     /// `2^z = exp(z log 2)`
@@ -253,25 +254,25 @@ mod tests {
         check(
             "z:c64[3] -> w:c64[3] = exp z",
             expect![[r#"
-            graph test(in_0:f32[3,2]) -> (out_0)
-            %0 = Slice(in_0, [0]:i64, [1]:i64, [1]:i64)
-            %1 = Squeeze(%0, [1]:i64)
-            %2 = Slice(in_0, [1]:i64, [2]:i64, [1]:i64)
-            %3 = Squeeze(%2, [1]:i64)
-            %4 = Mul(%1, 0.5)
-            %5 = Exp(%4)
-            %6 = Cos(%3)
-            %7 = Mul(%5, %6)
-            %8 = Mul(%7, %5)
-            %9 = Sin(%3)
-            %10 = Mul(%5, %9)
-            %11 = Mul(%10, %5)
-            %12 = Equal(%3, 0.0)
-            %13 = Where(%12, %3, %11)
-            %14 = Unsqueeze(%8, [1]:i64)
-            %15 = Unsqueeze(%13, [1]:i64)
-            out_0:f32[3,2] = Concat(%14, %15) {axis=1}
-        "#]],
+                graph test(in_0:f32[3,2]) -> (out_0)
+                %0 = Slice(in_0, [0]:i64, [1]:i64, [1]:i64)
+                %1 = Squeeze(%0, [1]:i64)
+                %2 = Slice(in_0, [1]:i64, [2]:i64, [1]:i64)
+                %3 = Squeeze(%2, [1]:i64)
+                %4 = Mul(%1, 0.5)
+                %5 = Exp(%4)
+                %6 = Cos(%3)
+                %7 = Mul(%5, %6)
+                %8 = Mul(%7, %5)
+                %9 = Sin(%3)
+                %10 = Mul(%5, %9)
+                %11 = Mul(%10, %5)
+                %12 = Equal(%3, 0.0)
+                %13 = Where(%12, 0.0, %11)
+                %14 = Unsqueeze(%8, [1]:i64)
+                %15 = Unsqueeze(%13, [1]:i64)
+                out_0:f32[3,2] = Concat(%14, %15) {axis=1}
+            "#]],
         );
     }
 

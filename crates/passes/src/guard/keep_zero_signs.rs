@@ -2,8 +2,8 @@
 //!
 //! In JAX `max(−0, 0)` is `0` and `min(−0, 0)` is `−0`. ONNX Runtime's `Max` and `Min` return either, its
 //! `Relu` and `Clip` return the operand. Its `Where` returns `0` for a `−0` that is chosen where the condition
-//! holds. JAX begins running sums with `0`, and ONNX Runtime begins them with the first element. Most readers do not
-//! tell the zeros apart; a quotient does.
+//! holds. JAX begins sums with `0`, and ONNX Runtime begins them with the first element. Most readers do not tell the
+//! zeros apart; a quotient does.
 
 use onnx::operator::properties::BLIND_TO_ZERO_SIGNS;
 use onnx::{
@@ -96,6 +96,7 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
             }
         }
         _ if !is_read || op.is(BLIND_TO_ZERO_SIGNS) => {}
+        OpType::ReduceSum | OpType::ReduceMean if starts_at_zero(model, node) => {}
         // The larger of a number and 0 is 0 for both zeros.
         OpType::Relu => {}
         OpType::Max if has_floor(0) || has_floor(1) => {}
@@ -103,6 +104,22 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
         OpType::Add | OpType::Sub if has_no_zero(0) || has_no_zero(1) => {}
         _ => add(&inputs),
     }
+}
+
+/// True if a sum is never `−0`, after `keep_zero_of_sum`.
+fn starts_at_zero(model: &Model, node: &Node) -> bool {
+    let ty = |value: ValueId| model.values[value].ty.as_ref();
+    let x = node.inputs.first().copied().flatten().and_then(ty);
+    let result = node.outputs.first().copied().and_then(ty);
+    x.zip(result).is_some_and(|(x, result)| adds_elements(x, result))
+}
+
+/// True if a sum of elements of `x` in a type with kernels has more than one of them. XLA copies a single one.
+fn adds_elements(x: &Type, result: &Type) -> bool {
+    let long = |ty: &Type| -> Vec<Dim> {
+        ty.shape.iter().filter(|size| **size != Dim::Known(1)).cloned().collect()
+    };
+    matches!(x.dtype, DType::F32 | DType::F64) && long(x) != long(result)
 }
 
 fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
@@ -118,6 +135,7 @@ fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
         (OpType::Where, &[condition, x, y]) => keep_choice(edit, [condition, x, y]),
         (OpType::Selu, &[x]) => keep_zero_of_selu(edit, x),
         (OpType::CumSum, &[x, axis]) => keep_zero_of_sums(edit, x, axis, &result),
+        (OpType::ReduceSum | OpType::ReduceMean, &[x, ..]) => keep_zero_of_sum(edit, x, &result),
         (OpType::Relu, &[x]) => {
             let made = edit.formula([x], |[x]| within(x, |x| x.binary(OpType::Max, 0.0).abs()));
             edit.settle(made)
@@ -196,6 +214,18 @@ fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &T
     let sums = Op::of(edit.node(edit.root()), vec![Some(negative), Some(axis)]);
     let sums = edit.insert(sums);
     let made = edit.formula([sums], |[sums]| 0.0 - sums);
+    edit.settle(made)
+}
+
+/// Returns `0` for a sum or a mean of `−0` alone, as JAX does: `0 − (−s)`. ONNX Runtime would drop `0 + s`.
+fn keep_zero_of_sum(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome {
+    if !adds_elements(edit.ty(x)?, ty) || !edit.fact(x).may_be_negative_zero() {
+        return None;
+    }
+    let node = edit.node(edit.root());
+    let sum = Op::of(node, node.inputs.to_vec());
+    let sum = edit.insert(sum);
+    let made = edit.formula([sum], |[sum]| 0.0 - -sum);
     edit.settle(made)
 }
 

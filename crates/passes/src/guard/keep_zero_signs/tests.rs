@@ -277,3 +277,57 @@ d:f32[3] = CumSum(x, 0:i64)",
         "#]],
     );
 }
+
+#[test]
+fn a_sum_of_several_elements_begins_with_zero() {
+    check_model(
+        super::run,
+        "graph g(x:f32[3,1], n:f32[N,1]) -> (a, b, c, d, e)
+%0:f32[1] = ReduceSum(x, [0]:i64) {keepdims=0}
+a:f32[1] = Reciprocal(%0)
+%1:f32[] = ReduceMean(n) {keepdims=0}
+b:f32[] = Reciprocal(%1)
+%2:f32[3] = ReduceSum(x, [1]:i64) {keepdims=0}
+c:f32[3] = Reciprocal(%2)
+%3:f32[3,1] = Abs(x)
+%4:f32[1] = ReduceSum(%3, [0]:i64) {keepdims=0}
+d:f32[1] = Reciprocal(%4)
+e:f32[1] = ReduceSum(x, [0]:i64) {keepdims=0}",
+        expect![[r#"
+            graph g(x:f32[3,1], n:f32[N,1]) -> (a, b, c, d, e)
+            %0 = ReduceSum(x, [0]:i64) {keepdims=0}  # 2
+            %1 = Neg(%0)  # 2
+            %2 = Sub(0.0, %1)  # 2
+            a:f32[1] = Reciprocal(%2)  # 3
+            %3 = ReduceMean(n) {keepdims=0}  # 4
+            %4 = Neg(%3)  # 4
+            %5 = Sub(0.0, %4)  # 4
+            b:f32[] = Reciprocal(%5)  # 5
+            %6 = ReduceSum(x, [1]:i64) {keepdims=0}  # 6
+            c:f32[3] = Reciprocal(%6)  # 7
+            %7 = Abs(x)  # 8
+            %8 = ReduceSum(%7, [0]:i64) {keepdims=0}  # 9
+            d:f32[1] = Reciprocal(%8)  # 10
+            e:f32[1] = ReduceSum(x, [0]:i64) {keepdims=0}  # 11
+        "#]],
+    );
+}
+
+#[test]
+fn zeros_in_a_sum_are_not_told_apart() {
+    check_model(
+        super::run,
+        "graph g(x:f32[3], y:f32[3]) -> (a)
+%0:f32[3] = Max(x, y)
+%1:f32[] = ReduceSum(%0, [0]:i64) {keepdims=0}
+a:f32[] = Reciprocal(%1)",
+        expect![[r#"
+            graph g(x:f32[3], y:f32[3]) -> (a)
+            %0 = Max(x, y)  # 2
+            %1 = ReduceSum(%0, [0]:i64) {keepdims=0}  # 3
+            %2 = Neg(%1)  # 3
+            %3 = Sub(0.0, %2)  # 3
+            a:f32[] = Reciprocal(%3)  # 4
+        "#]],
+    );
+}
