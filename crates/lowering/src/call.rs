@@ -6,7 +6,7 @@ use jaxpr::{Jaxpr, Param};
 use onnx::{DType, Expr, OpType, Type};
 
 use crate::ctx::{Body, Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// `jit(f)`: the equations of `f`
 pub(crate) fn jit<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
@@ -97,7 +97,7 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
         for (name, size) in sizes.iter() {
             if !matches!(size, Param::Int(1)) {
                 let what = format!("`shard_map` over {size} devices");
-                return Err(crate::Refused::Devices { what }.into());
+                return Err(Refused::Devices { what }.into());
             }
             axes.push(name.clone());
         }
@@ -108,7 +108,7 @@ pub(crate) fn shard_map<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr
     let is_whole = types?.iter().zip(&eqn.inputs).all(|(ty, input)| *ty == input.ty());
     if !is_whole {
         let what = "`shard_map`".into();
-        return Err(crate::Refused::Devices { what }.into());
+        return Err(Refused::Devices { what }.into());
     }
     ctx.on_one_device(axes, || ctx.inline("shard_map", Body::of("jaxpr"), &body, &eqn.inputs))
 }
@@ -134,7 +134,7 @@ pub(crate) fn pmap<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
     ]);
     if size != 1 {
         let what = format!("`pmap` over {size} devices");
-        return Err(crate::Refused::Devices { what }.into());
+        return Err(Refused::Devices { what }.into());
     }
     let without =
         |(x, axis): (&Expr<'g>, &Option<usize>)| axis.map_or(*x, |axis| x.squeeze(&[axis]));

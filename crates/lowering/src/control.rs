@@ -12,9 +12,8 @@ pub(crate) use while_loop::while_loop;
 use jaxpr::Jaxpr;
 use onnx::Expr;
 
-use crate::Refused;
 use crate::ctx::{Body, Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// Splits the operands of an equation into groups of the given sizes, and returns the remaining
 /// operands too.

@@ -5,10 +5,9 @@ mod transposed;
 
 use onnx::{Attr, DType, Dim, Expr, OpType};
 
-use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::dot_general::compute_type;
-use crate::error::Result;
+use crate::error::{Refused, Result};
 use crate::shape::pad_around;
 use crate::window::slide::Slide;
 

@@ -2,12 +2,11 @@
 
 use onnx::{Attr, Expr, OpType};
 
-use crate::Refused;
 use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic::{max, min};
 use crate::elementwise::exponential::log1p;
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// `yᵢ = Σ xⱼ` for `j ≤ i`
 pub(crate) fn cumsum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {

@@ -28,8 +28,8 @@ pub(crate) use tridiagonal::tridiagonal_solve;
 use onnx::{DType, Expr};
 
 use self::matrix::Matrix;
-use crate::Refused;
 use crate::ctx::Eqn;
+use crate::error::Refused;
 
 /// Returns the operands. Refuses types for which JAX has no factorizations.
 fn operands<'g, const N: usize>(eqn: &Eqn<'g, '_>) -> Result<[Expr<'g>; N], Refused> {

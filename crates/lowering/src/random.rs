@@ -12,10 +12,9 @@ pub(crate) use gamma::random_gamma;
 
 use onnx::{DType, Dim, Expr};
 
-use crate::Refused;
 use crate::convert::convert;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 use threefry::{Pair, counts, halves, hash};
 
 /// Returns the hash of two words under a key of two words; all four broadcast.

@@ -7,7 +7,7 @@ use onnx::{DType, Dim, Expr, OpType};
 
 use crate::complex;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 pub(crate) use extreme::{argmax, argmin, ordered_as_signed, reduce_max, reduce_min};
 pub(crate) use monoid::Monoid;
@@ -141,7 +141,7 @@ fn by_halves<'g>(
     let mut rest = x;
     for &axis in axes {
         let Some(mut size) = rest.shape()[axis].known() else {
-            return Err(crate::Refused::NoCounterpart {
+            return Err(Refused::NoCounterpart {
                 what: format!("{} over an axis of unknown size", eqn.primitive),
             }
             .into());

@@ -2,9 +2,8 @@
 
 use onnx::{Attr, Builder, DType, Dim, Expr, OpType, Range, Type};
 
-use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 use crate::parts::Complex;
 
 /// The direction of a transform.

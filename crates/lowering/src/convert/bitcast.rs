@@ -2,10 +2,9 @@
 
 use onnx::{Attr, DType, Expr, OpType};
 
-use crate::Refused;
 use crate::convert::{bits_of, float_of_bits};
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// Reinterprets the bits of an array as another type.
 ///

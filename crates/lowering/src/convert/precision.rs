@@ -2,10 +2,9 @@
 
 use onnx::{DType, Expr};
 
-use crate::Refused;
 use crate::convert::float_bits::exponent_of;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// Rounds to fewer bits of exponent and mantissa, without a change of the type.
 ///

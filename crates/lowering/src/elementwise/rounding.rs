@@ -3,10 +3,9 @@
 use jaxpr::Param;
 use onnx::Expr;
 
-use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic;
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// Rounds to the nearest integer; halves to the even integer, or away from zero.
 pub(crate) fn round<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {

@@ -3,9 +3,8 @@
 use onnx::{Dim, Expr};
 
 use super::{Ends, key, order, take, top};
-use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 
 /// Returns the `k` largest elements along an axis and their indices, in descending order; equal
 /// elements keep their order.

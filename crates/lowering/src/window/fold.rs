@@ -6,9 +6,8 @@ use jaxpr::{Atom, Jaxpr};
 use onnx::{Dim, Expr};
 
 use super::{over_windows, slides};
-use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::Result;
+use crate::error::{Refused, Result};
 use crate::reduce::Monoid;
 
 /// `reduce((x, y, …), (x₀, y₀, …), op)`: joins the elements along the axes and the initial values

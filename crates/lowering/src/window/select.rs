@@ -6,10 +6,9 @@ use onnx::{Attr, Builder, Dim, Expr, OpType, Range};
 
 use super::slide::Slide;
 use super::slides;
-use crate::Refused;
 use crate::ctx::{Ctx, Eqn};
 use crate::element::guards_nan;
-use crate::error::Result;
+use crate::error::{Refused, Result};
 use crate::index::Reduction;
 use crate::reduce::Monoid;
 
