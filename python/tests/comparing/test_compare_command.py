@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def forward(x):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (tmp_path / "train.py").write_text(SOURCE)
@@ -40,7 +41,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     onnx.save(with_operator(model, "Sin", "Cos"), "wrong.onnx")
     np.save("batch.npy", np.full(50, 0.9, np.float32))
     np.savez("batch.npz", x=np.full(50, 0.9, np.float32))
-    return tmp_path
+    yield tmp_path
+    # The command imports the function that it compares with.
+    sys.modules.pop("train", None)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
