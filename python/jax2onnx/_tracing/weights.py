@@ -212,11 +212,15 @@ def _slot_values(held: Any) -> dict[str, Any]:
 
 @_cached
 def _slots(kind: type) -> list[tuple[str, types.MemberDescriptorType]]:
-    """Return the attributes of a class that are in slots."""
+    """Return the attributes of a class that are in slots.
+
+    A compiled class also describes its members so. Those may be raw memory, such as `__weakref__`
+    of mypyc's classes: to read it ends the process.
+    """
     return [
         (name, slot)
         for known in kind.__mro__
-        if known.__module__ != "builtins"
+        if "__slots__" in vars(known)
         for name, slot in vars(known).items()
         if isinstance(slot, types.MemberDescriptorType)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import re
 import sys
@@ -23,6 +24,7 @@ from flax.core import freeze
 
 import jax2onnx
 from jax2onnx import ConfigError, to_onnx
+from jax2onnx._tracing import weights as tracing
 from testkit.bench import convert, expected, run
 
 X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
@@ -556,3 +558,10 @@ def test_exports_that_name_weights_leave_the_function_as_it_was() -> None:
     jax2onnx.to_onnx(NET, [(2, 4)])
     after = jax.tree.leaves(nnx.state(NET))
     assert all(one is other for one, other in zip(before, after, strict=True))
+
+
+def test_the_raw_memory_of_a_compiled_class_is_not_read() -> None:
+    # Its descriptors of `__weakref__` look like slots, and end the process when they are read.
+    compiled = importlib.import_module("mypy.types").HasRecursiveType
+    assert "__weakref__" in vars(compiled)
+    assert tracing.attributes(compiled()) == {}
