@@ -1,26 +1,31 @@
-"""Write crates/onnx/src/kernels/generated.rs: which types ONNX Runtime's CPU kernels take.
+"""Write crates/onnx/src/kernels/generated.rs: which types the CPU kernels of ONNX Runtime take.
 
     python tools/generate_kernels.py
 
-The runtime lists its kernels by type variable; the operator schemas say which operand has which
-variable. Both are read from the installed packages.
+Each release in `tools/releases.py` is installed below .venvs and lists its kernels in a process of
+its own. A release names kernels by type variable; the operator schemas of the installed onnx say
+which operand has which variable. For each type, the table has the first release since which all
+releases that load the opset have the kernel.
 """
 
 from __future__ import annotations
 
 import collections
-from pathlib import Path
+import json
+import subprocess
+import sys
+from typing import Any
 
 import onnx
 import onnx.defs
-import onnxruntime
-from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+import onnx.helper
+import releases
 
-ROOT = Path(__file__).resolve().parent.parent
-TARGET = ROOT / "crates" / "onnx" / "src" / "kernels" / "generated.rs"
+TARGET = releases.ROOT / "crates" / "onnx" / "src" / "kernels" / "generated.rs"
 
 OLDEST_OPSET = 16
 NEWEST_OPSET = 26
+NO_END = 2**31 - 1
 
 CODES = {
     f"tensor({name})": code
@@ -33,75 +38,153 @@ CODES = {
     }.items()
 }  # fmt: skip
 
-
-def mask(types: set[str]) -> int:
-    return sum(1 << CODES[name] for name in types if name in CODES)
-
-
-class Variables:
-    """The type variables of one operator, numbered as its operands and results name them."""
-
-    def __init__(self, schema: onnx.defs.OpSchema, kernels: list[dict[str, list[str]]]) -> None:
-        self.declared = {
-            c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints
-        }
-        self.kernels = kernels
-        self.numbers: dict[str, int] = {}
-        self.masks: list[int] = []
-        self.inputs = [self.number(parameter) for parameter in schema.inputs]
-        self.outputs = [self.number(parameter) for parameter in schema.outputs]
-
-    def number(self, parameter: onnx.defs.OpSchema.FormalParameter) -> int:
-        variable = parameter.type_str
-        if variable not in self.numbers:
-            allowed = self.declared.get(variable, {variable})
-            types: set[str] = set()
-            for kernel in self.kernels:
-                # The runtime names a variable by its letter, or by the operand.
-                found = kernel.get(variable) or kernel.get(parameter.name)
-                types |= set(found) if found else allowed
-            self.numbers[variable] = len(self.masks)
-            self.masks.append(mask(types & allowed))
-        return self.numbers[variable]
+#: The first and the last opset of a kernel, and the types of its variables.
+Listed = tuple[int, int, dict[str, list[str]]]
+#: What a row says of an operator: the variables of its operands and results, and of each variable
+#: the types by release.
+Signature = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[tuple[int, int], ...], ...]]
 
 
-def rows() -> list[tuple[str, int, int, Variables]]:
+def describe() -> dict[str, Any]:
+    """What the ONNX Runtime at hand says of itself: the newest opset that it loads, and its kernels."""
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+    onnxruntime.set_default_logger_severity(4)
     kernels = collections.defaultdict(list)
     for kernel in runtime.get_all_opkernel_def():
         first, last = kernel.version_range
-        if (kernel.domain, kernel.provider) == (
-            "",
-            "CPUExecutionProvider",
-        ) and last >= OLDEST_OPSET:
-            kernels[kernel.op_name, first, min(last, 2**31 - 1)].append(kernel.type_constraints)
-    table = []
-    for (op, first, last), constraints in sorted(kernels.items()):
-        opset = min(max(first, OLDEST_OPSET), last, NEWEST_OPSET)
-        if first <= NEWEST_OPSET and onnx.defs.has(op, opset, ""):
-            schema = onnx.defs.get_schema(op, opset, "")
-            table.append((op, first, last, Variables(schema, constraints)))
+        if (kernel.domain, kernel.provider) == ("", "CPUExecutionProvider"):
+            kernels[kernel.op_name].append((first, last, dict(kernel.type_constraints)))
+    opset = max(version for version in range(OLDEST_OPSET, NEWEST_OPSET + 1) if loads(version))
+    return {"opset": opset, "kernels": kernels}
+
+
+def loads(opset: int) -> bool:
+    """Whether the ONNX Runtime at hand loads a model of an opset."""
+    import onnxruntime
+
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "graph", values[:1], values[1:])
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    try:
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    except Exception:
+        return False
+    return True
+
+
+def described(version: str) -> dict[str, Any]:
+    """What a release says of itself."""
+    env = releases.environment(releases.installed(version))
+    command = [sys.executable, __file__, "--describe"]
+    return json.loads(subprocess.run(command, check=True, env=env, stdout=subprocess.PIPE).stdout)
+
+
+def types_of(kernels: list[Listed], variable: str, operand: str, allowed: set[str]) -> set[str]:
+    """The types of a variable that at least one kernel takes."""
+    types: set[str] = set()
+    for _, _, constraints in kernels:
+        # The runtime names a variable by its letter, or by the operand.
+        found = constraints.get(variable) or constraints.get(operand)
+        types |= set(found) if found else allowed
+    return types & allowed & CODES.keys()
+
+
+def by_release(types: list[set[str]]) -> tuple[tuple[int, int], ...]:
+    """Of the types in each release, the releases since which all later ones have them, with a mask."""
+    masks: collections.Counter[int] = collections.Counter()
+    for name in types[-1]:
+        lacking = [index for index, found in enumerate(types) if name not in found]
+        masks[lacking[-1] + 1 if lacking else 0] += 1 << CODES[name]
+    return tuple(sorted(masks.items()))
+
+
+def signature(op: str, opset: int, runtimes: list[dict[str, Any]]) -> Signature | None:
+    """What every release that loads an opset says of an operator; nothing if the newest lacks it."""
+    listed = [
+        [kernel for kernel in runtime["kernels"].get(op, []) if kernel[0] <= opset <= kernel[1]]
+        for runtime in runtimes
+    ]
+    if not listed[-1] or not onnx.defs.has(op, opset, ""):
+        return None
+    schema = onnx.defs.get_schema(op, opset, "")
+    declared = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
+    numbers: dict[str, int] = {}
+    types: list[tuple[tuple[int, int], ...]] = []
+    for parameter in (*schema.inputs, *schema.outputs):
+        variable = parameter.type_str
+        if variable not in numbers:
+            allowed = declared.get(variable, {variable})
+            found = [
+                # A release that does not load the opset lacks nothing.
+                types_of(kernels, variable, parameter.name, allowed)
+                if runtime["opset"] >= opset
+                else allowed
+                for kernels, runtime in zip(listed, runtimes, strict=True)
+            ]
+            numbers[variable] = len(types)
+            types.append(by_release(found))
+    inputs, outputs = (
+        tuple(numbers[parameter.type_str] for parameter in parameters)
+        for parameters in (schema.inputs, schema.outputs)
+    )
+    return inputs, outputs, tuple(types)
+
+
+def rows(runtimes: list[dict[str, Any]]) -> list[tuple[str, int, int, Signature]]:
+    """Each operator with the opsets over which it has the same signature."""
+    table: list[tuple[str, int, int, Signature]] = []
+    for op, kernels in sorted(runtimes[-1]["kernels"].items()):
+        for opset in range(OLDEST_OPSET, NEWEST_OPSET + 1):
+            found = signature(op, opset, runtimes)
+            if found is None:
+                continue
+            last = opset if opset < NEWEST_OPSET else NO_END
+            before = table[-1] if table else None
+            if before and (before[0], before[2], before[3]) == (op, opset - 1, found):
+                table[-1] = (op, before[1], last, found)
+                continue
+            first = min(first for first, end, _ in kernels if first <= opset <= end)
+            since = first if opset == OLDEST_OPSET else opset
+            table.append((op, since, last, found))
     return table
 
 
 def text() -> str:
-    version = onnxruntime.__version__
+    runtimes = [described(version) for version in releases.RELEASES]
+    first, last = releases.RELEASES[0], releases.RELEASES[-1]
     lines = [
-        f"//! Generated by `tools/generate_kernels.py` from ONNX Runtime {version}; do not edit.",
+        f"//! Generated by `tools/generate_kernels.py` from ONNX Runtime {first} to {last}; do not edit.",
         "",
-        "use super::Kernel;",
+        "use super::target::{Release, Row};",
         "use crate::operator::OpType;",
         "",
         "#[rustfmt::skip]",
-        "pub(super) const KERNELS: &[Kernel] = &[",
+        "pub(super) const RELEASES: &[Release] = &[",
     ]
-    for op, first, last, variables in rows():
-        masks = ", ".join(f"{mask:#x}" for mask in variables.masks)
+    for version, runtime in zip(releases.RELEASES, runtimes, strict=True):
+        major, minor, _ = version.split(".")
         lines.append(
-            f"    Kernel {{ op: OpType::{op}, since: {first}, until: {last}, "
-            f"inputs: &{variables.inputs}, outputs: &{variables.outputs}, types: &[{masks}] }},"
+            f"    Release {{ version: ({major}, {minor}), opset: {runtime['opset']} }},"
+        )
+    lines += ["];", "", "#[rustfmt::skip]", "pub(super) const ROWS: &[Row] = &["]
+    for op, since, until, (inputs, outputs, types) in rows(runtimes):
+        masks = ", ".join(
+            "&[" + ", ".join(f"({release}, {mask:#x})" for release, mask in variable) + "]"
+            for variable in types
+        )
+        lines.append(
+            f"    Row {{ op: OpType::{op}, since: {since}, until: {until}, "
+            f"inputs: &{list(inputs)}, outputs: &{list(outputs)}, types: &[{masks}] }},"
         )
     return "\n".join([*lines, "];", ""])
 
 
 if __name__ == "__main__":
-    TARGET.write_text(text())
+    if sys.argv[1:] == ["--describe"]:
+        json.dump(describe(), sys.stdout)
+    else:
+        TARGET.write_text(text())

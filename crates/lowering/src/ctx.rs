@@ -117,7 +117,7 @@ impl<'g> Ctx<'g> {
     pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
         match aval {
             Aval::Array { dtype, shape } => {
-                let Element { dtype, parts } = Element::in_opset(dtype, self.builder.opset())?;
+                let Element { dtype, parts } = Element::for_model(dtype, self.builder)?;
                 let each = self.on_each.borrow().as_ref().filter(|_| shape.is_empty()).cloned();
                 let mut shape = match each {
                     Some(each) => each.to_vec(),

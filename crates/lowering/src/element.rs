@@ -1,6 +1,6 @@
 //! Maps the element types of JAX to those of ONNX.
 
-use onnx::{DType, Dim, Expr, Tensor, Type};
+use onnx::{Builder, DType, Dim, Expr, Tensor, Type};
 
 use crate::error::Refused;
 
@@ -24,11 +24,11 @@ impl Element {
         Ok(Element { dtype: number(dtype).ok_or_else(refused)?, parts: None })
     }
 
-    /// Returns the element, or a refusal if ONNX Runtime supports the type only in later opsets or
-    /// not at all.
-    pub fn in_opset(dtype: &jaxpr::DType, opset: i64) -> Result<Element, Refused> {
-        let element = Element::of(dtype)?;
-        match onnx::kernels::type_comes_with(element.dtype) {
+    /// Returns the element, or a refusal if a runtime of the target supports the type only in later opsets or not at
+    /// all.
+    pub fn for_model(dtype: &jaxpr::DType, builder: &Builder) -> Result<Element, Refused> {
+        let (element, opset) = (Element::of(dtype)?, builder.opset());
+        match builder.target().type_comes_with(element.dtype) {
             Some(needed) if needed <= opset => Ok(element),
             Some(needed) => Err(Refused::NeedsOpset { op: dtype.to_string(), needed, opset }),
             None => Err(Refused::NoKernel { op: "Cast".into(), dtype: dtype.to_string() }),

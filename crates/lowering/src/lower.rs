@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jaxpr::{Aval, Program};
 use onnx::build::{Built, SourceContext};
+use onnx::kernels::Target;
 use onnx::pairs::Pairs;
 use onnx::{Builder, Expr, Function, Model, Note};
 use options::{NanMode, Options};
@@ -54,7 +55,9 @@ pub struct Failure {
 /// Lowers a program to a model that is correct and not yet optimized.
 pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Model, Failure> {
     let exact_nan = options.nan == NanMode::Exact;
-    let builder = Builder::new(options.opset, std::mem::take(&mut program.table), exact_nan);
+    let target = Target::default();
+    let table = std::mem::take(&mut program.table);
+    let builder = Builder::new(options.opset, table, exact_nan, target);
     match lower_main(&builder, &program, call) {
         Ok((inputs, outputs, notes, pairs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
@@ -74,6 +77,7 @@ pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Mod
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
                 exact_nan,
+                target,
                 notes,
                 rewrite: None,
                 pairs,

@@ -30,7 +30,7 @@ use crate::check::type_of;
 use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::functions::FunctionNames;
-use crate::kernels::behavior;
+use crate::kernels::{Target, behavior};
 use crate::model::{Function, Graph, Node};
 use crate::operator::OpType;
 use crate::tensor::Tensor;
@@ -40,6 +40,7 @@ use crate::value::{Dim, Type, Value, ValueId, Values};
 pub struct Builder {
     opset: i64,
     exact_nan: bool,
+    target: Target,
     state: RefCell<State>,
 }
 
@@ -102,23 +103,28 @@ pub enum Problem {
 }
 
 impl Builder {
-    /// Starts a graph for models of this opset. Call paths and name scopes refer to `table`. With `exact_nan`, the
-    /// model spends nodes to match JAX for NaN inputs.
-    pub fn new(opset: i64, table: Table, exact_nan: bool) -> Builder {
+    /// Starts a graph for models of this opset and for these runtimes. Call paths and name scopes refer to `table`. With
+    /// `exact_nan`, the model spends nodes to match JAX for NaN inputs.
+    pub fn new(opset: i64, table: Table, exact_nan: bool, target: Target) -> Builder {
         let (open, regions) = (vec![Vec::new()], vec![Region::default()]);
         let state = State { table, open, regions, ..State::default() };
-        Builder { opset, exact_nan, state: RefCell::new(state) }
+        Builder { opset, exact_nan, target, state: RefCell::new(state) }
     }
 
     /// Continues with the values of a finished graph. No equation is being lowered: the origins of nodes mean nothing.
-    pub(crate) fn over(opset: i64, exact_nan: bool, values: Values) -> Builder {
-        let builder = Builder::new(opset, Table::default(), exact_nan);
+    pub(crate) fn over(opset: i64, exact_nan: bool, target: Target, values: Values) -> Builder {
+        let builder = Builder::new(opset, Table::default(), exact_nan, target);
         builder.state.borrow_mut().values = values;
         builder
     }
 
     pub fn opset(&self) -> i64 {
         self.opset
+    }
+
+    /// Returns the runtimes that the model is for.
+    pub fn target(&self) -> Target {
+        self.target
     }
 
     /// True if the model must match JAX for NaN inputs too.

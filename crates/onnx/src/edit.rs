@@ -23,6 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::facts::{Fact, Facts};
+use crate::kernels::Target;
 use crate::model::{Graph, Label, Model, Node, Note};
 use crate::operator::properties::LOOPS;
 use crate::pairs::{LoopPlace, Pairs};
@@ -82,6 +83,7 @@ pub struct Edit<'m> {
     outside: &'m FxHashSet<ValueId>,
     opset: i64,
     exact_nan: bool,
+    target: Target,
     assumptions: Option<&'m Assumptions>,
     /// True if a node changed.
     changed: bool,
@@ -115,6 +117,7 @@ impl Model {
             reads_large: true,
             opset,
             exact_nan: self.exact_nan,
+            target: self.target,
             assumptions: self.assumptions.as_ref(),
         };
         let mut changed = false;
@@ -140,6 +143,7 @@ struct Around<'m> {
     uses: Uses,
     opset: i64,
     exact_nan: bool,
+    target: Target,
     assumptions: Option<&'m Assumptions>,
 }
 
@@ -229,6 +233,7 @@ impl<'m> Edit<'m> {
             outside: &around.outside,
             opset: around.opset,
             exact_nan: around.exact_nan,
+            target: around.target,
             assumptions: around.assumptions,
             changed: false,
         }

@@ -6,24 +6,25 @@
 pub(crate) mod behavior;
 #[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
+mod target;
 
 use crate::dtype::DType;
 use crate::operator::OpType;
 use crate::operator::properties::SIGNLESS;
 
-pub use behavior::is_right;
+pub use target::{Release, Target};
 
-/// The operand types of one operator over a range of opsets.
+use smallvec::SmallVec;
+
+/// The operand types of one operator in models of one opset.
 pub(crate) struct Kernel {
-    pub op: OpType,
-    pub since: i64,
-    pub until: i64,
+    op: OpType,
     /// The type variable of each operand; the last one repeats for a variadic operator.
-    pub inputs: &'static [usize],
+    inputs: &'static [usize],
     /// The type variable of each result.
-    pub outputs: &'static [usize],
+    outputs: &'static [usize],
     /// The types of each variable, one bit each by the number of the type.
-    pub types: &'static [u32],
+    types: SmallVec<[u32; 4]>,
 }
 
 impl Kernel {
@@ -44,11 +45,19 @@ impl Kernel {
         let candidates = widenings(dtype).iter().chain(reinterpretations(self.op, dtype));
         std::iter::once(&dtype).chain(candidates).copied().find(|&t| self.takes(variable, t))
     }
+
+    /// Returns the types that another kernel of the operator takes too.
+    fn and(mut self, other: &Kernel) -> Kernel {
+        for (variable, mask) in self.types.iter_mut().enumerate() {
+            *mask &= other.types.get(variable).copied().unwrap_or_default();
+        }
+        self
+    }
 }
 
 /// The kernels of an operator.
 pub(crate) enum Lookup {
-    Kernel(&'static Kernel),
+    Kernel(Kernel),
     /// The operator came with a later opset.
     Later(i64),
     /// There is no kernel with that name: the operator is a function of ONNX, or of another domain.
@@ -64,73 +73,13 @@ pub enum Support {
     No,
 }
 
-/// Returns whether the runtime computes `op` on operands of a type correctly and without a cast.
-pub fn support(op: OpType, opset: i64, dtype: DType) -> Support {
-    match lookup(op, opset) {
-        Lookup::Kernel(kernel) => match kernel.variable_of_input(0) {
-            Some(variable) if kernel.takes(variable, dtype) && is_right(op, dtype) => Support::Yes,
-            _ => Support::No,
-        },
-        Lookup::Later(since) => Support::From(since),
-        Lookup::Unlisted => Support::No,
-    }
-}
-
-/// Returns a type of an operand or a result that no kernel of `op` takes, for models of this opset. Skips unknown
-/// types. Skips operators without kernels too, because they are functions of ONNX.
-pub fn missing_type(
-    op: OpType,
-    opset: i64,
-    operands: &[Option<DType>],
-    results: &[Option<DType>],
-) -> Option<DType> {
-    let Lookup::Kernel(kernel) = lookup(op, opset) else {
-        return None;
-    };
-    let of_operands =
-        operands.iter().enumerate().map(|(at, &ty)| (kernel.variable_of_input(at), ty));
-    let of_results =
-        results.iter().enumerate().map(|(at, &ty)| (kernel.variable_of_output(at), ty));
-    let known = of_operands.chain(of_results).filter_map(|(variable, ty)| variable.zip(ty));
-    known
-        .into_iter()
-        .find(|&(variable, dtype)| !kernel.takes(variable, dtype))
-        .map(|(_, dtype)| dtype)
-}
-
-/// Returns the first opset in which the runtime computes `op`, if it is later than this one. Opsets before
-/// 16 are not in the tables.
+/// Returns the first opset in which the runtimes of the default target compute `op`, if it is later than this one.
+/// Opsets before 16 are not in the tables.
 pub fn comes_with(op: OpType, opset: i64) -> Option<i64> {
-    match lookup(op, opset) {
+    match Target::default().kernel(op, opset) {
         Lookup::Later(since) if opset >= 16 => Some(since),
         _ => None,
     }
-}
-
-/// Returns the first opset in which the runtime supports the type; `None` if it does not, or if it rounds numbers
-/// to the type differently from JAX.
-pub fn type_comes_with(dtype: DType) -> Option<i64> {
-    if dtype == DType::F8E8M0 {
-        return None;
-    }
-    let rows = generated::KERNELS.iter().filter(|row| row.op == OpType::Cast);
-    rows.filter(|row| row.takes(0, dtype)).map(|row| row.since).min()
-}
-
-/// Returns the kernel of `op` for models of this opset.
-pub(crate) fn lookup(op: OpType, opset: i64) -> Lookup {
-    let rows = generated::KERNELS;
-    let start = rows.partition_point(|row| row.op < op);
-    let mut later = None;
-    for row in rows[start..].iter().take_while(|row| row.op == op) {
-        if (row.since..=row.until).contains(&opset) {
-            return Lookup::Kernel(row);
-        }
-        if row.since > opset {
-            later = later.or(Some(row.since));
-        }
-    }
-    later.map_or(Lookup::Unlisted, Lookup::Later)
 }
 
 /// Returns the types that hold every value of `dtype`, nearest first. Computing in one and casting
@@ -173,7 +122,7 @@ mod tests {
     use super::*;
 
     fn compute_type(op: OpType, dtype: DType) -> Option<DType> {
-        match lookup(op, 23) {
+        match Target::default().kernel(op, 23) {
             Lookup::Kernel(kernel) => kernel.compute_type(kernel.variable_of_output(0)?, dtype),
             _ => None,
         }
@@ -202,7 +151,7 @@ mod tests {
     fn a_type_that_no_kernel_takes_is_missing() {
         let missing = |op, types: &[DType]| {
             let types: Vec<Option<DType>> = types.iter().copied().map(Some).collect();
-            missing_type(op, 23, &types, &types[types.len() - 1..])
+            Target::default().missing_type(op, 23, &types, &types[types.len() - 1..])
         };
         assert_eq!(
             missing(OpType::Where, &[DType::Bool, DType::I16, DType::I16]),
@@ -210,7 +159,10 @@ mod tests {
         );
         assert_eq!(missing(OpType::Where, &[DType::Bool, DType::F32, DType::F32]), None);
         assert_eq!(missing(OpType::Mish, &[DType::I16]), None);
-        assert_eq!(missing_type(OpType::Where, 23, &[None, None, None], &[None]), None);
+        assert_eq!(
+            Target::default().missing_type(OpType::Where, 23, &[None, None, None], &[None]),
+            None
+        );
     }
 
     #[test]
@@ -220,12 +172,7 @@ mod tests {
 
     #[test]
     fn an_operator_of_a_later_opset_says_which() {
-        assert!(matches!(lookup(OpType::BitwiseAnd, 17), Lookup::Later(18)));
-        assert!(matches!(lookup(OpType::SequenceMap, 17), Lookup::Unlisted));
-    }
-
-    #[test]
-    fn the_table_is_sorted_for_the_lookup() {
-        assert!(generated::KERNELS.is_sorted_by_key(|row| (row.op, row.since)));
+        assert!(matches!(Target::default().kernel(OpType::BitwiseAnd, 17), Lookup::Later(18)));
+        assert!(matches!(Target::default().kernel(OpType::SequenceMap, 17), Lookup::Unlisted));
     }
 }

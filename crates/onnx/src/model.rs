@@ -6,6 +6,7 @@ use provenance::{OriginId, SiteId, Table};
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
+use crate::kernels::Target;
 use crate::operator::Operator;
 use crate::pairs::Pairs;
 use crate::tensor::Assumptions;
@@ -27,6 +28,8 @@ pub struct Model {
     pub metadata: Vec<(String, String)>,
     /// True if the model must match JAX for NaN inputs too.
     pub exact_nan: bool,
+    /// The runtimes that it is for.
+    pub target: Target,
     /// The rewrites that passes did and declined, in order. They are not written to the file.
     pub notes: Vec<Note>,
     /// The running rewrite, if its outcomes are recorded.

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 pub(crate) use onnx::Declined;
 use onnx::expr::reduced_shape;
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Label, Node, Op, OpType, Operator, Patch, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -209,7 +209,7 @@ impl Found<'_, '_, '_> {
     /// Declines where the runtime does not compute the operator on what the value is.
     pub(crate) fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<(), Declined> {
         let dtype = self.ty(value)?.dtype;
-        match support(op, self.edit.opset(), dtype) {
+        match self.edit.runs(op, dtype) {
             Support::Yes => Ok(()),
             Support::From(since) => Err(Declined(format!("{op} needs opset {since}"))),
             Support::No => Err(Declined(format!("ONNX Runtime has no {op} for {dtype}"))),

@@ -1,6 +1,6 @@
 //! Returns a hint for each kind of error.
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::{Support, Target};
 use onnx::scan::Node;
 use onnx::{DType, OpType};
 
@@ -68,7 +68,7 @@ fn kernel(document: &Document<'_>, message: &Message, node: Option<usize>) -> St
     let (Some(&(_, opset)), Some(op)) = (opset, op_type(node, message)) else {
         return general.to_owned();
     };
-    let takes = |dtype: &DType| support(op, opset, *dtype) == Support::Yes;
+    let takes = |dtype: &DType| Target::default().runs(op, opset, *dtype) == Support::Yes;
     let all = (0..64).filter_map(DType::from_code);
     let types: Vec<String> = all.filter(takes).map(|dtype| dtype.to_string()).collect();
     match types.is_empty() {
@@ -83,7 +83,7 @@ fn operator(document: &Document<'_>, message: &Message, node: Option<usize>) -> 
     let op = node.map(|node| node.op).or(named).unwrap_or("the operator");
     let opset = document.scan.opsets.iter().find(|(domain, _)| domain.is_empty());
     let opset = opset.map_or(0, |&(_, version)| version);
-    match op_type(node, message).map(|op| support(op, opset, DType::F32)) {
+    match op_type(node, message).map(|op| Target::default().runs(op, opset, DType::F32)) {
         Some(Support::From(since)) => format!(
             "{op} exists since opset {since}, but the model uses opset {opset}: export with \
              `opset={since}` or higher"

@@ -126,7 +126,7 @@ impl Pooling<'_> {
     fn max<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let pooled = |x: Expr<'g>| self.node(OpType::MaxPool, &[x], Vec::new());
         let in_single = x.dtype() == DType::F32 || x.dtype() == DType::Bf16;
-        let largest = if in_single && !onnx::kernels::is_right(OpType::MaxPool, DType::F32) {
+        let largest = if in_single && !x.builder.target().is_right(OpType::MaxPool, DType::F32) {
             pooled(x * 0.5) * 2.0
         } else {
             pooled(x)

@@ -12,7 +12,7 @@ use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::expr::Expr;
 use crate::infer::{Call, NotInferred, Types, agree};
-use crate::kernels::{self, Kernel, Lookup, behavior};
+use crate::kernels::{Kernel, Lookup, behavior};
 use crate::model::Node;
 use crate::operator::properties::{CASTS, CONTROL_FLOW, JOINS, NEVER_GROWS, SELECTIONS};
 use crate::operator::{OpType, Operator};
@@ -83,7 +83,7 @@ impl Builder {
             return Vec::new();
         }
         let line = Location::caller();
-        let kernel = match kernels::lookup(op, self.opset()) {
+        let kernel = match self.target().kernel(op, self.opset()) {
             Lookup::Kernel(kernel) => kernel,
             Lookup::Later(needed) => {
                 self.note(Problem::NeedsOpset { op: op.to_string(), needed });
@@ -91,10 +91,10 @@ impl Builder {
             }
             Lookup::Unlisted => return self.push(line, op, inputs, attrs, shapes),
         };
-        let types = self.compute_types(op, kernel, inputs);
+        let types = self.compute_types(op, &kernel, inputs);
         if types.iter().all(|(_, from, to)| from == to) {
             let outputs = self.push(line, op, inputs, attrs, shapes);
-            self.note_missing_types(op, kernel, inputs, &outputs);
+            self.note_missing_types(op, &kernel, inputs, &outputs);
             return outputs;
         }
         let compute = |variable: Option<usize>| {
@@ -231,8 +231,8 @@ impl Builder {
     ) -> Expr<'g> {
         attrs.insert(0, ("to", Attr::Int(dtype.code().into())));
         let outputs = self.push(line, OpType::Cast, &[Some(value)], attrs, &[None]);
-        if let Lookup::Kernel(kernel) = kernels::lookup(OpType::Cast, self.opset()) {
-            self.note_missing_types(OpType::Cast, kernel, &[Some(value)], &outputs);
+        if let Lookup::Kernel(kernel) = self.target().kernel(OpType::Cast, self.opset()) {
+            self.note_missing_types(OpType::Cast, &kernel, &[Some(value)], &outputs);
         }
         outputs[0]
     }
@@ -438,9 +438,10 @@ mod tests {
     use provenance::Table;
 
     use super::*;
+    use crate::kernels::Target;
 
     fn builder() -> Builder {
-        let builder = Builder::new(23, Table::default(), true);
+        let builder = Builder::new(23, Table::default(), true, Target::default());
         let size = Type::new(DType::F32, [Dim::symbol("B")]);
         let input = builder.input("b", size).id;
         let source = super::super::SymbolSource { input, axis: 0, factor: 1, rest: 0.into() };

@@ -9,7 +9,6 @@
 use super::{Declined, Edit, Op};
 use crate::attr::Attr;
 use crate::dtype::DType;
-use crate::kernels;
 use crate::model::{Graph, Node};
 use crate::operator::Operator;
 use crate::value::ValueId;
@@ -32,7 +31,7 @@ impl Edit<'_> {
             }
         }
         let operands: Vec<Option<DType>> = op.inputs.iter().map(|&id| self.dtype(id?)).collect();
-        let Some(why) = missing(&op.op, self.opset, &operands, results) else {
+        let Some(why) = self.missing(&op.op, &operands, results) else {
             return Ok(());
         };
         let of_node = |node: &Node| {
@@ -84,19 +83,19 @@ impl Edit<'_> {
         }
     }
 
+    /// Returns why a runtime has no kernel for an operator with operands and results of these types.
+    fn missing(
+        &self,
+        op: &Operator,
+        operands: &[Option<DType>],
+        results: &[Option<DType>],
+    ) -> Option<Declined> {
+        let op = op.onnx()?;
+        let dtype = self.target.missing_type(op, self.opset, operands, results)?;
+        Some(Declined(format!("ONNX Runtime has no {op} for {dtype}")))
+    }
+
     fn dtype(&self, id: ValueId) -> Option<DType> {
         self.ty(self.current(id)).map(|ty| ty.dtype)
     }
-}
-
-/// Returns why the runtime has no kernel for an operator with operands and results of these types, if it has none.
-fn missing(
-    op: &Operator,
-    opset: i64,
-    operands: &[Option<DType>],
-    results: &[Option<DType>],
-) -> Option<Declined> {
-    let op = op.onnx()?;
-    let dtype = kernels::missing_type(op, opset, operands, results)?;
-    Some(Declined(format!("ONNX Runtime has no {op} for {dtype}")))
 }

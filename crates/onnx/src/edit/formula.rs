@@ -18,7 +18,7 @@ impl Patch<'_, '_> {
     ) -> Result<Replacement, Declined> {
         let first = self.values.len();
         let values = std::mem::take(self.edit.values);
-        let builder = Builder::over(self.opset(), self.exact_nan(), values);
+        let builder = Builder::over(self.opset(), self.exact_nan(), self.target(), values);
         let operands = operands.map(|id| Expr { builder: &builder, id });
         let result = formula(operands).id;
         let problem = builder.take_problem();

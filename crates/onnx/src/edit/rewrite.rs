@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
+use crate::kernels::{Support, Target};
 use crate::model::{Graph, Node};
 use crate::operator::properties::PRODUCTS;
 use crate::operator::{OpType, Operator};
@@ -267,6 +268,16 @@ impl Edit<'_> {
     /// True if the model must match JAX for NaN inputs too.
     pub fn exact_nan(&self) -> bool {
         self.exact_nan
+    }
+
+    /// Returns the runtimes that the model is for.
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Returns whether every runtime of the target computes `op` on operands of a type correctly and without a cast.
+    pub fn runs(&self, op: OpType, dtype: DType) -> Support {
+        self.target.runs(op, self.opset, dtype)
     }
 
     /// Returns the assumptions about large weights; `None` if passes read the weights instead.

@@ -7,7 +7,6 @@ use super::{Expr, Operand};
 use crate::attr::Attr;
 use crate::build::{Attrs, Numbers};
 use crate::dtype::DType;
-use crate::kernels::behavior;
 use crate::operator::OpType;
 
 /// Defines methods that add one node each.
@@ -143,7 +142,7 @@ impl<'g> Expr<'g> {
     /// Returns `-1`, `0` or `1`.
     #[track_caller]
     pub fn sign(self) -> Expr<'g> {
-        if behavior::is_right(OpType::Sign, self.dtype()) {
+        if self.builder.target().is_right(OpType::Sign, self.dtype()) {
             return self.unary(OpType::Sign);
         }
         self.max(-1.0).min(1.0)
@@ -153,7 +152,7 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn max(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
-        if behavior::is_right(OpType::Max, self.dtype()) {
+        if self.builder.target().is_right(OpType::Max, self.dtype()) {
             return self.binary(OpType::Max, other);
         }
         self.greater(other).select(self, other)
@@ -163,7 +162,7 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn min(self, other: impl Operand<'g>) -> Expr<'g> {
         let other = other.operand(self);
-        if behavior::is_right(OpType::Min, self.dtype()) {
+        if self.builder.target().is_right(OpType::Min, self.dtype()) {
             return self.binary(OpType::Min, other);
         }
         self.less(other).select(self, other)

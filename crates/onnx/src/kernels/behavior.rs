@@ -1,9 +1,9 @@
 //! Kernels of ONNX Runtime that exist but do not compute what ONNX and JAX specify.
 //!
 //! The generated table contains the types that a kernel takes; this one contains the types for which its numbers
-//! are wrong. [`Expr`] checks this table before it emits a node, and passes check it through [`super::support`], so
-//! that no plugin has to know. All rows were measured with ONNX Runtime 1.31; the tests of edge values compare
-//! every row with JAX.
+//! are wrong. [`Expr`] checks this table before it emits a node, and passes check it through
+//! [`super::Target::runs`], so that no plugin has to know. All rows were measured with ONNX Runtime 1.31; the tests of
+//! edge values compare every row with JAX.
 //!
 //! [`Expr`]: crate::Expr
 
@@ -11,29 +11,27 @@ use crate::dtype::DType;
 use crate::operator::OpType;
 
 /// An operator, and the types that its kernel computes wrongly.
-struct Wrong {
-    op: OpType,
-    types: &'static [DType],
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub op: OpType,
+    pub types: &'static [DType],
+    /// The first version without the fault, if there is one.
+    pub right_since: Option<(u32, u32)>,
 }
 
-const WRONG: &[Wrong] = &[
+pub(super) const WRONG: &[Wrong] = &[
     // The kernel compares the halves of a number one by one: 2^31 to 2^32 counts as negative.
-    Wrong { op: OpType::Clip, types: &[DType::I64] },
-    Wrong { op: OpType::Max, types: &[DType::I64] },
-    Wrong { op: OpType::Min, types: &[DType::I64] },
-    Wrong { op: OpType::ReduceMax, types: &[DType::I64] },
-    Wrong { op: OpType::ReduceMin, types: &[DType::I64] },
-    Wrong { op: OpType::Sign, types: &[DType::I64] },
+    Wrong { op: OpType::Clip, types: &[DType::I64], right_since: None },
+    Wrong { op: OpType::Max, types: &[DType::I64], right_since: None },
+    Wrong { op: OpType::Min, types: &[DType::I64], right_since: None },
+    Wrong { op: OpType::ReduceMax, types: &[DType::I64], right_since: None },
+    Wrong { op: OpType::ReduceMin, types: &[DType::I64], right_since: None },
+    Wrong { op: OpType::Sign, types: &[DType::I64], right_since: None },
     // If a window contains only -inf, the result is -3.4e38.
-    Wrong { op: OpType::MaxPool, types: &[DType::F32] },
+    Wrong { op: OpType::MaxPool, types: &[DType::F32], right_since: None },
     // If a row contains a NaN or an infinity, some of its numbers stay finite.
-    Wrong { op: OpType::LogSoftmax, types: &[DType::F64] },
+    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None },
 ];
-
-/// True if the kernel of `op` computes what ONNX specifies for every number of the type.
-pub fn is_right(op: OpType, dtype: DType) -> bool {
-    !WRONG.iter().any(|row| row.op == op && row.types.contains(&dtype))
-}
 
 /// Returns the type to cast to before `to`, if a cast in one step is wrong.
 ///
@@ -65,9 +63,10 @@ mod tests {
 
     #[test]
     fn only_the_listed_types_of_an_operator_are_wrong() {
-        assert!(!is_right(OpType::Sign, DType::I64));
-        assert!(is_right(OpType::Sign, DType::I32));
-        assert!(is_right(OpType::Add, DType::I64));
+        let target = crate::kernels::Target::default();
+        assert!(!target.is_right(OpType::Sign, DType::I64));
+        assert!(target.is_right(OpType::Sign, DType::I32));
+        assert!(target.is_right(OpType::Add, DType::I64));
     }
 
     #[test]

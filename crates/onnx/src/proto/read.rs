@@ -20,6 +20,7 @@ use super::{OMITTED, pack_strings};
 use crate::attr::Attr;
 use crate::check::{holds_its_contents, type_of};
 use crate::dtype::DType;
+use crate::kernels::Target;
 use crate::model::{Function, Graph, Model, Node};
 use crate::operator::Operator;
 use crate::tensor::Tensor;
@@ -141,6 +142,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             producer_version: proto.producer_version.unwrap_or_default(),
             metadata,
             exact_nan,
+            target: Target::default(),
             notes: Vec::new(),
             rewrite: None,
             pairs: None,

@@ -14,6 +14,7 @@ use super::{RESERVED, is_plain};
 use crate::attr::Attr;
 use crate::check::type_of;
 use crate::infer::Call;
+use crate::kernels::Target;
 use crate::model::{Function, Graph, Model, Node};
 use crate::operator::Operator;
 use crate::proto::OMITTED;
@@ -69,6 +70,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         producer_version: String::new(),
         metadata: Vec::new(),
         exact_nan: true,
+        target: Target::default(),
         notes: Vec::new(),
         rewrite: None,
         pairs: None,

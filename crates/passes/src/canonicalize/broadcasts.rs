@@ -1,7 +1,7 @@
 //! `bypass-expand`: drops the broadcast of an operand if the operator broadcasts it itself.
 
 use onnx::expr::broadcast_shapes;
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
@@ -50,7 +50,7 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
     let expanded = broadcast_shapes(&narrow, &edit.ty(edit.node(expand).outputs[0])?.shape)?;
     let is_broadcast = narrow[..] != result.shape[..] && expanded[..] == result.shape[..];
     // The type of the operand may have been chosen because the runtime has no `Expand` of the result's.
-    let has_kernel = support(OpType::Expand, edit.opset(), result.dtype) == Support::Yes;
+    let has_kernel = edit.runs(OpType::Expand, result.dtype) == Support::Yes;
     // ONNX Runtime drops some of those that empty an array, and computing less saves nothing there.
     let is_empty = result.shape.iter().any(|dim| dim.is(0));
     (is_broadcast && has_kernel && !is_empty).then_some(())?;

@@ -6,7 +6,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::{Attr, Op, OpType, Tensor};
 
 use crate::algebra::pattern::{
@@ -75,7 +75,7 @@ fn gelu(found: &mut Found<'_, '_, '_>, approximate: &'static str) -> Result<Op, 
 fn to_gelu_or_erf(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
-    if !matches!(support(OpType::Gelu, found.edit.opset(), ty.dtype), Support::From(_)) {
+    if !matches!(found.edit.runs(OpType::Gelu, ty.dtype), Support::From(_)) {
         return gelu(found, "none");
     }
     found.expect_kernel(OpType::Erf, x)?;

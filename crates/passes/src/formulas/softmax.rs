@@ -1,7 +1,6 @@
 //! `Softmax` and `LogSoftmax`.
 
 use onnx::expr::reduced_shape;
-use onnx::kernels::is_right;
 use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{Dim, Op, OpType};
 
@@ -111,7 +110,7 @@ fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declin
         None if found.axes("max")? == axes => found.value("x")?,
         None => return Err("the axes of the maximum differ from those of the sum".into()),
     };
-    if found.edit.exact_nan() && !is_right(op, found.ty(x)?.dtype) {
+    if found.edit.exact_nan() && !found.edit.target().is_right(op, found.ty(x)?.dtype) {
         return Err("ONNX Runtime's kernel for this type does not propagate NaN".into());
     }
     found.expect_reduced(found.value("spread max")?, x, &axes)?;

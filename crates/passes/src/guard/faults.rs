@@ -4,7 +4,7 @@
 //! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
 //! it counts as the one that completes the form.
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
@@ -196,7 +196,7 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
 /// The runtime has no fused kernels for a type without a `Max`.
 fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
-    if support(OpType::Max, edit.opset(), dtype) != Support::Yes {
+    if edit.runs(OpType::Max, dtype) != Support::Yes {
         return None;
     }
     let op = Op::of(edit.node(index), edit.inputs(index));
@@ -435,7 +435,7 @@ fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
             *extent = Dim::Known(0);
         }
     }
-    if axes.is_empty() || support(OpType::Slice, edit.opset(), dtype) != Support::Yes {
+    if axes.is_empty() || edit.runs(OpType::Slice, dtype) != Support::Yes {
         return None;
     }
     let ty = Type::new(dtype, shape);

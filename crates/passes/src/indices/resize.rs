@@ -4,7 +4,7 @@
 //! place is read the same number of times in turn that is a `Resize` to a multiple of the size, which
 //! moves the same elements.
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
@@ -102,7 +102,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let source = source?;
     // Of longer rows a copy is faster, and the runtime copies when it gathers.
     let is_of_single_elements = scales.last().is_some_and(|&times| times > 1.0);
-    let has_kernel = support(OpType::Resize, edit.opset(), result.dtype) == Support::Yes;
+    let has_kernel = edit.runs(OpType::Resize, result.dtype) == Support::Yes;
     if !is_of_single_elements {
         return declined(
             "the resize repeats whole rows, which ONNX Runtime copies faster in separate nodes",

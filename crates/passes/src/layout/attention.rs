@@ -21,7 +21,7 @@ mod mask;
 mod spread;
 mod stack;
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use crate::algebra::access::Access;
@@ -504,7 +504,7 @@ fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     if dtype != Some(DType::F32) {
         return Err("the type is not float32".into());
     }
-    match support(OpType::Attention, edit.opset(), DType::F32) {
+    match edit.runs(OpType::Attention, DType::F32) {
         Support::Yes => {}
         Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),
         Support::No => return Err("ONNX Runtime has no Attention for these types".into()),

@@ -1,6 +1,6 @@
 //! `fuse-blocks`: finds channels that become blocks of pixels, and blocks of pixels that become channels.
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
@@ -37,7 +37,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         Some((op, length))
     })?;
     let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
-    if support(op.op.onnx()?, edit.opset(), dtype) != Support::Yes {
+    if edit.runs(op.op.onnx()?, dtype) != Support::Yes {
         return declined("ONNX Runtime has no such operator for this type and opset");
     }
     edit.done(&chain[1..length], op)

@@ -1,6 +1,6 @@
 //! `make-gemm`: fuses a matrix product with the transposes of its operands and a bias.
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 
 use crate::algebra::access::Access;
@@ -85,7 +85,7 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 
 fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
     let is_wide = matches!(result.dtype, DType::F32 | DType::F64);
-    is_wide && support(OpType::Gemm, edit.opset(), result.dtype) == Support::Yes
+    is_wide && edit.runs(OpType::Gemm, result.dtype) == Support::Yes
 }
 
 #[cfg(test)]

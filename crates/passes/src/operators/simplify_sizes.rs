@@ -1,6 +1,6 @@
 //! `simplify-sizes`: reads all sizes of one array with a single node.
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
 use crate::algebra::sizes::computed_size;
@@ -96,7 +96,7 @@ fn multiply(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     }
     let is_whole = |&array: &ValueId| {
         edit.ty(array).is_some_and(|ty| {
-            let has_kernel = support(OpType::Size, edit.opset(), ty.dtype) == Support::Yes;
+            let has_kernel = edit.runs(OpType::Size, ty.dtype) == Support::Yes;
             has_kernel && Dim::checked_product(&*ty.shape).as_ref() == Some(&size)
         })
     };

@@ -2,7 +2,7 @@
 //!
 //! The tables are repeated for every batch, so that what is rotated keeps its shape.
 
-use onnx::kernels::{Support, support};
+use onnx::kernels::Support;
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use super::Rotation;
@@ -78,7 +78,7 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Dec
     let unknown = || Declined::from("the type of a value is unknown");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
     let result = edit.ty(edit.node(edit.root()).outputs[0]).cloned().ok_or_else(unknown)?;
-    let is_supported = support(OpType::RotaryEmbedding, edit.opset(), DType::F32);
+    let is_supported = edit.runs(OpType::RotaryEmbedding, DType::F32);
     if ty.dtype != DType::F32 || !matches!(is_supported, Support::Yes) {
         return Err("RotaryEmbedding needs float32 and opset 23".into());
     }

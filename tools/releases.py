@@ -1,0 +1,40 @@
+"""The releases of ONNX Runtime that every model by default runs in, and how a tool gets one of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: The first release of each version, the oldest first. The oldest is the first that loads the default
+#: opset. To promise a new version, add a line and run `tools/generate_kernels.py`.
+RELEASES = (
+    "1.23.0",
+    "1.24.1",
+    "1.25.0",
+    "1.26.0",
+    "1.27.0",
+    "1.28.0",
+    "1.29.0",
+    "1.30.0",
+    "1.31.0",
+)
+
+
+def installed(version: str = "") -> Path:
+    """The folder below .venvs that contains a release, or the newest one; it is installed if need be."""
+    folder = ROOT / ".venvs" / f"onnxruntime-{version or 'newest'}"
+    if not version or not (folder / "onnxruntime").is_dir():
+        package = f"onnxruntime=={version}" if version else "onnxruntime"
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--no-deps", "--upgrade", "--target", folder, package], check=True)
+    return folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment in which Python imports the release of a folder in place of its own."""
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
