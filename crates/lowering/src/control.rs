@@ -3,6 +3,7 @@
 
 mod cond;
 mod scan;
+mod search;
 mod while_loop;
 
 pub(crate) use cond::{cond, platform_index};

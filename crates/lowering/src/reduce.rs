@@ -116,12 +116,14 @@ fn joined_last<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
 
 /// True if all (`ReduceMin`) or any (`ReduceMax`) of the booleans are true.
 ///
-/// ONNX Runtime fails on an empty axis of booleans, but not on one of bytes.
+/// ONNX Runtime fails on an empty axis of booleans. Before 1.31, both `ReduceMin` and `ReduceMax` of no bytes are 0, but
+/// `ReduceMin` of no floats is infinity.
 pub(crate) fn of_flags<'g>(x: Expr<'g>, op: OpType, axes: &[usize]) -> Expr<'g> {
     if !may_be_empty(x, axes) {
         return x.reduce(op, axes, false);
     }
-    x.cast(DType::U8).reduce(op, axes, false).cast(DType::Bool)
+    let wide = if op == OpType::ReduceMin { DType::F32 } else { DType::U8 };
+    x.cast(wide).reduce(op, axes, false).cast(DType::Bool)
 }
 
 /// True if an axis may be empty.

@@ -8,7 +8,7 @@ mod top_k;
 
 pub(crate) use top_k::{approx_top_k, top_k};
 
-use onnx::{Attr, Dim, Expr, OpType};
+use onnx::{Attr, DType, Dim, Expr, OpType};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::element::Element;
@@ -63,6 +63,11 @@ enum Ends {
 fn top<'g>(x: Expr<'g>, axis: usize, first: Ends, count: &Dim) -> (Expr<'g>, Expr<'g>) {
     let mut shape = x.shape().to_vec();
     shape[axis] = count.clone();
+    // Older versions of ONNX Runtime end the process if another axis has no entries.
+    if shape.iter().any(|size| size.is(0)) {
+        let index = x.builder.constant_ints(DType::I64, &[], &[0]);
+        return (x.constant(0.0).expand(&shape), index.expand(&shape));
+    }
     let attrs = vec![
         ("axis", Attr::Int(axis as i64)),
         ("largest", Attr::Int(i64::from(first == Ends::Highest))),

@@ -383,6 +383,19 @@ impl Builder {
         (node.op == OpType::Neg).then_some(Expr { builder: self, id })
     }
 
+    /// Returns a constant that is expanded to a value by a node of the innermost open body, or that is the value.
+    pub fn repeated(&self, id: ValueId) -> Option<Arc<Tensor>> {
+        if let Some(tensor) = self.tensor_of(id) {
+            return Some(tensor);
+        }
+        let state = self.state.borrow();
+        let mut nodes = state.open.last().into_iter().flatten().rev();
+        let node = nodes.find(|node| node.outputs.contains(&id))?;
+        let source =
+            (node.op == OpType::Expand).then(|| node.inputs.first().copied().flatten())??;
+        state.values[source].tensor.clone()
+    }
+
     /// Returns the type of a value, if it has one.
     pub fn known_type(&self, id: ValueId) -> Option<Type> {
         self.state.borrow().values[id].ty.clone()

@@ -88,9 +88,9 @@ fn widenings(dtype: DType) -> &'static [DType] {
     use DType::{F16, F32, F64, I8, I16, I32, I64, U8, U32, U64};
     match dtype {
         DType::Bool => &[U8, I32, I64, F32],
-        DType::I2 | DType::I4 => &[I8, I32, I64],
+        DType::I2 | DType::I4 => &[I32, I64, I8],
         I8 | I16 => &[I32, I64],
-        DType::U2 | DType::U4 => &[U8, I32, I64],
+        DType::U2 | DType::U4 => &[I32, U32, I64, U8],
         U8 | DType::U16 => &[I32, U32, I64],
         I32 => &[I64],
         U32 => &[I64, U64],

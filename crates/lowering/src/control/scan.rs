@@ -6,6 +6,7 @@ use jaxpr::Jaxpr;
 use onnx::pairs::Round;
 use onnx::{Attr, DType, Dim, Expr, OpType, Range, Type};
 
+use super::search::Search;
 use super::{groups, inline_body};
 use crate::bodies::{own_results, types};
 use crate::ctx::{Body, Ctx, Eqn};
@@ -34,7 +35,13 @@ pub(crate) fn scan<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>
         _ => run_over(ctx, eqn, &body, &consts, &initial, &inputs, reverse),
     };
     if length.known().is_some() {
-        return iterate();
+        let mut results = iterate()?;
+        // Nothing reads the other bound, so the loop is dead.
+        let search = inputs.is_empty().then(|| Search::of(&body, &consts, &initial, &length));
+        if let (Some(search), [_, high]) = (search.flatten(), &mut results[..]) {
+            *high = search.result().cast(high.dtype());
+        }
+        return Ok(results);
     }
     let builder = ctx.builder;
     let some = builder.body("scan/rounds", &[], |_| iterate())?;

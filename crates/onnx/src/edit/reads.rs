@@ -8,6 +8,11 @@ use crate::pairs::ViewStep;
 use crate::value::ValueId;
 
 impl Edit<'_> {
+    /// True if a value is a result of the graph.
+    pub fn is_result(&self, value: ValueId) -> bool {
+        self.graph.outputs.contains(&value)
+    }
+
     /// Returns how often this graph and its bodies read a value now. Being an output counts as a read; nodes
     /// without readers do not count.
     pub fn reads(&self, value: ValueId) -> usize {

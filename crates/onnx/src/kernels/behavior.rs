@@ -38,6 +38,8 @@ pub(super) const WRONG: &[Wrong] = &[
 /// `Cast` rounds floats to integers of 4 bits, but JAX truncates. `Cast` also treats an 8-bit `-0` as nonzero.
 pub(crate) fn cast_through(from: DType, to: DType) -> Option<DType> {
     match to {
+        // Before ONNX Runtime 1.31, every number of less than a byte becomes 0.
+        DType::Bool | DType::I8 | DType::U8 if from.bits() < 8 => Some(DType::I32),
         DType::I4 if from.is_float() => Some(DType::I8),
         DType::U4 if from.is_float() => Some(DType::U8),
         DType::Bool if from.is_float() && from.bits() == 8 => Some(DType::F32),
@@ -73,5 +75,13 @@ mod tests {
     fn a_float_is_cast_to_four_bits_through_eight() {
         assert_eq!(cast_through(DType::F16, DType::I4), Some(DType::I8));
         assert_eq!(cast_through(DType::I32, DType::I4), None);
+    }
+
+    #[test]
+    fn four_bits_are_cast_to_eight_through_more() {
+        assert_eq!(cast_through(DType::U4, DType::U8), Some(DType::I32));
+        assert_eq!(cast_through(DType::I4, DType::Bool), Some(DType::I32));
+        assert_eq!(cast_through(DType::I4, DType::F32), None);
+        assert_eq!(cast_through(DType::U8, DType::U4), None);
     }
 }

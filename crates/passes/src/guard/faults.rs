@@ -50,7 +50,7 @@ pub const FAULTS: &[Fault] = &[
         versions: "1.22 to 1.23",
         form: "`MatMul(Transpose(a), b)` of float64",
         result: "the model does not load",
-        instead: "`MatMul(Max(Transpose(a)), b)`",
+        instead: "`Gemm(a, b)` that transposes `a`, or `MatMul(Max(Transpose(a)), b)`",
         avoid: transposed_doubles,
     },
     Fault {
@@ -150,6 +150,14 @@ pub const FAULTS: &[Fault] = &[
         avoid: arithmetic_of_nothing,
     },
     Fault {
+        optimizer: "none",
+        versions: "1.22 to 1.26",
+        form: "`Erf(x)` where `x` is NaN",
+        result: "1",
+        instead: "`Where(IsNaN(x), x, Erf(x))`, unless a factor of the result is NaN too",
+        avoid: erf_of_nan,
+    },
+    Fault {
         optimizer: "TransposeOptimizer",
         versions: "1.22 to 1.31",
         form: "`Pad` with axes next to a `Transpose`",
@@ -227,12 +235,94 @@ fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Pr
 }
 
 fn transposed_doubles(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
+    if edit.node(index).op == OpType::MatMul {
+        return double_product(edit, index);
+    }
     let may = present.products && edit.node(index).op == OpType::Transpose;
     let ty = edit.ty(edit.node(index).outputs[0]).filter(|_| may)?;
     if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
         return None;
     }
     separate(edit, index)
+}
+
+/// Multiplies matrices of float64 without a transpose. The optimizer of transposes moves them past `Max`.
+fn double_product(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let is_matrix = |&value: &ValueId| {
+        let ty = edit.ty(value);
+        ty.is_some_and(|ty| ty.dtype == DType::F64 && ty.rank() == 2)
+    };
+    let has_terms = edit.ty(operands[0])?.shape.last().is_some_and(Dim::is_positive);
+    if !operands.iter().all(is_matrix) || !has_terms {
+        return None;
+    }
+    let before = operands.map(|value| untransposed(edit, value));
+    if before == [None, None] || edit.runs(OpType::Gemm, DType::F64) != Support::Yes {
+        return None;
+    }
+    let [a, b] = [0, 1].map(|operand| before[operand].unwrap_or(operands[operand]));
+    let mut op = Op::new(OpType::Gemm, &[a, b]);
+    for (name, before) in [("transA", before[0]), ("transB", before[1])] {
+        if before.is_some() {
+            op = op.attr(name, 1);
+        }
+    }
+    edit.done(&[], op)
+}
+
+/// Returns the matrix of which a value is the transpose.
+fn untransposed(edit: &Edit<'_>, value: ValueId) -> Option<ValueId> {
+    let node = edit.producer(value)?;
+    if edit.node(node).op == OpType::Max && edit.node(node).inputs.len() == 1 {
+        return untransposed(edit, edit.input(node, 0)?);
+    }
+    (edit.perm(node)? == [1, 0]).then(|| edit.input(node, 0))?
+}
+
+fn erf_of_nan(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    if edit.node(index).op != OpType::Erf || !edit.exact_nan() {
+        return None;
+    }
+    let (x, result) = (edit.input(index, 0)?, edit.node(index).outputs[0]);
+    // What was done is not done again: the node that reads `Erf` also reads its operand.
+    let reader = edit.sole_reader(result);
+    let choice = reader.filter(|&reader| edit.node(reader).op == OpType::Where);
+    if choice.is_some_and(|choice| edit.input(choice, 1) == Some(x)) {
+        return None;
+    }
+    // `x · (1 + erf(x / √2))` is NaN by itself.
+    let mut product = reader;
+    while let Some(node) = product.filter(|&node| edit.node(node).op != OpType::Mul) {
+        let passes_nan = edit.node(node).op.is_one_of(&[OpType::Add, OpType::Cast]);
+        product = passes_nan.then(|| edit.sole_reader(edit.node(node).outputs[0])).flatten();
+    }
+    let is_multiple = |operand| {
+        let factor = product.and_then(|product| edit.input(product, operand));
+        factor.is_some_and(|factor| unscaled(edit, factor) == unscaled(edit, x))
+    };
+    if is_multiple(0) || is_multiple(1) {
+        return None;
+    }
+    let op = Op::of(edit.node(index), edit.inputs(index));
+    let is_nan = edit.insert(Op::new(OpType::IsNaN, &[x]));
+    let erf = edit.insert(op);
+    edit.done(&[], Op::new(OpType::Where, &[is_nan, x, erf]))
+}
+
+/// Returns the value of which another one is a multiple by constants.
+fn unscaled(edit: &Edit<'_>, value: ValueId) -> ValueId {
+    let source = || {
+        let node = edit.producer(value)?;
+        if edit.node(node).op == OpType::Cast {
+            return edit.input(node, 0);
+        }
+        let is_scaled = edit.node(node).op == OpType::Mul || edit.node(node).op == OpType::Div;
+        let operands = [edit.input(node, 0)?, edit.input(node, 1)?];
+        let constant = operands.iter().position(|&operand| edit.tensor(operand).is_some())?;
+        is_scaled.then_some(operands[1 - constant])
+    };
+    source().map_or(value, |source| unscaled(edit, source))
 }
 
 fn batch_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
@@ -460,7 +550,14 @@ fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = edit.ty(edit.node(index).outputs[0])?;
     let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
-    nothing.is_empty().then(|| edit.done(&[], nothing))?
+    if !nothing.is_empty() {
+        return None;
+    }
+    if edit.is_result(edit.node(index).outputs[0]) {
+        let nothing = edit.constant(nothing, &[]);
+        return edit.done(&[], Op::new(OpType::Identity, &[nothing]));
+    }
+    edit.done(&[], nothing)
 }
 
 fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
