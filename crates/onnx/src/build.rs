@@ -383,16 +383,21 @@ impl Builder {
         (node.op == OpType::Neg).then_some(Expr { builder: self, id })
     }
 
-    /// Returns a constant that is expanded to a value by a node of the innermost open body, or that is the value.
+    /// Returns a constant of which a value has the same elements, each any number of times: the value itself, or what
+    /// nodes of the innermost open body reshape and expand.
     pub fn repeated(&self, id: ValueId) -> Option<Arc<Tensor>> {
-        if let Some(tensor) = self.tensor_of(id) {
-            return Some(tensor);
-        }
         let state = self.state.borrow();
-        let mut nodes = state.open.last().into_iter().flatten().rev();
-        let node = nodes.find(|node| node.outputs.contains(&id))?;
-        let source =
-            (node.op == OpType::Expand).then(|| node.inputs.first().copied().flatten())??;
+        let mut source = id;
+        for node in state.open.last().into_iter().flatten().rev() {
+            if state.values[source].tensor.is_some() {
+                break;
+            }
+            if node.outputs.contains(&source) {
+                let is_view =
+                    node.op.is_one_of(&[OpType::Expand, OpType::Reshape, OpType::Unsqueeze]);
+                source = is_view.then(|| node.inputs.first().copied().flatten())??;
+            }
+        }
         state.values[source].tensor.clone()
     }
 

@@ -3,10 +3,13 @@
 //! Few runtimes choose between such numbers, and a comparison with all entries is faster than a search if there are
 //! few. What is found is the same for every array, sorted or not.
 
+use std::convert::Infallible;
+
 use jaxpr::{Atom, Aval, Eqn, Jaxpr, Param, VarId};
-use onnx::{Attr, DType, Dim, Expr, OpType, Tensor};
+use onnx::{Attr, DType, Dim, Expr, OpType, Tensor, Type};
 use rustc_hash::FxHashMap;
 
+use super::{own_results, types};
 use crate::element::{self, guards_nan};
 
 /// A search compares with all entries of a sorted constant if there are at most so many of them,
@@ -68,6 +71,9 @@ impl<'g> Search<'g> {
             .iter()
             .try_fold(1i64, |all, size| size.known().map(|size| all.saturating_mul(size)));
         let comparisons = searched.map(|count| count.saturating_mul(self.entries));
+        if searched == Some(0) {
+            return self.bound(0);
+        }
         let compares_all = self.entries <= MAX_COUNTED
             || comparisons.is_some_and(|comparisons| comparisons <= MAX_COMPARISONS);
         if compares_all && self.a.tensor().is_some_and(|a| is_sorted(&a)) {
@@ -110,24 +116,42 @@ impl<'g> Search<'g> {
         let weights = builder.constant(DType::F32, &shape, &weights);
         let wrong = builder.constant(DType::F32, &shape[1..], &wrong);
         let points = flags.cast(DType::F32).matmul(weights) + wrong;
-        let attrs = vec![("axis", Attr::Int(-1)), ("keepdims", Attr::Int(0))];
-        builder.node(OpType::ArgMax, &[points], attrs)
+        if self.v.shape().iter().all(Dim::is_positive) {
+            let attrs = vec![("axis", Attr::Int(-1)), ("keepdims", Attr::Int(0))];
+            return builder.node(OpType::ArgMax, &[points], attrs);
+        }
+        // ONNX Runtime keeps the axis of an empty array.
+        let numbers: Vec<f64> = (0..=self.entries).map(|end| end as f64).collect();
+        let numbers = builder.constant(DType::F32, &shape[1..], &numbers);
+        let found = (points + 1.0).unary(OpType::Relu) * numbers;
+        found.reduce_sum(&[self.v.rank()], false)
     }
 
     /// Halves the range of each `v` until nothing is left of it.
     fn searched(&self) -> Expr<'g> {
         let builder = self.v.builder;
-        let shape = self.v.shape();
-        let bound = |value: i64| builder.constant_ints(DType::I32, &[], &[value]).expand(&shape);
-        let (mut low, mut high) = (bound(0), bound(self.entries));
-        for _ in 0..self.rounds {
+        let bounds = [self.bound(0), self.bound(self.entries)];
+        let counter = [Type::new(DType::I64, []), Type::new(DType::Bool, [])];
+        let inputs = [&counter[..], &types(&bounds)].concat();
+        let body = builder.body::<Infallible>("search/body", &inputs, |inputs| {
+            let (goes_on, low, high) = (inputs[1], inputs[2], inputs[3]);
             let middle = (low + high) / low.constant(2.0);
-            (low, high) = match self.compared(self.a.gather(middle, 0), self.v) {
+            let (low, high) = match self.compared(self.a.gather(middle, 0), self.v) {
                 (is_set, true) => (is_set.select(middle, low), is_set.select(high, middle)),
                 (is_set, false) => (is_set.select(low, middle), is_set.select(middle, high)),
             };
-        }
-        high
+            Ok(own_results(builder, vec![goes_on, low, high]))
+        });
+        let Ok(body) = body;
+        let rounds = builder.constant_ints(DType::I64, &[], &[self.rounds]);
+        let goes_on = builder.constant_ints(DType::Bool, &[], &[1]);
+        let operands = [rounds, goes_on, bounds[0], bounds[1]].map(Some);
+        builder.nodes(OpType::Loop, &operands, vec![("body", Attr::from(body))], 2)[1]
+    }
+
+    fn bound(&self, value: i64) -> Expr<'g> {
+        let bound = self.v.builder.constant_ints(DType::I32, &[], &[value]);
+        bound.expand(&self.v.shape())
     }
 
     /// Compares in the order in which NaN is the largest number. Returns the flag, and whether the search goes to the right
@@ -298,7 +322,15 @@ impl<'a> Body<'a> {
     /// Returns the array of which a value is the entries at `middle`.
     fn entry(&self, value: VarId, middle: VarId) -> Option<VarId> {
         let squeezed = self.is_one_of(&Atom::Var(value), &["squeeze", "reshape"])?;
-        let gather = self.maker(squeezed.inputs.first()?, "gather")?;
+        let picked = squeezed.inputs.first()?;
+        if let Some(slice) = self.maker(picked, "dynamic_slice") {
+            let [Atom::Var(array), Atom::Var(start)] = slice.inputs[..] else {
+                return None;
+            };
+            let picks_entry = start == middle && self.shape(array)?.len() == 1;
+            return (picks_entry && self.shape(value)?.is_empty()).then_some(array);
+        }
+        let gather = self.maker(picked, "gather")?;
         let [Atom::Var(array), indices] = &gather.inputs[..] else {
             return None;
         };
