@@ -1,4 +1,4 @@
-//! A jaxpr as text. It is complete: [`crate::parse`] reads it.
+//! A jaxpr as text. It is complete: [`crate::parse()`] reads it.
 //!
 //! ```text
 //! jaxpr predict(a:f32[2,B]) names("x") @ "model.py":3 in predict {

@@ -111,7 +111,8 @@ impl Builder {
         Builder { opset, exact_nan, target, state: RefCell::new(state) }
     }
 
-    /// Continues with the values of a finished graph. No equation is being lowered: the origins of nodes mean nothing.
+    /// Continues with the values of a finished graph. No equation is being lowered, so the origins of its nodes are
+    /// placeholders.
     pub(crate) fn over(opset: i64, exact_nan: bool, target: Target, values: Values) -> Builder {
         let builder = Builder::new(opset, Table::default(), exact_nan, target);
         builder.state.borrow_mut().values = values;

@@ -2,7 +2,7 @@
 //! `−0`.
 //!
 //! A fact holds for all elements and for all inputs of the model. The rows of [the table](crate::operator) name the
-//! [`rules`] by which the fact about a result follows from the facts about the operands. A rewrite keeps the
+//! `rules` by which the fact about a result follows from the facts about the operands. A rewrite keeps the
 //! numbers of a value, so a fact stays true while a graph changes.
 
 pub mod floats;

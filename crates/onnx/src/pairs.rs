@@ -1,8 +1,8 @@
 //! Pairs: which value of a model holds which variable of the lowered program.
 //!
 //! The lowering records the value of each variable. A pass may change the node that computes a value, but the value
-//! keeps its contents. If another value replaces it, the edit records that. [`Model::pairs`] follows these records
-//! to the values of the finished model.
+//! keeps its contents. If another value replaces it, the edit records that.
+//! [`Model::pairs`](crate::Model::pairs) follows these records to the values of the finished model.
 
 mod resolve;
 mod view;

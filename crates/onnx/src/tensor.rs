@@ -135,7 +135,7 @@ impl Tensor {
         floats_of(self.dtype, &self.bytes())
     }
 
-    /// Returns the contents. For a large tensor, this may compute all of them; [`Tensor::write`] and
+    /// Returns the contents. For a large tensor, this may compute all of them; [`Tensor::write_into`] and
     /// [`Tensor::all_floats`] need less memory.
     pub fn bytes(&self) -> Bytes {
         match &self.contents {

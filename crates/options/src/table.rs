@@ -7,7 +7,7 @@ use provenance::{Level, PathPolicy, words};
 use crate::value::represented_by_words;
 use crate::{OptionKind, Row, Value};
 
-/// Defines [`table`] and [`Options`].
+/// Defines [`table()`] and [`Options`].
 ///
 /// A row starts with the documentation of the argument of `to_onnx`. The name, the type and the default in Rust,
 /// the kind, the heading, the flag, the documentation of the flag, and other fields of [`Row`] follow. A row

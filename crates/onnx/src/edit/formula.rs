@@ -7,10 +7,10 @@ use crate::model::{Graph, Node};
 use crate::value::ValueId;
 
 impl Patch<'_, '_> {
-    /// Adds the nodes of a formula in front of the replacement. They answer for the same nodes. Returns the last one
-    /// as the replacement.
+    /// Inserts the nodes of a formula before the replacement, with the same origins. Returns the last one as the
+    /// replacement.
     ///
-    /// Like the lowering, a formula casts around types for which the runtime has no kernel.
+    /// As in the lowering, the builder adds casts if the runtime has no kernel for a type.
     pub fn formula<const N: usize>(
         &mut self,
         operands: [ValueId; N],
@@ -41,7 +41,7 @@ impl Patch<'_, '_> {
 }
 
 impl Edit<'_> {
-    /// Gives constants from an index on the origin of the nodes that they are for.
+    /// Sets the origins of the constants from index `first` on to those of the node at `index` and of `fused`.
     fn own_constants(&mut self, index: usize, fused: &[usize], first: usize) {
         let origin = self.joined_origin(index, fused);
         for id in (first..self.values.len()).map(|index| ValueId(index as u32)) {
@@ -50,7 +50,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Adds a node of a formula in front of `index`.
+    /// Inserts a node of a formula before `index`.
     fn insert_built(&mut self, index: usize, fused: &[usize], mut node: Node) {
         let op = Op::of(&node, node.inputs.to_vec());
         node.origin = self.origin_of_op(index, fused, &op);

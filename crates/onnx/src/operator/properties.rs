@@ -1,4 +1,4 @@
-//! The properties that a [row](super::table) can have. `|` combines several.
+//! The properties that a row of the table of operators can have. `|` combines several.
 
 pub use super::table::Properties;
 
