@@ -6,4 +6,3 @@ pub(crate) mod keep_entries;
 pub(crate) mod pad;
 pub(crate) mod shape_constants;
 pub(crate) mod simplify_sizes;
-pub(crate) mod triangle;

@@ -13,7 +13,7 @@ use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
 use crate::operators::{
-    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, triangle,
+    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, 
 };
 use crate::prune::{bound_counters, drop_carries, drop_dead};
 use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
@@ -364,7 +364,6 @@ pub static PHASES: &[Phase] = &[
                 "carries the state of a loop in the shape that its body computes with",
                 loops::layouts::run,
             ),
-            formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[&triangle::REWRITES]),
             nodes("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
             formulas(
                 "fuse-batch-norms",
