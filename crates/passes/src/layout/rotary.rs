@@ -6,7 +6,6 @@
 
 mod half;
 mod layout;
-mod parts;
 mod table;
 
 use onnx::operator::properties::{RESHAPES, TRANSPOSES};
@@ -51,13 +50,10 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let Some(found) = found else {
             continue;
         };
-        let is_fused = edit.patch(index, |patch| {
+        edit.patch(index, |patch| {
             let made = fuse(patch, &found);
             patch.settle(made)
         });
-        if !is_fused {
-            edit.patch(index, |patch| parts::write(patch, index, &found));
-        }
     }
 }
 

@@ -118,7 +118,7 @@ fn of_rank(shape: &[Dim], rank: usize) -> Option<Vec<Dim>> {
 
 /// Returns the node that transposes to make a value, what it transposes, and how, if the last axis stays the
 /// last one.
-pub(super) fn transposed_before(
+fn transposed_before(
     edit: &Edit<'_>,
     value: ValueId,
 ) -> Option<(usize, ValueId, AxisOrder)> {

@@ -10,7 +10,7 @@ use crate::algebra::access::Access;
 const DEEPEST: usize = 8;
 
 /// What is computed element by element.
-pub(super) const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
+const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
 
 /// A table with a number for each pair, of which another one was made with a number for each element.
 pub(super) struct Single {
@@ -83,7 +83,7 @@ impl Single {
 }
 
 /// Returns what a node writes twice, and the nodes from the last to that one. The last axis stays the last.
-pub(super) fn doubled_by_node(
+fn doubled_by_node(
     edit: &Edit<'_>,
     table: ValueId,
     is_interleaved: bool,
