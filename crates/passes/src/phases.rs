@@ -12,9 +12,7 @@ use crate::indices::{division, index, inline_composites, pick, place, resize};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
-use crate::operators::{
-    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, 
-};
+use crate::operators::{batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes};
 use crate::prune::{bound_counters, drop_carries, drop_dead};
 use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
 use crate::share::{hoist_invariants, lift_weights, share_constants};

@@ -143,7 +143,7 @@ impl Found<'_, '_, '_> {
 
     /// The result of the whole pattern.
     pub(crate) fn result(&self) -> ValueId {
-        self.edit.node(self.edit.root()).outputs[0]
+        self.edit.result(self.edit.root())
     }
 
     pub(crate) fn ty(&self, value: ValueId) -> Result<Type, Declined> {

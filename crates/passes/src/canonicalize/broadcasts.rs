@@ -1,7 +1,6 @@
 //! `bypass-expand`: drops the broadcast of an operand if the operator broadcasts it itself.
 
 use onnx::expr::broadcast_shapes;
-use onnx::kernels::{Support, support};
 use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
@@ -47,10 +46,10 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
         broadcast_shapes(&joined, &edit.ty(operand?)?.shape)
     })?;
     let result = edit.ty(node.outputs[0])?;
-    let expanded = broadcast_shapes(&narrow, &edit.ty(edit.node(expand).outputs[0])?.shape)?;
+    let expanded = broadcast_shapes(&narrow, &edit.result_ty(expand)?.shape)?;
     let is_broadcast = narrow[..] != result.shape[..] && expanded[..] == result.shape[..];
     // The type of the operand may have been chosen because the runtime has no `Expand` of the result's.
-    let has_kernel = support(OpType::Expand, edit.opset(), result.dtype) == Support::Yes;
+    let has_kernel = edit.has_kernel(OpType::Expand, result.dtype);
     // ONNX Runtime drops some of those that empty an array, and computing less saves nothing there.
     let is_empty = result.shape.iter().any(|dim| dim.is(0));
     (is_broadcast && has_kernel && !is_empty).then_some(())?;
@@ -72,7 +71,7 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let node = edit.node(index);
     node.op.is(RESHAPES).then_some(())?;
     let (before, after) = (edit.input(index, 0)?, node.outputs[0]);
-    let expand = edit.producer(before).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let expand = edit.made_by(before, OpType::Expand)?;
     let narrow = edit.input(expand, 0)?;
     let [before, after] = [before, after].map(|value| edit.ty(value).map(|ty| ty.shape.clone()));
     let (of_narrow, before, after) = (edit.ty(narrow)?.shape.to_vec(), before?, after?);
@@ -126,7 +125,7 @@ fn without_expand(
     match patch.node(producer).op.onnx()? {
         OpType::Expand => {}
         op if op.is(RESHAPES) => {
-            let wide = shape_of(patch.node(producer).outputs[0])?;
+            let wide = shape_of(patch.result(producer))?;
             adds_leading_axes(shape_of(narrow)?, wide).then_some(())?;
         }
         _ => return None,
@@ -149,7 +148,7 @@ fn without_expand(
 pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId, Vec<usize>) {
     let adds_axes = |&(index, narrow): &(usize, ValueId)| {
         let shape_of = |id: ValueId| edit.ty(id).map(|ty| &ty.shape[..]);
-        let wide = shape_of(edit.node(index).outputs[0]);
+        let wide = shape_of(edit.result(index));
         shape_of(narrow).zip(wide).is_some_and(|(narrow, wide)| adds_leading_axes(narrow, wide))
     };
     let (passed, sources): (Vec<usize>, Vec<ValueId>) =

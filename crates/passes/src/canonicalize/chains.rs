@@ -35,8 +35,8 @@ fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
 fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let x = edit.input(first, 0)?;
     let from = edit.ty(x)?.dtype;
-    let between = edit.ty(edit.node(first).outputs[0])?.dtype;
-    let to = edit.ty(edit.node(index).outputs[0])?.dtype;
+    let between = edit.result_ty(first)?.dtype;
+    let to = edit.result_ty(index)?.dtype;
     let stays_whole = between.is_int() && (to.is_int() || to == DType::Bool);
     let fits = || {
         let (low, high) = edit.fact(x).ints().filter(|_| from.is_int() && between.is_int())?;
@@ -95,7 +95,7 @@ fn is_narrow_float(dtype: DType) -> bool {
 /// Where the second one names every size, it needs no help.
 fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let (x, shape) = (edit.input(first, 0)?, edit.input(index, 1)?);
-    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
+    let result = &edit.result_ty(index)?.shape;
     let sizes: Vec<Dim> = edit.tensor(shape)?.ints()?.into_iter().map(Dim::Known).collect();
     if sizes[..] != result[..] {
         return None;
@@ -106,8 +106,8 @@ fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> 
 /// A stack whose new axis becomes a part of the axis after it.
 fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let stack = Stack::at(edit, first)?;
-    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
-    let is_only = edit.reads(edit.node(first).outputs[0]) == 1;
+    let result = &edit.result_ty(index)?.shape;
+    let is_only = edit.reads(edit.result(first)) == 1;
     let is_joined = is_only && stack.joined_shape(edit)?[..] == result[..];
     let fused = || [stack.distinct_unsqueezes(), vec![first]].concat();
     is_joined.then(|| Change::Op(stack.joined(), fused()))

@@ -7,6 +7,7 @@ use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use super::Rule;
 use super::booleans::element_behind;
+use crate::algebra::access::Access;
 use crate::algebra::eval::eval;
 
 pub(crate) const RULE: Rule = Rule {
@@ -22,7 +23,7 @@ fn fold_choice(patch: &mut Patch<'_, '_>) -> Outcome {
     if found.ty.dtype == DType::Bool {
         return fold_to_condition(patch, &found);
     }
-    (patch.reads(patch.node(found.choice).outputs[0]) == 1).then_some(())?;
+    (patch.reads(patch.result(found.choice)) == 1).then_some(())?;
     let rank = if found.lead == 0 { 0 } else { found.ty.rank() };
     let [a, b] = found.numbers.map(|number| patch.constant(number.with_shape(vec![1; rank]), &[]));
     patch.done(&[], Op::new(OpType::Where, &[found.condition, a, b]))
@@ -60,7 +61,7 @@ fn elements(edit: &Edit<'_>, choice: usize, passed: &mut Vec<usize>) -> Option<[
             Some([number(1)?, number(2)?])
         }
         OpType::Cast if edit.ty(edit.input(choice, 0)?)?.dtype == DType::Bool => {
-            let dtype = edit.ty(edit.node(choice).outputs[0])?.dtype;
+            let dtype = edit.result_ty(choice)?.dtype;
             let number = |number| Tensor::of_ints(dtype, Vec::new(), &[number]);
             Some([number(1)?, number(0)?])
         }

@@ -4,7 +4,7 @@ use onnx::operator::properties::{RESHAPES, SELECTIONS};
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::Rule;
-use crate::algebra::access::Access;
+use crate::algebra::access::{Access, known};
 use crate::algebra::eval::eval;
 use crate::algebra::stored::Stored;
 
@@ -45,7 +45,7 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     };
     let operands: Option<Vec<&Tensor>> = (0..node.inputs.len()).map(operand).collect();
     let operands = operands?;
-    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let shape: Vec<i64> = known(&ty.shape)?;
     let count: i64 = shape.iter().product();
     let only_reshapes = op.is(RESHAPES);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
@@ -70,7 +70,7 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
 fn filled(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> Option<Tensor> {
     let expand = edit.producer(edit.input(index, 0)?)?;
     let number = edit.tensor(edit.input(expand, 0)?).filter(|number| number.len() == 1)?;
-    let shape: Vec<i64> = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let shape: Vec<i64> = known(shape)?;
     let is_small = shape.iter().product::<i64>() <= MOST_ELEMENTS_OF_TABLES as i64;
     (edit.node(expand).op == OpType::Expand && is_small).then(|| number.broadcast(&shape))?
 }
@@ -88,8 +88,7 @@ fn split(edit: &mut Patch<'_, '_>) -> Outcome {
     let mut parts = Vec::with_capacity(outputs.len());
     let mut starts = vec![0; tensor.shape.len()];
     for &output in &outputs {
-        let shape: Vec<i64> =
-            edit.ty(output)?.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let shape: Vec<i64> = known(&edit.ty(output)?.shape)?;
         parts.push(tensor.sliced(&starts, &vec![1; shape.len()], &shape)?);
         starts[axis] += shape[axis];
     }
@@ -105,7 +104,7 @@ fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
         return None;
     };
     let ty = edit.ty(result).filter(|_| node.op == OpType::MatMul)?;
-    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let shape: Vec<i64> = known(&ty.shape)?;
     if !shape.contains(&0) {
         return None;
     }
@@ -114,7 +113,7 @@ fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
 
 /// Puts a constant in the place of a node; an output of the graph becomes a copy of it.
 fn replace(patch: &mut Patch<'_, '_>, tensor: Tensor) -> Outcome {
-    if patch.outputs().contains(&patch.node(patch.root()).outputs[0]) {
+    if patch.outputs().contains(&patch.result(patch.root())) {
         let constant = patch.constant(tensor, &[]);
         return patch.done(&[], Op::new(OpType::Identity, &[constant]));
     }
@@ -124,7 +123,7 @@ fn replace(patch: &mut Patch<'_, '_>, tensor: Tensor) -> Outcome {
 /// True if the node transposes, casts or joins arrays that nothing else reads: that is done when the model is written.
 fn is_own_and_lazy(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
-    let mut operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let mut operands = edit.operands(index);
     let is_own = operands.all(|value| edit.reads(value) == 1);
     let is_float = |value: Option<ValueId>| {
         value.and_then(|value| edit.ty(value)).is_some_and(|ty| ty.dtype.is_float())

@@ -5,7 +5,6 @@ use onnx::{Edit, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
 use crate::algebra::access::Access;
-use crate::algebra::pattern::uniform;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-identity",
@@ -27,7 +26,7 @@ fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId,
     let original = || {
         let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
         let original = edit.input(first, 0)?;
-        let is_undone = edit.ty(original)? == edit.ty(edit.node(index).outputs[0])?;
+        let is_undone = edit.ty(original)? == edit.result_ty(index)?;
         is_undone.then_some((original, Some(first)))
     };
     original().unwrap_or((operand, None))
@@ -106,7 +105,7 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
     }
     let spreading_a_neutral = |id: ValueId| {
         let (constant, passed) = edit.through(id, BROADCAST_OPS);
-        let number = edit.tensor(constant).and_then(uniform)?;
+        let number = edit.number(constant)?;
         // −0 is not what is taken away without a trace.
         let is_neutral =
             number == neutral && number.is_sign_negative() == neutral.is_sign_negative();

@@ -13,7 +13,7 @@ pub(crate) const RANGE_RULE: Rule = Rule {
     does: "writes a lookup in the range from zero on as the index",
     apply: |patch| {
         let (looked_up, maker) = index_of_range(patch, patch.root())?;
-        let dtype = patch.ty(patch.node(patch.root()).outputs[0])?.dtype;
+        let dtype = patch.result_ty(patch.root())?.dtype;
         let op = Op::new(OpType::Cast, &[looked_up]).attr("to", i64::from(dtype.code()));
         patch.done(maker.as_slice(), op)
     },
@@ -43,7 +43,7 @@ fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
     let is_index = |dtype| matches!(dtype, Some(DType::I32 | DType::I64));
     let before = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast);
     before.is_some_and(|before| {
-        let after = dtype(edit.node(index).outputs[0]);
+        let after = dtype(edit.result(index));
         let fits =
             |(low, high): (i64, i64)| i32::try_from(low).is_ok() && i32::try_from(high).is_ok();
         is_index(dtype(before))
@@ -73,7 +73,7 @@ fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usiz
         let axis = edit.axis(index).filter(|&axis| last < tensor.shape[axis])?;
         return counts_along(tensor, axis).then_some((looked_up, None));
     }
-    let maker = edit.producer(table).filter(|&maker| edit.node(maker).op == OpType::Range)?;
+    let maker = edit.made_by(table, OpType::Range)?;
     let number = |operand| edit.ints(maker, operand);
     let counts = ty.rank() == 1 && number(0)? == [0] && number(2)? == [1];
     counts.then_some((looked_up, Some(maker)))

@@ -4,6 +4,7 @@ use onnx::operator::properties::{LAYOUT_OPS, RANDOM};
 use onnx::{Edit, Op, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
 
 use super::Rule;
+use crate::algebra::access::Access;
 
 pub(crate) const RULE: Rule = Rule {
     name: "share-nodes",
@@ -31,7 +32,7 @@ fn share_node(edit: &mut Patch<'_, '_>) -> Outcome {
     if !node.op.is_onnx() || node.op.is(RANDOM) || node.bodies().next().is_some() {
         return None;
     }
-    let operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let operands = edit.operands(index);
     // Equal constants may be different values, so that their readers are not all of them.
     let fewest =
         operands.min_by_key(|&operand| (is_small_constant(edit, operand), edit.reads(operand)))?;

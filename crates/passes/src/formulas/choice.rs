@@ -156,8 +156,7 @@ fn choice(
     let index = edit.producer(value).filter(|&index| is(edit, index, OpType::Where))?;
     let comparison = edit.producer(edit.input(index, 0)?);
     let comparison = comparison.filter(|&index| is(edit, index, OpType::Equal))?;
-    let compared =
-        edit.tensor(edit.input(comparison, 1)?).and_then(crate::algebra::pattern::uniform)?;
+    let compared = edit.number(edit.input(comparison, 1)?)?;
     let is_next = edit.input(comparison, 0)? == place && compared == number as f64;
     passed.extend([index, comparison]);
     if is_next { Some((edit.input(index, 1)?, edit.input(index, 2)?)) } else { None }
@@ -166,7 +165,7 @@ fn choice(
 /// What a number was before these operators.
 fn behind(edit: &Edit<'_>, value: ValueId, ops: Properties, passed: &mut Vec<usize>) -> ValueId {
     let counts = |index: usize| {
-        let ty = edit.ty(edit.node(index).outputs[0]);
+        let ty = edit.result_ty(index);
         ty.is_some_and(|ty| match ty.dtype.is_float() {
             true => ty.dtype.bits() > 8,
             false => ty.dtype.bits() >= 8 && ty.dtype != DType::Bool,

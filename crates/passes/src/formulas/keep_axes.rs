@@ -9,7 +9,7 @@ use crate::algebra::access::Access;
 /// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let (reduction, op) = kept(patch, patch.root())?;
-    if patch.reads(patch.node(reduction).outputs[0]) != 1 {
+    if patch.reads(patch.result(reduction)) != 1 {
         return declined("another node reads the reduction");
     }
     patch.done(&[reduction], op)

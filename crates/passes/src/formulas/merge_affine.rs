@@ -9,6 +9,7 @@ use onnx::expr::broadcast_shapes;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::algebra::access::Access;
 use crate::algebra::eval::arithmetic;
 
 /// Larger constants are not computed, see `fold-constants`.
@@ -50,7 +51,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             None => Affine::of(operand).extended(index, step, &constant),
         };
         if let Some(chain) = chain {
-            let result = edit.node(index).outputs[0];
+            let result = edit.result(index);
             chains.insert(result, chain);
             order.push(result);
         }
@@ -70,7 +71,7 @@ fn neighbors(edit: &Edit<'_>) -> Vec<(usize, ValueId, Step)> {
         Some((index, operand, step))
     });
     let mut steps: Vec<(usize, ValueId, Step)> = all.collect();
-    let result = |index: usize| edit.node(index).outputs[0];
+    let result = |index: usize| edit.result(index);
     let results: FxHashSet<ValueId> = steps.iter().map(|&(index, ..)| result(index)).collect();
     let operands: FxHashSet<ValueId> = steps.iter().map(|&(_, operand, _)| operand).collect();
     let is_read_once = |value: ValueId| edit.reads(value) == 1;

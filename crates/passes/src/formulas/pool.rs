@@ -5,7 +5,7 @@ use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
+use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
 use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
@@ -143,7 +143,7 @@ fn expect_same_windows(found: &Found<'_, '_, '_>, sum: &Node, x: ValueId) -> Res
     }
     // A broadcast number is as good as an array of them.
     let (source, _) = found.edit.through(ones, VIEW_OPS);
-    if found.edit.tensor(source).and_then(uniform) != Some(1.0) {
+    if found.edit.number(source) != Some(1.0) {
         return Err("the divisor is not a count".into());
     }
     Ok(())

@@ -17,7 +17,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if axes.iter().all(|&axis| shape[axis].is_positive()) {
         return None;
     }
-    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let ty = edit.result_ty(index)?.clone();
     let keeps = edit.node(index).attr("keepdims").cloned().unwrap_or(Attr::Int(1));
     let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
     let count = count(edit, x, &axes, shape.len())?;

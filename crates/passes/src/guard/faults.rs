@@ -8,7 +8,7 @@ use onnx::kernels::{Support, support};
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
-use crate::algebra::access::Access;
+use crate::algebra::access::{Access, known};
 use crate::algebra::axis_map::{Step, emit_after, plan};
 use crate::layout_ops::columns::multiply_with_column;
 
@@ -183,7 +183,7 @@ pub(crate) fn run(model: &mut Model) {
 
 /// True if one node of ONNX's own reads the result, and it is none of these.
 fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
-    let reader = edit.sole_reader(edit.node(index).outputs[0]);
+    let reader = edit.sole_reader(edit.result(index));
     reader.is_some_and(|reader| {
         let op = &edit.node(reader).op;
         op.is_onnx() && !op.is_one_of(ops)
@@ -195,7 +195,7 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
 ///
 /// The runtime has no fused kernels for a type without a `Max`.
 fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+    let dtype = edit.result_ty(index)?.dtype;
     if support(OpType::Max, edit.opset(), dtype) != Support::Yes {
         return None;
     }
@@ -218,7 +218,7 @@ fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Pr
     if rank < 2 || edit.ty(vector)?.rank() != 1 || edit.tensor(matrix).is_some() {
         return None;
     }
-    let transpose = edit.producer(matrix).filter(|&node| edit.node(node).op == OpType::Transpose);
+    let transpose = edit.made_by(matrix, OpType::Transpose);
     if let (2, Some(transpose)) = (rank, transpose) {
         let source = edit.input(transpose, 0)?;
         return edit.done(&[transpose], Op::new(OpType::MatMul, &[vector, source]));
@@ -228,7 +228,7 @@ fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Pr
 
 fn transposed_doubles(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let may = present.products && edit.node(index).op == OpType::Transpose;
-    let ty = edit.ty(edit.node(index).outputs[0]).filter(|_| may)?;
+    let ty = edit.result_ty(index).filter(|_| may)?;
     if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
         return None;
     }
@@ -239,7 +239,7 @@ fn batch_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Pres
     if !present.products || edit.node(index).op != OpType::Transpose {
         return None;
     }
-    let ty = edit.ty(edit.node(index).outputs[0])?;
+    let ty = edit.result_ty(index)?;
     let may_be_empty = !ty.shape.iter().all(Dim::is_positive);
     let is_form = may_be_empty && moves_first_axis_back(edit, index);
     if !is_form || is_read_by_another(edit, index, &[OpType::MatMul]) {
@@ -274,7 +274,7 @@ fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Presen
     if !present.products || edit.node(index).op != OpType::Transpose {
         return None;
     }
-    let result = edit.node(index).outputs[0];
+    let result = edit.result(index);
     if is_read_by_another(edit, index, &[OpType::MatMul]) {
         return None;
     }
@@ -323,7 +323,7 @@ fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Ou
         return None;
     }
     let scalar = tensor.with_shape(Vec::new());
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.result_ty(index)?.clone();
     let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
     let mut inputs = operands.map(Some).to_vec();
     inputs[place] = Some(edit.constant(scalar, &[operands[place]]));
@@ -444,7 +444,7 @@ fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
     let zeros = edit.constant(zeros, &[]);
     let axes = edit.constant(axes, &[]);
     let slice = Op::new(OpType::Slice, &[x, zeros, zeros, axes]);
-    if ty.shape == edit.ty(edit.node(index).outputs[0])?.shape {
+    if ty.shape == edit.result_ty(index)?.shape {
         return edit.done(&[], slice);
     }
     let nothing = edit.insert(slice);
@@ -457,8 +457,8 @@ fn arithmetic_of_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> 
 
 /// Makes a constant of a result that has no elements.
 fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let ty = edit.ty(edit.node(index).outputs[0])?;
-    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let ty = edit.result_ty(index)?;
+    let shape: Vec<i64> = known(&ty.shape)?;
     let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
     nothing.is_empty().then(|| edit.done(&[], nothing))?
 }

@@ -12,6 +12,7 @@ use onnx::{
 };
 use rustc_hash::FxHashSet;
 
+use crate::algebra::access::Access;
 use crate::algebra::pattern::uniform;
 
 pub(crate) fn run(model: &mut Model) {
@@ -109,7 +110,7 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
 fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let (kind, count) = (edit.node(index).op.onnx()?, edit.node(index).inputs.len());
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.result_ty(index)?.clone();
     let operands = (0..count).map(|operand| edit.input(index, operand));
     let operands: Vec<ValueId> = operands.collect::<Option<_>>()?;
     let mut has_zeros = operands.iter().map(|&operand| !has_no_zero(edit, operand));
@@ -243,7 +244,7 @@ fn number(edit: &mut Patch<'_, '_>, dtype: DType, value: f64) -> Option<ValueId>
 
 /// True if the value is a constant without zeros, or a choice between such constants.
 fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
-    let choice = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Where);
+    let choice = edit.made_by(value, OpType::Where);
     if let Some(choice) = choice {
         let is_constant = |id: &ValueId| edit.tensor(*id).is_some();
         let chosen = [1, 2].map(|operand| edit.input(choice, operand).filter(is_constant));
@@ -259,7 +260,7 @@ fn exact(edit: &mut Patch<'_, '_>, op: OpType, operands: [ValueId; 2], ty: &Type
     }
     let [a, b] = operands;
     for (x, constant) in [(a, b), (b, a)] {
-        let zero = edit.tensor(constant).and_then(uniform);
+        let zero = edit.number(constant);
         if zero.is_none_or(f64::is_sign_negative) {
             continue;
         }
@@ -293,7 +294,7 @@ fn size_once(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     let size_of = |operand: usize| {
         let value = edit.input(index, operand).filter(|&value| edit.reads(value) == 1)?;
-        edit.producer(value).filter(|&maker| edit.node(maker).op == OpType::Abs)
+        edit.made_by(value, OpType::Abs)
     };
     let sizes = [size_of(0)?, size_of(1)?];
     let [x, y] = sizes.map(|size| edit.input(size, 0));

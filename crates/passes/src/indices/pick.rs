@@ -2,7 +2,7 @@
 
 use onnx::{DType, Dim, Op, OpType, Tensor};
 
-use crate::algebra::access::Access;
+use crate::algebra::access::{Access, known};
 use crate::algebra::pattern::{Pattern, hole, node};
 use crate::rewrite::{Declined, Formulas, Found, Rewrite};
 
@@ -99,7 +99,7 @@ fn of_several_axes(
     if found.edit.reads(x) < 2 {
         return Err("several axes are reduced to one entry".into());
     }
-    let sizes: Option<Vec<i64>> = shape[first..behind].iter().map(Dim::known).collect();
+    let sizes = known(&shape[first..behind]);
     let sizes = sizes.ok_or("a size is unknown")?;
     let in_bounds = |(start, size): (&i64, &i64)| (0..*size).contains(start);
     if starts.len() != sizes.len() || !starts.iter().zip(&sizes).all(in_bounds) {

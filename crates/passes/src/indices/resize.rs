@@ -4,7 +4,6 @@
 //! place is read the same number of times in turn that is a `Resize` to a multiple of the size, which
 //! moves the same elements.
 
-use onnx::kernels::{Support, support};
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
@@ -37,11 +36,10 @@ struct Repeats {
 impl Repeats {
     /// Returns the longest chain of broadcasts that ends with a node and only repeats.
     fn of(edit: &Edit<'_>, index: usize) -> Option<Repeats> {
-        let result = edit.node(index).outputs[0];
+        let result = edit.result(index);
         (edit.node(index).op == OpType::Reshape).then_some(())?;
-        let is_inner = |&(node, _): &(usize, ValueId)| {
-            node == index || edit.reads(edit.node(node).outputs[0]) == 1
-        };
+        let is_inner =
+            |&(node, _): &(usize, ValueId)| node == index || edit.reads(edit.result(node)) == 1;
         let links: Vec<(usize, ValueId)> =
             edit.walk(result, VIEW_OPS).take_while(is_inner).take(MAX_LINKS).collect();
         (1..=links.len()).rev().find_map(|count| {
@@ -102,7 +100,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let source = source?;
     // Of longer rows a copy is faster, and the runtime copies when it gathers.
     let is_of_single_elements = scales.last().is_some_and(|&times| times > 1.0);
-    let has_kernel = support(OpType::Resize, edit.opset(), result.dtype) == Support::Yes;
+    let has_kernel = edit.has_kernel(OpType::Resize, result.dtype);
     if !is_of_single_elements {
         return declined(
             "the resize repeats whole rows, which ONNX Runtime copies faster in separate nodes",

@@ -137,7 +137,7 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let (value, constant) = beside_constant(edit, index)?;
     let is_reversed = edit.input(index, 0) == Some(constant);
     let (product, moved, axis) = product_behind(edit, value)?;
-    let result = edit.ty(edit.node(index).outputs[0])?;
+    let result = edit.result_ty(index)?;
     if edit.ty(value)? != result {
         return None;
     }
@@ -219,7 +219,7 @@ fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     if product.has_room_for_bias(edit) {
         return None;
     }
-    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let ty = edit.result_ty(index)?.clone();
     let is_one_type = edit.ty(made)? == &ty && edit.ty(value)? == &ty;
     let is_read_once = edit.reads(made) == 1 && edit.reads(value) == 1;
     if !is_one_type || !is_read_once {

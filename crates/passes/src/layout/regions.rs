@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
 use super::role::{Role, data_values, narrow_values, role};
+use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 
 /// How often all regions are looked at again.
@@ -105,7 +106,7 @@ impl Regions {
             let operand = edit.input(index, 0);
             match &self.roles[index] {
                 Role::Member => {
-                    let region = self.region_of[&edit.node(index).outputs[0]];
+                    let region = self.region_of[&edit.result(index)];
                     for value in data_values(edit, index) {
                         *following.entry(value).or_default() += 1;
                     }
@@ -114,7 +115,7 @@ impl Regions {
                     self.all[region].narrow.extend(shapes.map(Option::unwrap_or_default));
                 }
                 Role::Transpose(_) => {
-                    let (Some(from), to) = (operand, edit.node(index).outputs[0]) else {
+                    let (Some(from), to) = (operand, edit.result(index)) else {
                         continue;
                     };
                     *following.entry(from).or_default() += 1;
@@ -130,7 +131,7 @@ impl Regions {
                     }
                 }
                 &Role::Product { operand } => {
-                    let (from, to) = (edit.input(index, operand), edit.node(index).outputs[0]);
+                    let (from, to) = (edit.input(index, operand), edit.result(index));
                     let Some(from) = from else {
                         continue;
                     };

@@ -1,6 +1,5 @@
 //! Describes how an operator depends on the order of axes.
 
-use onnx::kernels::{Support, support};
 use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
@@ -149,7 +148,7 @@ fn product_with_weights(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let tensor = edit.tensor(weights).filter(|tensor| tensor.shape.len() == 2)?;
     let has_other_form = match operand {
         0 => {
-            let has_kernel = support(OpType::Conv, edit.opset(), x.dtype) == Support::Yes;
+            let has_kernel = edit.has_kernel(OpType::Conv, x.dtype);
             IMAGE_RANKS.contains(&x.rank()) && has_kernel
         }
         _ => x.rank() == 2,

@@ -40,8 +40,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let found = formulas.iter().find_map(|(pattern, rotation)| {
             let found = find(edit, pattern, index)?;
-            let is_own =
-                |&node: &usize| node == index || edit.reads(edit.node(node).outputs[0]) == 1;
+            let is_own = |&node: &usize| node == index || edit.reads(edit.result(node)) == 1;
             let mut rotation = rotation(edit, &found).filter(|_| found.nodes.iter().all(is_own))?;
             rotation.fused.extend(found.nodes);
             rotation.fused.retain(|&node| node != index);

@@ -64,7 +64,7 @@ fn broadcast_around_small_axis(edit: &Edit<'_>, index: usize) -> Option<Vec<Dim>
         let has_small_axis = ty.shape.last().is_some_and(|last| last == small);
         ty.shape[..] != shape[..] && has_small_axis
     };
-    let mut operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let mut operands = edit.operands(index);
     let ends_runs = operands.any(|id| edit.ty(id).is_some_and(ends_runs));
     ends_runs.then(|| shape.to_vec())
 }
@@ -90,7 +90,7 @@ impl Region {
         let (mut members, mut sinks) = (FxHashSet::default(), FxHashSet::default());
         let mut has_border = false;
         let mut values: FxHashSet<ValueId> = FxHashSet::default();
-        let mut open = vec![edit.node(index).outputs[0]];
+        let mut open = vec![edit.result(index)];
         while let Some(value) = open.pop() {
             if !values.insert(value) {
                 continue;
@@ -113,7 +113,7 @@ impl Region {
                 let times = (0..inputs).filter(|&at| edit.input(reader, at) == Some(value)).count();
                 reads += times;
                 if is_member(edit, reader, &shape) {
-                    open.push(edit.node(reader).outputs[0]);
+                    open.push(edit.result(reader));
                 } else if dropped_axes(edit, reader).is_some() {
                     sinks.insert(reader);
                 } else {
@@ -271,7 +271,7 @@ fn without_unit_axes(
     value: ValueId,
     ty: &Type,
 ) -> Option<(usize, ValueId, Vec<usize>)> {
-    let maker = edit.producer(value).filter(|&maker| edit.node(maker).op == OpType::Unsqueeze)?;
+    let maker = edit.made_by(value, OpType::Unsqueeze)?;
     let axes = edit.axes(maker).filter(|axes| !axes.contains(&(ty.rank() - 1)))?;
     Some((maker, edit.input(maker, 0)?, axes))
 }

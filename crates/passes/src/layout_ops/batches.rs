@@ -4,6 +4,8 @@ use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::RESHAPES;
 use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
+use crate::algebra::access::Access;
+
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let index = patch.root();
     if patch.node(index).op != OpType::MatMul {
@@ -47,7 +49,7 @@ fn is_superfluous(
     let (batch_after, matrix_after) = after.split_at(after.len().checked_sub(2)?);
     let other = &patch.ty(inputs[1 - operand]?)?.shape;
     let other = &other[..other.len().checked_sub(2)?];
-    let result = &patch.ty(patch.node(patch.root()).outputs[0])?.shape;
+    let result = &patch.result_ty(patch.root())?.shape;
     let is_same = matrix == matrix_after && without_ones(batch) == without_ones(batch_after);
     is_same.then(|| broadcast_shapes(batch, other).as_deref() == Some(&result[..result.len() - 2]))
 }

@@ -5,6 +5,7 @@ use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
 use super::merge::links;
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transposes};
 
 /// A mode of `DepthToSpace`: the channels are made of the rows and columns of a block, and of the channels
@@ -25,8 +26,8 @@ const MODES: &[Mode] = &[
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     is_layout_op(edit, index).then_some(())?;
-    let is_own = |link: &usize| *link == index || edit.reads(edit.node(*link).outputs[0]) == 1;
-    let chain = links(edit, edit.node(index).outputs[0]);
+    let is_own = |link: &usize| *link == index || edit.reads(edit.result(*link)) == 1;
+    let chain = links(edit, edit.result(index));
     let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
     let (op, length) = (2..=chain.len()).rev().find_map(|length| {
         let links = &chain[..length];
@@ -36,7 +37,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         let op = depth_to_space(&map, x).or_else(|| space_to_depth(map, x))?;
         Some((op, length))
     })?;
-    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+    let dtype = edit.result_ty(index)?.dtype;
     if support(op.op.onnx()?, edit.opset(), dtype) != Support::Yes {
         return declined("ONNX Runtime has no such operator for this type and opset");
     }

@@ -4,6 +4,7 @@
 
 use onnx::{Dim, Op, OpType, Outcome, Patch, declined};
 
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, emit_after, plan};
 
 /// For smaller matrices, the nodes cost more than they save.
@@ -42,7 +43,7 @@ pub(crate) fn multiply_with_column(edit: &mut Patch<'_, '_>) -> Outcome {
     let one = Dim::Known(1);
     let column = Step::Reshape(vec![size.clone(), one.clone()]);
     let column = plan(std::slice::from_ref(&size), &[column])?;
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.result_ty(index)?.clone();
     let shape = [&result.shape[..], &[one]].concat();
     let back = plan(&shape, &[Step::Reshape(result.shape.to_vec())])?;
     let column = emit(edit, &[], vector, &column).ok()?;

@@ -56,7 +56,7 @@ fn link_of(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
 fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
     let is_bias = || {
         let source = edit.input(link_of(edit, index, operand)?, 0)?;
-        let product = edit.producer(source).filter(|&node| edit.node(node).op == OpType::MatMul)?;
+        let product = edit.made_by(source, OpType::MatMul)?;
         let other = edit.input(index, 1 - operand.min(1))?;
         (edit.tensor(other).is_some() && edit.node(index).op == OpType::Add).then_some(product)
     };
@@ -67,7 +67,7 @@ fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
 
 fn meets_a_layout_op(edit: &Edit<'_>, mut index: usize, or_product: bool) -> bool {
     for _ in 0..MAX_DISTANCE {
-        let Some(reader) = edit.sole_reader(edit.node(index).outputs[0]) else {
+        let Some(reader) = edit.sole_reader(edit.result(index)) else {
             return false;
         };
         if is_layout_op(edit, reader) || (or_product && edit.node(reader).op == OpType::MatMul) {
@@ -84,7 +84,7 @@ fn meets_a_layout_op(edit: &Edit<'_>, mut index: usize, or_product: bool) -> boo
 fn sink(edit: &mut Patch<'_, '_>, operand: usize) -> Outcome {
     let index = edit.root();
     let link = link_of(edit, index, operand)?;
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.result_ty(index)?.clone();
     if edit.ty(edit.input(index, operand)?)?.shape != result.shape {
         return declined("another operand determines the shape of the result");
     }

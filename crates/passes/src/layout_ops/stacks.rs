@@ -45,7 +45,7 @@ impl Stack {
     }
 
     fn join(self, edit: &mut Patch<'_, '_>) -> Outcome {
-        let result = edit.ty(edit.node(self.index).outputs[0])?.clone();
+        let result = edit.result_ty(self.index)?.clone();
         if self.axis + 1 == result.rank() {
             return None;
         }
@@ -53,7 +53,7 @@ impl Stack {
             return declined("other nodes read the arrays with the new axis");
         }
         let elements: Option<i64> = result.shape.iter().map(Dim::known).product();
-        let is_output = edit.outputs().contains(&edit.node(self.index).outputs[0]);
+        let is_output = edit.outputs().contains(&edit.result(self.index));
         if is_output && elements.is_none_or(|elements| elements > MAX_COPIED) {
             return declined("the reshape of an output is a copy");
         }
@@ -73,7 +73,7 @@ impl Stack {
 
     /// Returns the shape of [`Stack::joined`].
     pub(crate) fn joined_shape(&self, edit: &Edit<'_>) -> Option<Vec<Dim>> {
-        let mut shape = edit.ty(edit.node(self.index).outputs[0])?.shape.to_vec();
+        let mut shape = edit.result_ty(self.index)?.shape.to_vec();
         let count = shape.remove(self.axis);
         let next = shape.get_mut(self.axis)?;
         *next = next.checked_mul(&count)?;
@@ -84,7 +84,7 @@ impl Stack {
     fn freed(&self, edit: &Edit<'_>) -> usize {
         let is_freed = |&&unsqueeze: &&usize| {
             let reads = self.unsqueezes.iter().filter(|&&other| other == unsqueeze).count();
-            edit.reads(edit.node(unsqueeze).outputs[0]) == reads
+            edit.reads(edit.result(unsqueeze)) == reads
         };
         self.distinct_unsqueezes().iter().filter(is_freed).count()
     }

@@ -7,6 +7,7 @@ use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Counted;
+use crate::algebra::access::known;
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::algebra::axis_map::transpose;
 
@@ -216,7 +217,7 @@ impl Batches {
 
     /// Returns the shape of a batch as an operand of `Reshape`.
     fn shape(&self, ty: &Type) -> Option<Vec<i64>> {
-        let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let sizes: Vec<i64> = known(&ty.shape)?;
         let steps = match self.steps.known() {
             Some(steps) => steps,
             None if sizes.contains(&0) => return None,

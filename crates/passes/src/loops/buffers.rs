@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, replacing, results_in_place};
 use crate::algebra::access::axis_of;
+use crate::algebra::access::known;
 use crate::algebra::axis_map::transpose;
 
 /// More places are not compared.
@@ -177,7 +178,7 @@ impl Buffer {
         let op = match &self.arrangement {
             Arrangement::Same if ty == self.stack(rounds) => return Some(stack),
             Arrangement::Same => {
-                let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+                let sizes: Vec<i64> = known(&ty.shape)?;
                 let shape = edit.integers(&sizes)?;
                 Op::new(OpType::Reshape, &[stack, shape])
             }
@@ -226,7 +227,7 @@ impl Places {
 
     /// `None` if a place is outside.
     fn new(edit: &Edit<'_>, whole: ValueId, axes: Vec<i64>, sizes: &[Dim]) -> Option<Places> {
-        let sizes: Vec<i64> = sizes.iter().map(Dim::known).collect::<Option<_>>()?;
+        let sizes: Vec<i64> = known(sizes)?;
         let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_PLACES)?;
         let parts = tensor.ints()?;
         let number = |place: &[i64]| {

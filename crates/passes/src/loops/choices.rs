@@ -6,6 +6,8 @@
 
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
+use crate::algebra::access::Access;
+
 pub(crate) fn run(edit: &mut Edit<'_>) {
     if !edit.is_in_loop() {
         return;
@@ -62,7 +64,7 @@ impl Group {
     /// True if a later choice has the same flag, and nothing up to it reads a result of the others.
     fn takes(&self, edit: &Edit<'_>, later: &Choice) -> bool {
         let is_read_before = |choice: &Choice| {
-            let mut readers = edit.readers(edit.node(choice.index).outputs[0]);
+            let mut readers = edit.readers(edit.result(choice.index));
             readers.any(|reader| reader == later.index || edit.is_before(reader, later.index))
         };
         self.choices.iter().all(|choice| choice.flag == later.flag && !is_read_before(choice))

@@ -1,6 +1,5 @@
 //! `make-gemm`: fuses a matrix product with the transposes of its operands and a bias.
 
-use onnx::kernels::{Support, support};
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 
 use crate::algebra::access::Access;
@@ -17,7 +16,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
-    let result = edit.ty(edit.node(index).outputs[0])?;
+    let result = edit.result_ty(index)?;
     let (of_a, of_b) = (own_transpose(edit, a), own_transpose(edit, b));
     let fused: Vec<usize> = [of_a, of_b].into_iter().flatten().collect();
     if fused.is_empty() || !is_matrix(a) || !is_matrix(b) {
@@ -59,7 +58,7 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let (a, b) = (edit.input(product, 0)?, edit.input(product, 1)?);
     let ty = |id: ValueId| edit.ty(id);
     let are_matrices = ty(a)?.rank() == 2 && ty(b)?.rank() == 2;
-    let result: &Type = ty(edit.node(index).outputs[0])?;
+    let result: &Type = ty(edit.result(index))?;
     // The runtime has a bias of one row at most quickly.
     let is_row = match (&ty(bias)?.shape[..], &result.shape[..]) {
         ([columns], [_, wanted]) => columns == wanted,
@@ -85,7 +84,7 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 
 fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
     let is_wide = matches!(result.dtype, DType::F32 | DType::F64);
-    is_wide && support(OpType::Gemm, edit.opset(), result.dtype) == Support::Yes
+    is_wide && edit.has_kernel(OpType::Gemm, result.dtype)
 }
 
 #[cfg(test)]

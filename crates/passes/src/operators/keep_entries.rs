@@ -70,8 +70,7 @@ struct Region {
 
 impl Region {
     fn around(edit: &Edit<'_>, source: usize) -> Region {
-        let shape =
-            edit.ty(edit.node(source).outputs[0]).map_or_else(Vec::new, |ty| ty.shape.to_vec());
+        let shape = edit.result_ty(source).map_or_else(Vec::new, |ty| ty.shape.to_vec());
         let mut nodes: FxHashSet<usize> = FxHashSet::default();
         let mut open = vec![source];
         while let Some(node) = open.pop() {
@@ -80,7 +79,7 @@ impl Region {
             }
             let operands = (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
             let makers = operands.filter_map(|operand| edit.producer(operand));
-            let readers = edit.readers(edit.node(node).outputs[0]);
+            let readers = edit.readers(edit.result(node));
             let is_new =
                 |other: &usize| !nodes.contains(other) && is_candidate(edit, *other, &shape);
             // What an entry is taken from is another matter.
@@ -95,7 +94,7 @@ impl Region {
                 (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
             let keeps = is_entry(edit, node) || operands.any(|operand| kept.contains(&operand));
             if keeps {
-                kept.insert(edit.node(node).outputs[0]);
+                kept.insert(edit.result(node));
             }
             keeps
         });
@@ -105,10 +104,9 @@ impl Region {
     /// Declines if something reads a value that cannot read it with one more axis.
     fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
         let mut stacks = 0;
-        let kept: FxHashSet<ValueId> =
-            self.keeps.iter().map(|&node| edit.node(node).outputs[0]).collect();
+        let kept: FxHashSet<ValueId> = self.keeps.iter().map(|&node| edit.result(node)).collect();
         for &node in &self.keeps {
-            let value = edit.node(node).outputs[0];
+            let value = edit.result(node);
             if edit.outputs().contains(&value) {
                 return Err("a value is a result".into());
             }
@@ -154,10 +152,10 @@ impl Region {
             let input = |id: ValueId| lists.get(&id).copied().unwrap_or(id);
             let inputs = inputs.into_iter().map(|id| id.map(input)).collect();
             let op = Op::of(edit.node(index), inputs);
-            lists.insert(edit.node(index).outputs[0], edit.insert(op));
+            lists.insert(edit.result(index), edit.insert(op));
         }
         let is_kept = |reader: &usize| self.nodes.contains(reader);
-        let values = self.keeps.iter().map(|&index| edit.node(index).outputs[0]);
+        let values = self.keeps.iter().map(|&index| edit.result(index));
         let readers: BTreeSet<usize> = values.flat_map(|value| edit.readers(value)).collect();
         for reader in readers.into_iter().filter(|reader| !is_kept(reader)) {
             let read = edit.inputs(reader);

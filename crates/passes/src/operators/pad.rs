@@ -3,7 +3,6 @@
 use onnx::{Attr, Edit, Op, OpType, Outcome, Patch};
 
 use crate::algebra::access::Access;
-use crate::algebra::pattern::uniform;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let padded = Padded::of(patch, patch.root())?;
@@ -27,8 +26,7 @@ impl Padded {
         let array = edit.input(index, 0).filter(|_| is_convolution)?;
         let by = edit.producer(array).filter(|_| edit.reads(array) == 1)?;
         let is_pad = edit.node(by).op == OpType::Pad && edit.node(by).attr("mode").is_none();
-        let is_zero =
-            edit.input(by, 2).is_none_or(|value| edit.tensor(value).and_then(uniform) == Some(0.0));
+        let is_zero = edit.input(by, 2).is_none_or(|value| edit.number(value) == Some(0.0));
         if !is_pad || !is_zero || edit.input(by, 3).is_some() {
             return None;
         }

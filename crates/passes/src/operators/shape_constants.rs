@@ -7,6 +7,8 @@
 use onnx::operator::properties::BROADCASTING;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
+use crate::algebra::access::Access;
+
 /// With fewer elements, the node that reshapes a number that is computed takes as long as it saves.
 const MIN_ELEMENTS: i64 = 128;
 
@@ -49,7 +51,7 @@ fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<Va
 
 /// Returns the type of another operand that is computed and has all axes of the result.
 fn whole_operand(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Type> {
-    let rank = edit.ty(edit.node(index).outputs[0])?.rank();
+    let rank = edit.result_ty(index)?.rank();
     let others = (0..edit.node(index).inputs.len()).filter(|&other| other != operand);
     let mut values = others.filter_map(|other| edit.input(index, other));
     let whole = values.find(|&value| {

@@ -1,8 +1,8 @@
 //! `simplify-sizes`: reads all sizes of one array with a single node.
 
-use onnx::kernels::{Support, support};
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
+use crate::algebra::access::Access;
 use crate::algebra::sizes::computed_size;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
@@ -15,7 +15,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 
 /// Sizes one after the other, as an array has them, are its shape.
 fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let ty = edit.result_ty(index)?.clone();
     let mut sizes = Vec::new();
     let mut fused = Vec::new();
     let mut place = None;
@@ -85,7 +85,7 @@ fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
 
 /// The product of all sizes of an array is the number of its elements.
 fn multiply(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let result = edit.node(index).outputs[0];
+    let result = edit.result(index);
     if *edit.ty(result)? != Type::new(DType::I64, Vec::new()) {
         return None;
     }
@@ -96,7 +96,7 @@ fn multiply(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     }
     let is_whole = |&array: &ValueId| {
         edit.ty(array).is_some_and(|ty| {
-            let has_kernel = support(OpType::Size, edit.opset(), ty.dtype) == Support::Yes;
+            let has_kernel = edit.has_kernel(OpType::Size, ty.dtype);
             has_kernel && Dim::checked_product(&*ty.shape).as_ref() == Some(&size)
         })
     };

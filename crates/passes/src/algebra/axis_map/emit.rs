@@ -3,6 +3,7 @@
 use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{AxisMap, Step};
+use crate::algebra::access::known;
 use crate::algebra::sizes::emit_sizes;
 
 /// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
@@ -123,7 +124,7 @@ impl Step {
         match self {
             Step::Transpose(perm) => x.transposed(perm),
             Step::Reshape(shape) => {
-                let shape = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+                let shape = known(shape)?;
                 Some(x.with_shape(shape))
             }
             Step::Broadcast(_) => None,

@@ -2,7 +2,7 @@
 
 use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId};
 
-use crate::algebra::pattern::uniform;
+use crate::algebra::access::{Access, known};
 use crate::rewrite::{Declined, Found};
 
 /// The maximum number of equal numbers that are stored instead of one number.
@@ -70,7 +70,7 @@ impl Vector {
         if others.clone().all(is_unit) && is_over {
             return Ok(Some(Vector::Given(value, wanted)));
         }
-        let number = found.edit.tensor(value).and_then(uniform);
+        let number = found.edit.number(value);
         match number.filter(|_| given.shape.iter().all(|size| size.is(1))) {
             Some(number) => {
                 let Vector::Filled(sizes, ..) = Vector::filled(&shape, axes, number, MAX_EQUAL)?
@@ -127,7 +127,7 @@ impl Vector {
         if found.ty(value)?.shape[..] == shape[..] {
             return Ok(value);
         }
-        let sizes = shape.iter().map(Dim::known).collect::<Option<Vec<_>>>();
+        let sizes = known(&shape);
         let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
         if let Some(tensor) = found.edit.tensor(value) {
             let renamed = tensor.with_shape(sizes);

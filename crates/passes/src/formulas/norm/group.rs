@@ -8,6 +8,7 @@ use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, Vector};
 use super::{Quotient, epsilon, expect_whole, fast_variance, radicand};
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, plan, transpose};
 use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
 use crate::rewrite::{Declined, Found};
@@ -95,7 +96,7 @@ impl Groups {
         axes: &[usize],
     ) -> Option<(ValueId, Groups)> {
         let edit = &found.edit;
-        let reshape = edit.producer(x).filter(|&index| edit.node(index).op == OpType::Reshape)?;
+        let reshape = edit.made_by(x, OpType::Reshape)?;
         let source = edit.input(reshape, 0)?;
         let groups = Groups::of(found, source, x, axes).ok()?;
         let has_places = axes.len() > 1;

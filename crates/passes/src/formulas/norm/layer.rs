@@ -8,6 +8,7 @@ use onnx::{Op, OpType, Tensor, Type, ValueId};
 
 use super::affine::{Affine, Vector};
 use super::{epsilon, expect_whole, group};
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
 use crate::rewrite::{Declined, Found};
 
@@ -175,7 +176,7 @@ fn before_reshape(
     constants: &[(OpType, ValueId)],
 ) -> Option<(ValueId, Vec<Tensor>)> {
     let edit = &found.edit;
-    let reshape = edit.producer(x).filter(|&index| edit.node(index).op == OpType::Reshape)?;
+    let reshape = edit.made_by(x, OpType::Reshape)?;
     let source = edit.input(reshape, 0)?;
     let back = AxisMap::of_chain(edit, source, &[reshape])?.inverse();
     let tensors = constants.iter().map(|&(_, value)| {

@@ -8,7 +8,7 @@ use onnx::{Dim, Edit, OpType, Patch, ValueId};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
-use crate::algebra::access::Access;
+use crate::algebra::access::{Access, known};
 use crate::algebra::axis_map::{AxisMap, Planned, cost, emit, plan, transposes};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::Side;
@@ -104,7 +104,7 @@ impl Roles {
         let last = parts.len().saturating_sub(1);
         // Heads of many rows are what the kernel is fast with.
         let is_smaller = |group: usize| {
-            let sizes: Option<Vec<i64>> = parts.iter().map(Dim::known).collect();
+            let sizes = known(&parts);
             sizes.is_none_or(|sizes| sizes[group].pow(2) <= sizes.iter().product())
         };
         let in_groups = [last, 0].into_iter().filter(|&group| last > 0 && is_smaller(group));
@@ -225,7 +225,7 @@ impl Choice {
 /// True if the result goes into a product, which can have its axes in any order.
 fn is_for_product(edit: &Edit<'_>, found: &Attention) -> bool {
     let end = found.after.last().copied().unwrap_or(found.index);
-    let reader = edit.sole_reader(edit.node(end).outputs[0]);
+    let reader = edit.sole_reader(edit.result(end));
     reader.is_some_and(|reader| edit.node(reader).op == OpType::MatMul)
 }
 

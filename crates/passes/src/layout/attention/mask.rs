@@ -10,7 +10,6 @@ use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
-use crate::algebra::pattern::uniform;
 use crate::rewrite::Declined;
 
 /// What takes a score out: far below any, and not the lowest.
@@ -197,7 +196,7 @@ fn effective<'f>(edit: &Edit<'_>, found: &'f Attention) -> impl Iterator<Item = 
 
 /// True if it is known that no score is masked.
 fn keeps_all(edit: &Edit<'_>, flags: ValueId, keeps: bool) -> bool {
-    edit.tensor(flags).and_then(uniform) == Some(f64::from(u8::from(keeps)))
+    edit.number(flags) == Some(f64::from(u8::from(keeps)))
 }
 
 fn shape_of(tensor: &Tensor) -> Vec<Dim> {
@@ -290,8 +289,8 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) 
 /// True if a value is `0, 1, 2, …`, up to layout ops.
 fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
     let (value, _) = edit.through(value, LAYOUT_OPS | CASTS);
-    let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
-    let range = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Range);
+    let number = |node, operand| edit.number(edit.input(node, operand)?);
+    let range = edit.made_by(value, OpType::Range);
     range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
 }
 
@@ -429,9 +428,9 @@ fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
         });
     }
     let (bias, _) = edit.through(bias, LAYOUT_OPS);
-    let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where);
+    let node = edit.made_by(bias, OpType::Where);
     let above = |operand| {
-        let number = edit.tensor(edit.input(node?, operand)?).and_then(uniform)?;
+        let number = edit.number(edit.input(node?, operand)?)?;
         Some(number > LOWEST)
     };
     above(1) == Some(true) && above(2) == Some(true)

@@ -38,7 +38,7 @@ struct Pick {
 
 impl Pick {
     fn of(edit: &Edit<'_>, value: ValueId) -> Option<Pick> {
-        let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Gather)?;
+        let node = edit.made_by(value, OpType::Gather)?;
         let data = edit.input(node, 0)?;
         let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
         let axis = edit.axis(node)?;

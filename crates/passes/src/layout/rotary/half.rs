@@ -88,7 +88,7 @@ impl Half {
     /// Returns one entry of an axis of pairs.
     fn of_axis(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let pairs = edit.input(node, 0)?;
-        let reshape = edit.producer(pairs).filter(|&node| edit.node(node).op == OpType::Reshape)?;
+        let reshape = edit.made_by(pairs, OpType::Reshape)?;
         let x = edit.input(reshape, 0)?;
         let (pair, rest) = edit.ty(pairs)?.shape.split_last()?;
         let whole = &edit.ty(x)?.shape;

@@ -7,6 +7,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use super::Rotation;
 use super::table::Single;
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, emit_after, plan, plan_with_sizes};
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::Declined;
@@ -77,7 +78,7 @@ impl Layout {
 pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Declined> {
     let unknown = || Declined::from("the type of a value is unknown");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
-    let result = edit.ty(edit.node(edit.root()).outputs[0]).cloned().ok_or_else(unknown)?;
+    let result = edit.result_ty(edit.root()).cloned().ok_or_else(unknown)?;
     let is_supported = support(OpType::RotaryEmbedding, edit.opset(), DType::F32);
     if ty.dtype != DType::F32 || !matches!(is_supported, Support::Yes) {
         return Err("RotaryEmbedding needs float32 and opset 23".into());
@@ -118,10 +119,7 @@ fn of_rank(shape: &[Dim], rank: usize) -> Option<Vec<Dim>> {
 
 /// Returns the node that transposes to make a value, what it transposes, and how, if the last axis stays the
 /// last one.
-fn transposed_before(
-    edit: &Edit<'_>,
-    value: ValueId,
-) -> Option<(usize, ValueId, AxisOrder)> {
+fn transposed_before(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId, AxisOrder)> {
     let node = edit.producer(value)?;
     let order = AxisOrder::of_node(edit, node)?;
     Some((node, edit.input(node, 0)?, order)).filter(|(_, _, order)| order.keeps_last_axis())

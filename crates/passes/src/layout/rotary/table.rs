@@ -126,7 +126,7 @@ fn doubled_by_node(
 
 /// Returns what an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
 fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
-    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
     let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
@@ -137,7 +137,7 @@ fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<us
 
 /// Returns what an `Expand` writes twice along the axis before the last one, as `jnp.tile` does before JAX 0.8.
 fn repeated_in_rows(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
-    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(single)?.shape[..], &edit.ty(value)?.shape[..]);
     let ([own @ .., one, width], [all @ .., two, same]) = (few, many) else {

@@ -1,8 +1,9 @@
 //! Looks up for all steps together what each step takes of an array.
 
-use onnx::{DType, Dim, Node, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{DType, Node, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{Batches, Operand};
+use crate::algebra::access::known;
 use crate::algebra::access::{axes_from_front, axis_of};
 use crate::algebra::axis_map::transpose;
 
@@ -31,9 +32,8 @@ impl Batches {
         if !operands.get(4).is_none_or(is_one) {
             return None;
         }
-        let sizes: Vec<i64> =
-            edit.ty(array)?.shape.iter().map(Dim::known).collect::<Option<_>>()?;
-        let taken: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let sizes: Vec<i64> = known(&edit.ty(array)?.shape)?;
+        let taken: Vec<i64> = known(&ty.shape)?;
         let axes = axes_from_front(&edit.tensor(axes)?.ints()?, sizes.len())?;
         let starts = match starts {
             Operand::Same(starts) => edit.tensor(starts)?.ints()?.repeat(steps as usize),

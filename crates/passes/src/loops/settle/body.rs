@@ -5,6 +5,7 @@ use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
+use crate::algebra::access::Access;
 use crate::algebra::access::axis_of;
 
 /// What a round does that is active.
@@ -290,7 +291,7 @@ fn is_flag(edit: &Edit<'_>, array: ValueId) -> bool {
     if let Some(numbers) = edit.tensor(array).and_then(numbers) {
         return numbers.iter().all(|&number| number == 1.0 || number.to_bits() == 0);
     }
-    let cast = edit.producer(array).filter(|&node| edit.node(node).op == OpType::Cast);
+    let cast = edit.made_by(array, OpType::Cast);
     is_bool(array) || cast.and_then(|node| edit.input(node, 0)).is_some_and(is_bool)
 }
 
@@ -304,7 +305,7 @@ fn is_behind_round(edit: &Edit<'_>, flags: ValueId) -> bool {
             (0..).zip(&flags).all(|(place, &flag)| flag == 0 || is_behind(place))
         });
     }
-    let Some(node) = edit.producer(flags).filter(|&node| edit.node(node).op == OpType::And) else {
+    let Some(node) = edit.made_by(flags, OpType::And) else {
         return false;
     };
     // A mask that is broadcast along the rounds or the entries says nothing about their order.
