@@ -240,3 +240,17 @@ def test_a_stack_of_arrays_of_any_size_has_the_numbers_of_jax() -> None:
         x = np.linspace(-1, 1, 4 * size, dtype=np.float32).reshape(size, 4)
         for found, want in zip(bench.run(model, [x]), bench.expected(fn, [x]), strict=True):
             bench.assert_same(found, want, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(0, (2, 64, 64)), (-1, (4096, 3))])
+def test_a_product_of_few_entries_is_split(axis: int, shape: tuple[int, ...]) -> None:
+    x = np.resize(ZEROS[:, :7], shape)
+    count = shape[axis]
+    found = check(lambda x: jnp.prod(x, axis), [x])
+    assert found == ["Gather"] * count + ["Mul"] * (count - 1)
+    kept = check(lambda x: 1 / jnp.prod(x, axis, keepdims=True), [x])
+    assert "ReduceProd" not in kept
+
+
+def test_a_product_with_few_results_is_left() -> None:
+    assert check(lambda x: jnp.prod(x, 0), [X]) == ["ReduceProd"]

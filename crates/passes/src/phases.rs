@@ -12,7 +12,9 @@ use crate::indices::{division, index, inline_composites, pick, place, resize};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
-use crate::operators::{batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes};
+use crate::operators::{
+    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, split_products,
+};
 use crate::prune::{bound_counters, drop_carries, drop_dead};
 use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
@@ -334,6 +336,11 @@ pub static PHASES: &[Phase] = &[
                 keep_axes::run,
             ),
             nodes("fuse-pads", "lets a convolution pad its operand with zeros", pad::run).fusing(),
+            nodes(
+                "split-products",
+                "writes the product over a short axis as products of its entries",
+                split_products::run,
+            ),
             graph(
                 "lead-small-axes",
                 "moves a small last axis to the front if operands broadcast along the other axes",
