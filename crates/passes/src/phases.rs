@@ -170,7 +170,7 @@ pub static PHASES: &[Phase] = &[
         "Recurrent cells and pools are matched on the loop bodies and windows that plugins emit, before \
          the fusion of formulas changes their contents.",
         &[
-            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::STAGES]),
+            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::REWRITES]),
             nodes(
                 "batch-heads",
                 "computes after the loop what a step makes of the state of a cell",
