@@ -357,7 +357,6 @@ pub static PHASES: &[Phase] = &[
                 "writes a stack of arrays as one `Concat` and one `Reshape`",
                 layout_ops::stacks::run,
             ),
-            nodes("drop-batches", "drops batch axes of size 1 around a product", layout_ops::batches::run),
             nodes("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
             graph(
                 "make-rows",
