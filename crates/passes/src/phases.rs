@@ -5,7 +5,7 @@ use options::Options;
 
 use crate::formulas::{
     activation, choice, keep_axes, merge_affine, norm, pool, reduction, softmax, split_means,
-    thresholded_relu, uniform, weighted,
+    thresholded_relu, uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
 use crate::indices::{division, index, inline_composites, pick, place, resize};
@@ -211,7 +211,6 @@ pub static PHASES: &[Phase] = &[
                 "finds reductions such as `ReduceL2` and `ReduceSumSquare`",
                 &[&reduction::STAGES],
             ),
-            formulas("fuse-weighted-sums", "writes a weighted sum as a product", &[&weighted::REWRITES]),
             graph(
                 "merge-affine",
                 "merges a chain of sums and products with constants into one of each",
