@@ -231,7 +231,7 @@ pub static PHASES: &[Phase] = &[
             .when(When::Always),
             formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),
-            formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[&place::REWRITES]),
+            formulas("fuse-places", "drops the order of zeros if none is negative", &[&place::REWRITES]),
             graph(
                 "gather-repeats",
                 "writes elements that are repeated along several axes as `Gather`",
