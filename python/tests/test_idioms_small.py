@@ -421,7 +421,6 @@ def rounded(x: jax.Array) -> jax.Array:
         (lambda x: jnp.where(x > 1, 1, jnp.where(x < -1, -2, x)), ROUND_ZERO, "Clip"),
         (lambda x: x * jax.nn.relu6(x + 3.0) / 5.0, ROUND_ZERO, "HardSwish"),
         (lambda x: jax.nn.relu(x) + 3 * jnp.expm1(jnp.minimum(x, 0) / 2), ROUND_ZERO, "Celu"),
-        (lambda i: jax.nn.one_hot(i, 10), PLACES, "OneHot"),
         (lambda x: x / (2 + jnp.abs(x)), ROUND_ZERO, "Softsign"),
         (lambda x: x * jnp.tanh(jax.nn.softplus(2 * x)), ROUND_ZERO, "Mish"),
         (lambda x: jnp.where(x >= 1, x, B * x), ROUND_ZERO, "PRelu"),

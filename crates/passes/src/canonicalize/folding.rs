@@ -220,30 +220,6 @@ y:u32[2,2] = Add(x, %5)",
     }
 
     #[test]
-    fn rows_are_written_into_an_array() {
-        check_lean(
-            rule(&super::RULE),
-            "graph g(x:i32[3,2], n:i64[1,1]) -> (y, z, w)
-%0:i32[3,2] = Expand(7:i32, [3, 2]:i64)
-%1:i32[3,2] = ScatterND(%0, [[-1], [0], [0]]:i64, [[1, 2], [3, 4], [5, 6]]:i32)
-%2:i32[3,2] = ScatterND(%1, [[[1, 1]]]:i64, [[8]]:i32)
-y:i32[3,2] = Add(x, %2)
-%3:i32[3,2] = ScatterND([[1, 2], [3, 4], [5, 6]]:i32, [[3]]:i64, [[7, 8]]:i32)
-z:i32[3,2] = Add(x, %3)
-%4:i32[3,2] = ScatterND(%0, n, [[7, 8]]:i32)
-w:i32[3,2] = Add(x, %4)",
-            expect![[r#"
-                graph g(x:i32[3,2], n:i64[1,1]) -> (y, z, w)
-                y:i32[3,2] = Add(x, [[5, 6], [7, 8], [1, 2]]:i32)  # 5
-                %0 = ScatterND([[1, 2], [3, 4], [5, 6]]:i32, [[3]]:i64, [[7, 8]]:i32)  # 6
-                z:i32[3,2] = Add(x, %0)  # 7
-                %1 = ScatterND([[7, 7], [7, 7], [7, 7]]:i32, n, [[7, 8]]:i32)  # 8
-                w:i32[3,2] = Add(x, %1)  # 9
-            "#]],
-        );
-    }
-
-    #[test]
     fn comparisons_know_nan_and_unsigned_numbers() {
         check(
             rule(&super::RULE),
@@ -256,27 +232,6 @@ z:bool[] = And(b, %1)",
                 graph g(a:bool[], b:bool[]) -> (y, z)
                 y:bool[] = And(a, false)  # 3
                 z:bool[] = And(b, true)  # 5
-            "#]],
-        );
-    }
-
-    #[test]
-    fn the_place_of_the_largest_is_that_of_the_first() {
-        check(
-            rule(&super::RULE),
-            "graph g(x:i64[3], y:i64[2]) -> (a, b, c)
-%0:i64[3] = ArgMax([[0, 1, 1], [1, 1, 0]]:u8) {axis=0, keepdims=0}
-a:i64[3] = Add(x, %0)
-%1:i64[2] = ArgMax([[0, 1, 1], [-3, -2, -1]]:i32) {axis=1, keepdims=0}
-b:i64[2] = Add(y, %1)
-%2:i64[2] = ArgMax([[0.0], [0.0]]) {axis=1, keepdims=0}
-c:i64[2] = Add(y, %2)",
-            expect![[r#"
-                graph g(x:i64[3], y:i64[2]) -> (a, b, c)
-                a:i64[3] = Add(x, [1, 0, 0]:i64)  # 3
-                b:i64[2] = Add(y, [1, 2]:i64)  # 5
-                %0 = ArgMax([[0.0], [0.0]]) {axis=1, keepdims=0}  # 6
-                c:i64[2] = Add(y, %0)  # 7
             "#]],
         );
     }
