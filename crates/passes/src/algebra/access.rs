@@ -10,6 +10,7 @@ use onnx::operator::properties::{NORMALIZES, Properties};
 use onnx::{Attr, DType, Dim, Edit, Node, OpType, Tensor, Type, ValueId};
 
 use super::pattern::uniform;
+use crate::rewrite::require;
 
 /// Since this opset, softmax works along one axis. Before, it works along all axes from that one
 /// on.
@@ -91,9 +92,7 @@ impl Access for Edit<'_> {
 
     fn axis(&self, index: usize) -> Option<usize> {
         let node = self.node(index);
-        if node.op.is(NORMALIZES) && self.opset() < SOFTMAX_IS_ALONG_ONE_AXIS_SINCE {
-            return None;
-        }
+        require(!node.op.is(NORMALIZES) || self.opset() >= SOFTMAX_IS_ALONG_ONE_AXIS_SINCE)?;
         axis_of(node, self.ty(self.input(index, 0)?)?.rank())
     }
 
@@ -154,9 +153,7 @@ impl Access for Edit<'_> {
 
 /// Like [`Access::perm`], for a node that reads an array of that rank.
 pub(crate) fn perm_of(node: &Node, rank: usize) -> Option<Vec<usize>> {
-    if node.op != OpType::Transpose {
-        return None;
-    }
+    require(node.op == OpType::Transpose)?;
     let perm: Vec<usize> = match node.attr("perm") {
         Some(Attr::Ints(perm)) => {
             perm.iter().map(|&axis| usize::try_from(axis).ok()).collect::<Option<_>>()?

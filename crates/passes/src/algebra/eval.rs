@@ -11,6 +11,7 @@ use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Node, OpType, Tensor};
 
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
+use crate::rewrite::require;
 
 /// The result of `op` on constants, where we know how to compute it.
 pub(crate) fn eval(
@@ -150,9 +151,7 @@ fn gathered(
     let size = *x.shape.get(axis)?;
     let places: Vec<i64> =
         indices.ints()?.iter().map(|&at| if at < 0 { at + size } else { at }).collect();
-    if !places.iter().all(|at| (0..size).contains(at)) {
-        return None;
-    }
+    require(places.iter().all(|at| (0..size).contains(at)))?;
     if let [first, rest @ ..] = &places[..] {
         let step = rest.first().map_or(1, |second| second - first);
         if places.windows(2).all(|pair| pair[1] - pair[0] == step) {
@@ -252,9 +251,7 @@ fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>)
     let (x, y) = broadcast(x, y, &shape)?;
     let (a, distances) = (x.ints()?, y.ints()?);
     let bits = dtype.bits() as i64;
-    if !distances.iter().all(|distance| (0..bits).contains(distance)) {
-        return None;
-    }
+    require(distances.iter().all(|distance| (0..bits).contains(distance)))?;
     let shift = |(&a, &distance): (&i64, &i64)| match is_left {
         true => a.wrapping_shl(distance as u32),
         // Only unsigned numbers are shifted, so none but those of 64 bits look negative.

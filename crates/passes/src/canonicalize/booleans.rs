@@ -9,6 +9,7 @@ use super::{Change, Rule};
 use crate::algebra::access::Access;
 use crate::algebra::eval::eval;
 use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",
@@ -120,9 +121,7 @@ impl Beside {
 
 fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    if edit.ty(a)?.dtype != DType::Bool {
-        return None;
-    }
+    require(edit.ty(a)?.dtype == DType::Bool)?;
     let beside = |flag: ValueId, constant: ValueId| {
         let mut passed = Vec::new();
         let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
@@ -156,9 +155,7 @@ fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
     };
     let result = edit.result_ty(index)?;
     let ty = edit.ty(condition)?.clone();
-    if edit.ty(flag)? != result && ty != *result {
-        return None;
-    }
+    require(edit.ty(flag)? == result || ty == *result)?;
     passed.push(cast);
     let not = edit.insert_for(&[choice], Op::new(OpType::Not, &[condition]));
     edit.done(&passed, Op::new(op, &[not, flag]))
@@ -168,9 +165,7 @@ fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
 fn choice_of_flag(edit: &Edit<'_>, index: usize) -> Option<(usize, [ValueId; 3])> {
     let node = edit.node(index);
     let is_flag = node.attr("to") == Some(&Attr::Int(DType::Bool.code().into()));
-    if node.op != OpType::Cast || !is_flag {
-        return None;
-    }
+    require(node.op == OpType::Cast && is_flag)?;
     let choice = edit.producer(edit.input(index, 0)?)?;
     let operand = |number: usize| edit.input(choice, number);
     let is_choice = edit.node(choice).op == OpType::Where;

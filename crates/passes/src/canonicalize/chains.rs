@@ -5,6 +5,7 @@ use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch, Tensor, Val
 use super::{Change, Rule};
 use crate::algebra::access::Access;
 use crate::layout_ops::stacks::Stack;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",
@@ -53,9 +54,7 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
         return Some(Change::Value(x, vec![first]));
     }
     // The attribute of this cast determines the result for numbers that are too large.
-    if is_narrow_float(to) {
-        return None;
-    }
+    require(!is_narrow_float(to))?;
     Some(Change::Op(Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code())), vec![first]))
 }
 
@@ -97,9 +96,7 @@ fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> 
     let (x, shape) = (edit.input(first, 0)?, edit.input(index, 1)?);
     let result = &edit.result_ty(index)?.shape;
     let sizes: Vec<Dim> = edit.tensor(shape)?.ints()?.into_iter().map(Dim::Known).collect();
-    if sizes[..] != result[..] {
-        return None;
-    }
+    require(sizes[..] == result[..])?;
     Some(Change::Op(Op::new(OpType::Expand, &[x, shape]), vec![first]))
 }
 
@@ -116,9 +113,7 @@ fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
 /// A slice that is one of the parts that were joined.
 fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let Bounds { starts, ends, axes } = bounds_of(edit, index)?;
-    let (&[start], &[end], &[axis]) = (&starts[..], &ends[..], &axes[..]) else {
-        return None;
-    };
+    let (&[start], &[end], &[axis]) = (&starts[..], &ends[..], &axes[..]) else { return None };
     let concat = edit.node(first);
     let axis = edit.axis(first).filter(|&own| own as i64 == axis)?;
     let mut offset = 0;
@@ -143,9 +138,7 @@ struct Bounds {
 /// The bounds of a slice without steps, where they are constants that count from the front.
 fn bounds_of(edit: &Edit<'_>, index: usize) -> Option<Bounds> {
     let node = edit.node(index);
-    if node.op != OpType::Slice || node.inputs.len() != 4 {
-        return None;
-    }
+    require(node.op == OpType::Slice && node.inputs.len() == 4)?;
     let ints = |operand: usize| edit.tensor(edit.input(index, operand)?)?.ints();
     let bounds = Bounds { starts: ints(1)?, ends: ints(2)?, axes: ints(3)? };
     let all = [&bounds.starts[..], &bounds.ends, &bounds.axes].concat();

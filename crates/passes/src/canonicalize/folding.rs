@@ -7,6 +7,7 @@ use super::Rule;
 use crate::algebra::access::{Access, known};
 use crate::algebra::eval::eval;
 use crate::algebra::stored::Stored;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",
@@ -57,9 +58,7 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     if count as usize > budget && !only_reshapes && !is_own_and_lazy(edit, index) {
         return None;
     }
-    if op == OpType::Cast && is_enlarged(operands[0], ty.dtype) {
-        return None;
-    }
+    require(op != OpType::Cast || !is_enlarged(operands[0], ty.dtype))?;
     if count as usize > MOST_ELEMENTS && !are_moved(op) && is_repeated(edit, index) {
         return None;
     }
@@ -82,9 +81,7 @@ fn split(edit: &mut Patch<'_, '_>) -> Outcome {
     let tensor = edit.tensor(source)?.clone();
     let axis = edit.axis(index)?;
     let outputs = edit.node(index).outputs.to_vec();
-    if outputs.iter().any(|output| edit.outputs().contains(output)) {
-        return None;
-    }
+    require(!outputs.iter().any(|output| edit.outputs().contains(output)))?;
     let mut parts = Vec::with_capacity(outputs.len());
     let mut starts = vec![0; tensor.shape.len()];
     for &output in &outputs {
@@ -100,14 +97,10 @@ fn split(edit: &mut Patch<'_, '_>) -> Outcome {
 /// Returns the result of a product that has no elements. Of some empty arrays, the runtime has none.
 fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
-    let &[result] = &node.outputs[..] else {
-        return None;
-    };
+    let &[result] = &node.outputs[..] else { return None };
     let ty = edit.ty(result).filter(|_| node.op == OpType::MatMul)?;
     let shape: Vec<i64> = known(&ty.shape)?;
-    if !shape.contains(&0) {
-        return None;
-    }
+    require(shape.contains(&0))?;
     Tensor::of_ints(ty.dtype, shape, &[])
 }
 

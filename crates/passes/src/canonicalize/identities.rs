@@ -5,6 +5,7 @@ use onnx::{Edit, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-identity",
@@ -92,17 +93,13 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
         Some(OpType::Min) => (f64::INFINITY, true),
         _ => return None,
     };
-    if edit.node(index).inputs.len() != 2 {
-        return None;
-    }
+    require(edit.node(index).inputs.len() == 2)?;
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let may_be_constant = |id: ValueId| match edit.producer(id) {
         Some(node) => edit.node(node).op.is(BROADCAST_OPS),
         None => edit.tensor(id).is_some(),
     };
-    if !may_be_constant(a) && !may_be_constant(b) {
-        return None;
-    }
+    require(may_be_constant(a) || may_be_constant(b))?;
     let spreading_a_neutral = |id: ValueId| {
         let (constant, passed) = edit.through(id, BROADCAST_OPS);
         let number = edit.number(constant)?;

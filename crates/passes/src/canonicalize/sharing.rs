@@ -5,6 +5,7 @@ use onnx::{Edit, Outcome, Patch, Replacement, Tensor, ValueId};
 
 use super::Rule;
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "share-nodes",
@@ -23,16 +24,12 @@ const MAX_ELEMENTS: usize = 16;
 fn share_node(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
-    if !node.op.is_onnx() || node.op.is(RANDOM) || node.bodies().next().is_some() {
-        return None;
-    }
+    require(node.op.is_onnx() && !node.op.is(RANDOM) && node.bodies().next().is_none())?;
     let operands = edit.operands(index);
     // Equal constants may be different values, so that their readers are not all of them.
     let fewest =
         operands.min_by_key(|&operand| (is_small_constant(edit, operand), edit.reads(operand)))?;
-    if !(2..=MAX_READERS).contains(&edit.reads(fewest)) {
-        return None;
-    }
+    require((2..=MAX_READERS).contains(&edit.reads(fewest)))?;
     let same = edit.readers(fewest).filter(|&other| other != index && is_same(edit, index, other));
     // The others are shared with the first when it is their turn.
     let first = same.reduce(|a, b| if edit.is_before(a, b) { a } else { b })?;

@@ -10,16 +10,13 @@ use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 use crate::algebra::access::Access;
 use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
 use crate::canonicalize::number_behind;
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, require, rewrite};
 
 /// As many as every type of at least 8 bits can count.
 const MOST_CONDITIONS: usize = 127;
 
-pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
-    name: "fuse-choices",
-    pattern: last_choice,
-    replacement: to_choices,
-}]]);
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[rewrite("fuse-choices", last_choice, to_choices)]]);
 
 fn place() -> Pattern {
     repeated(&node(OpType::ArgMax, &[&hole("conditions")])).named("place")
@@ -36,9 +33,7 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);
     let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
-    if found.number("last")? != conditions.len() as f64 {
-        return Err("it is not the last case".into());
-    }
+    ensure(found.number("last")? == conditions.len() as f64, "it is not the last case")?;
     let mut cases = vec![found.value("x")?];
     let mut chosen = found.value("others")?;
     for number in (1..conditions.len()).rev() {
@@ -58,9 +53,7 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         }
         steps.push((condition, case));
     }
-    if shape[..] != whole[..] {
-        return Err("the number has more axes than the cases".into());
-    }
+    ensure(shape[..] == whole[..], "the number has more axes than the cases")?;
     found.take_up(&passed);
     let first = steps.pop().ok_or("no condition was found")?;
     for (condition, case) in steps {
@@ -77,24 +70,16 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
     let axis = edit.axis(first)?;
     let is_first =
         edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
-    if !is_first || edit.node(first).attr("keepdims") != Some(&Attr::Int(0)) {
-        return None;
-    }
+    require(is_first && edit.node(first).attr("keepdims") == Some(&Attr::Int(0)))?;
     passed.push(first);
     let stacked = behind(edit, edit.input(first, 0)?, CASTS, passed);
     let stack = edit.producer(stacked).filter(|&index| is(edit, index, OpType::Concat))?;
-    if edit.ty(stacked)?.dtype != DType::Bool || edit.axis(stack)? != axis {
-        return None;
-    }
+    require(edit.ty(stacked)?.dtype == DType::Bool && edit.axis(stack)? == axis)?;
     passed.push(stack);
     let none = edit.input(stack, 0)?;
-    if number_behind(edit, none, passed)? != 0.0 || !edit.ty(none)?.shape.get(axis)?.is(1) {
-        return None;
-    }
+    require(number_behind(edit, none, passed)? == 0.0 && edit.ty(none)?.shape.get(axis)?.is(1))?;
     let parts = 1..edit.node(stack).inputs.len();
-    if parts.len() > MOST_CONDITIONS {
-        return None;
-    }
+    require(parts.len() <= MOST_CONDITIONS)?;
     parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
 }
 

@@ -5,18 +5,15 @@
 use onnx::{Attr, Op, OpType, Outcome, Patch, ValueId};
 
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if !edit.exact_nan() || edit.node(index).op != OpType::ReduceMean {
-        return None;
-    }
+    require(edit.exact_nan() && edit.node(index).op == OpType::ReduceMean)?;
     let x = edit.input(index, 0)?;
     let shape = edit.ty(x)?.shape.to_vec();
     let axes = edit.axes(index)?;
-    if axes.iter().all(|&axis| shape[axis].is_positive()) {
-        return None;
-    }
+    require(!axes.iter().all(|&axis| shape[axis].is_positive()))?;
     let ty = edit.result_ty(index)?.clone();
     let keeps = edit.node(index).attr("keepdims").cloned().unwrap_or(Attr::Int(1));
     let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();

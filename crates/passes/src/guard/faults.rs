@@ -11,6 +11,7 @@ use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, Va
 use crate::algebra::access::{Access, known};
 use crate::algebra::axis_map::{Step, emit_after, plan};
 use crate::layout_ops::columns::multiply_with_column;
+use crate::rewrite::require;
 
 /// A pattern that a runtime computes wrongly, and its replacement.
 pub struct Fault {
@@ -196,9 +197,7 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
 /// The runtime has no fused kernels for a type without a `Max`.
 fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let dtype = edit.result_ty(index)?.dtype;
-    if support(OpType::Max, edit.opset(), dtype) != Support::Yes {
-        return None;
-    }
+    require(support(OpType::Max, edit.opset(), dtype) == Support::Yes)?;
     let op = Op::of(edit.node(index), edit.inputs(index));
     edit.retype(index, &[], op, &|value| Op::new(OpType::Max, &[value])).ok()?;
     edit.finish()
@@ -210,14 +209,10 @@ fn number<'a>(edit: &'a Edit<'_>, value: ValueId) -> Option<&'a Tensor> {
 }
 
 fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.transposes || edit.node(index).op != OpType::MatMul {
-        return None;
-    }
+    require(present.transposes && edit.node(index).op == OpType::MatMul)?;
     let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let rank = edit.ty(matrix)?.rank();
-    if rank < 2 || edit.ty(vector)?.rank() != 1 || edit.tensor(matrix).is_some() {
-        return None;
-    }
+    require(rank >= 2 && edit.ty(vector)?.rank() == 1 && edit.tensor(matrix).is_none())?;
     let transpose = edit.made_by(matrix, OpType::Transpose);
     if let (2, Some(transpose)) = (rank, transpose) {
         let source = edit.input(transpose, 0)?;
@@ -229,30 +224,22 @@ fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Pr
 fn transposed_doubles(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let may = present.products && edit.node(index).op == OpType::Transpose;
     let ty = edit.result_ty(index).filter(|_| may)?;
-    if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    require(ty.dtype == DType::F64 && !is_read_by_another(edit, index, &[OpType::MatMul]))?;
     separate(edit, index)
 }
 
 fn batch_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.products || edit.node(index).op != OpType::Transpose {
-        return None;
-    }
+    require(present.products && edit.node(index).op == OpType::Transpose)?;
     let ty = edit.result_ty(index)?;
     let may_be_empty = !ty.shape.iter().all(Dim::is_positive);
     let is_form = may_be_empty && moves_first_axis_back(edit, index);
-    if !is_form || is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    require(is_form && !is_read_by_another(edit, index, &[OpType::MatMul]))?;
     separate(edit, index)
 }
 
 /// True if a node moves the first axis behind the other batch axes.
 fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
-    let Some(perm) = edit.perm(index).filter(|perm| perm.len() > 2) else {
-        return false;
-    };
+    let Some(perm) = edit.perm(index).filter(|perm| perm.len() > 2) else { return false };
     let rank = perm.len();
     let moves_first_axis_to =
         |place: usize| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
@@ -260,9 +247,7 @@ fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
 }
 
 fn cast_of_a_batch(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.products || edit.node(index).op != OpType::Cast {
-        return None;
-    }
+    require(present.products && edit.node(index).op == OpType::Cast)?;
     let transpose = edit.producer(edit.input(index, 0)?)?;
     let is_form = edit.node(transpose).op == OpType::Transpose
         && moves_first_axis_back(edit, transpose)
@@ -275,9 +260,7 @@ fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Presen
         return None;
     }
     let result = edit.result(index);
-    if is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    require(!is_read_by_another(edit, index, &[OpType::MatMul]))?;
     let ty = edit.ty(result)?;
     let is_left = |reader: usize| edit.input(reader, 0) == Some(result);
     let may_be_empty = |from_last: usize| {
@@ -299,29 +282,21 @@ fn quotient_of_one(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
     let (one, x) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let tensor = number(edit, one)?;
     let numbers = tensor.floats().or_else(|| Some(vec![*tensor.ints()?.first()? as f64]))?;
-    if numbers != [1.0] {
-        return None;
-    }
+    require(numbers == [1.0])?;
     if !tensor.dtype.is_float() {
         return separate(edit, index);
     }
-    if tensor.shape.len() > edit.ty(x)?.rank() {
-        return None;
-    }
+    require(tensor.shape.len() <= edit.ty(x)?.rank())?;
     edit.done(&[], Op::new(OpType::Reciprocal, &[x]))
 }
 
 fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Mul && edit.node(index).op != OpType::Div {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Mul || edit.node(index).op == OpType::Div)?;
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let place = operands.iter().position(|&value| number(edit, value).is_some())?;
     let (tensor, x) = (number(edit, operands[place])?, operands[1 - place]);
     let before = edit.ty(x)?.clone();
-    if tensor.shape.len() <= before.rank() {
-        return None;
-    }
+    require(tensor.shape.len() > before.rank())?;
     let scalar = tensor.with_shape(Vec::new());
     let result = edit.result_ty(index)?.clone();
     let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
@@ -333,27 +308,21 @@ fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Ou
 
 fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_quotient = edit.node(index).op == OpType::Div;
-    if !present.products || !(is_quotient || edit.node(index).op == OpType::Mul) {
-        return None;
-    }
+    require(present.products && (is_quotient || edit.node(index).op == OpType::Mul))?;
     let is_infinite = |operand: usize| {
         let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
         Some(!if is_quotient { 1.0 / factor } else { factor }.is_finite())
     };
     let operands = if is_quotient { 1..2 } else { 0..2 };
     let may = operands.filter_map(is_infinite).any(|is_infinite| is_infinite);
-    if !may || is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    require(may && !is_read_by_another(edit, index, &[OpType::MatMul]))?;
     separate(edit, index)
 }
 
 fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_product = edit.node(index).op == OpType::MatMul;
     let is_double = edit.ty(*edit.node(index).outputs.first()?)?.dtype == DType::F64;
-    if !present.products || !is_double || !(is_product || has_rounded_factor(edit, index)) {
-        return None;
-    }
+    require(present.products && is_double && (is_product || has_rounded_factor(edit, index)))?;
     let completes_form = |producer: usize| match is_product {
         true => has_rounded_factor(edit, producer),
         false => edit.node(producer).op == OpType::MatMul,
@@ -389,30 +358,24 @@ fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
 }
 
 fn relu_of_another_type(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Relu || is_read_by_another(edit, index, &[OpType::Clip]) {
-        return None;
-    }
+    require(
+        edit.node(index).op == OpType::Relu && !is_read_by_another(edit, index, &[OpType::Clip]),
+    )?;
     let x = edit.input(index, 0)?;
     let dtype = edit.ty(x)?.dtype;
-    if matches!(dtype, DType::F32 | DType::F16 | DType::Bf16) {
-        return None;
-    }
+    require(!matches!(dtype, DType::F32 | DType::F16 | DType::Bf16))?;
     let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
     let zero = edit.constant(zero, &[]);
     edit.done(&[], Op::new(OpType::Max, &[x, zero]))
 }
 
 fn pool_of_zeros(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.pools || edit.node(index).op != OpType::Pad {
-        return None;
-    }
+    require(present.pools && edit.node(index).op == OpType::Pad)?;
     let is_zero = match edit.input(index, 2) {
         Some(value) => number(edit, value)?.floats()?.first() == Some(&0.0),
         None => true,
     };
-    if !is_zero || is_read_by_another(edit, index, &[OpType::MaxPool, OpType::AveragePool]) {
-        return None;
-    }
+    require(is_zero && !is_read_by_another(edit, index, &[OpType::MaxPool, OpType::AveragePool]))?;
     separate(edit, index)
 }
 
@@ -421,9 +384,7 @@ fn expand_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outc
 }
 
 fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Expand {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Expand)?;
     let (x, target) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let sizes = edit.tensor(target)?.ints()?;
     let dtype = edit.ty(x)?.dtype;
@@ -435,9 +396,7 @@ fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
             *extent = Dim::Known(0);
         }
     }
-    if axes.is_empty() || support(OpType::Slice, edit.opset(), dtype) != Support::Yes {
-        return None;
-    }
+    require(!axes.is_empty() && support(OpType::Slice, edit.opset(), dtype) == Support::Yes)?;
     let ty = Type::new(dtype, shape);
     let list = |numbers: &[i64]| Tensor::of_ints(DType::I64, vec![numbers.len() as i64], numbers);
     let (zeros, axes) = (list(&vec![0; axes.len()])?, list(&axes)?);
@@ -464,9 +423,7 @@ fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 }
 
 fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Pad {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Pad)?;
     let (axes, amounts) = (edit.axes_in_order(index)?, edit.ints(index, 1)?);
     let rank = edit.ty(edit.input(index, 0)?)?.rank();
     let mut all = vec![0; 2 * rank];

@@ -14,6 +14,7 @@ use rustc_hash::FxHashSet;
 
 use crate::algebra::access::Access;
 use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 pub(crate) fn run(model: &mut Model) {
     let observed = observed(model);
@@ -129,9 +130,7 @@ fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
         (OpType::Clip, 3) => has_zeros.skip(1).any(|may| may),
         _ => false,
     };
-    if !may_differ || !result.dtype.is_float() {
-        return None;
-    }
+    require(may_differ && result.dtype.is_float())?;
     // The runtime has no `Where` of narrower floats.
     let dtype = if result.dtype == DType::F64 { DType::F64 } else { DType::F32 };
     let ty = Type::new(dtype, result.shape.clone());
@@ -167,9 +166,7 @@ fn keep_choice(
     [condition, x, y]: [ValueId; 3],
     result: &Type,
 ) -> Outcome {
-    if !edit.fact(x).may_be_negative_zero() || excludes_zero(edit, condition, x) {
-        return None;
-    }
+    require(edit.fact(x).may_be_negative_zero() && !excludes_zero(edit, condition, x))?;
     // ONNX Runtime would drop a `Not`, and exchange the operands again.
     let unset = Tensor::of_ints(DType::Bool, Vec::new(), &[0])?;
     let unset = edit.constant(unset, &[]);
@@ -199,9 +196,7 @@ fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome
 fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &Type) -> Outcome {
     let summed = edit.tensor(axis)?.ints()?.first().copied();
     let size = summed.and_then(|axis| ty.shape.get(usize::try_from(axis).ok()?));
-    if size == Some(&Dim::Known(1)) || !edit.fact(x).may_be_negative_zero() {
-        return None;
-    }
+    require(size != Some(&Dim::Known(1)) && edit.fact(x).may_be_negative_zero())?;
     let negative = edit.insert(Op::new(OpType::Neg, &[x]));
     let sums = Op::of(edit.node(edit.root()), vec![Some(negative), Some(axis)]);
     let sums = edit.insert(sums);
@@ -211,9 +206,7 @@ fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &T
 
 /// True if a condition holds for no zero: `x > 0` or `x < 0`.
 fn excludes_zero(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> bool {
-    let Some(index) = edit.producer(condition) else {
-        return false;
-    };
+    let Some(index) = edit.producer(condition) else { return false };
     let is_strict = edit.node(index).op.is_one_of(&[OpType::Greater, OpType::Less]);
     let is_zero = |number: usize| {
         let zero = edit.input(index, number).and_then(|zero| edit.tensor(zero)).and_then(uniform);
@@ -255,9 +248,7 @@ fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
 
 /// The larger or the smaller with the zero of JAX. `None` where the operator alone has that.
 fn exact(edit: &mut Patch<'_, '_>, op: OpType, operands: [ValueId; 2], ty: &Type) -> Option<Op> {
-    if operands.iter().any(|&operand| has_no_zero(edit, operand)) {
-        return None;
-    }
+    require(!operands.iter().any(|&operand| has_no_zero(edit, operand)))?;
     let [a, b] = operands;
     for (x, constant) in [(a, b), (b, a)] {
         let zero = edit.number(constant);
@@ -289,9 +280,7 @@ fn size_once(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
     let (op, ty) = (node.op.onnx()?, edit.ty(*node.outputs.first()?)?.clone());
-    if !matches!(op, OpType::Mul | OpType::Div) || !ty.dtype.is_float() {
-        return None;
-    }
+    require(matches!(op, OpType::Mul | OpType::Div) && ty.dtype.is_float())?;
     let size_of = |operand: usize| {
         let value = edit.input(index, operand).filter(|&value| edit.reads(value) == 1)?;
         edit.made_by(value, OpType::Abs)

@@ -7,22 +7,18 @@ use onnx::{DType, Op, OpType, ValueId};
 
 use super::pick::{pick, to_entry_of_one_axis};
 use crate::algebra::pattern::{Pattern, either, greater, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
-    Rewrite { name: "fuse-gather", pattern: || gather(OpType::Gather), replacement: to_gather },
-    Rewrite {
-        name: "fuse-gather",
-        pattern: || gather(OpType::GatherElements),
-        replacement: to_gather,
-    },
-    Rewrite { name: "fuse-bounds", pattern: was_in_bounds, replacement: to_was_in_bounds },
+    rewrite("fuse-gather", || gather(OpType::Gather), to_gather),
+    rewrite("fuse-gather", || gather(OpType::GatherElements), to_gather),
+    rewrite("fuse-bounds", was_in_bounds, to_was_in_bounds),
 ]]);
 
 /// After the indices are as short as they get.
 pub(crate) static ENTRIES: Formulas = Formulas::new(&[&[
-    Rewrite { name: "fuse-entry", pattern: entry, replacement: to_entry },
-    Rewrite { name: "fuse-entry", pattern: pick, replacement: to_entry_of_one_axis },
+    rewrite("fuse-entry", entry, to_entry),
+    rewrite("fuse-entry", pick, to_entry_of_one_axis),
 ]]);
 
 /// `i < 0 ? i + n : i`
@@ -52,9 +48,10 @@ fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let op =
         if found.root().op == OpType::Gather { OpType::Gather } else { OpType::GatherElements };
     let size = found.number("size")?;
-    if found.ty(x)?.shape[axis].known() != Some(size as i64) {
-        return Err("the index does not count from the end of the axis".into());
-    }
+    ensure(
+        found.ty(x)?.shape[axis].known() == Some(size as i64),
+        "the index does not count from the end of the axis",
+    )?;
     let place = clipped_both_ways(found)?;
     Ok(Op::new(op, &[x, place]).attr("axis", axis as i64))
 }
@@ -65,9 +62,7 @@ fn was_in_bounds() -> Pattern {
 }
 
 fn to_was_in_bounds(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
-    if found.maybe("vector").is_some() {
-        return Err("the indices are vectors".into());
-    }
+    ensure(found.maybe("vector").is_none(), "the indices are vectors")?;
     let place = clipped_both_ways(found)?;
     Ok(Op::new(OpType::Equal, &[place, found.value("i")?]))
 }
@@ -80,9 +75,7 @@ fn clipped_both_ways(found: &mut Found<'_, '_, '_>) -> Result<ValueId, Declined>
     }
     let mut ty = found.ty(i)?;
     // Of 64 bits, the runtime's Clip compares the halves.
-    if ty.dtype != DType::I32 {
-        return Err("ONNX Runtime's Clip is wrong for some values of this type".into());
-    }
+    ensure(ty.dtype == DType::I32, "ONNX Runtime's Clip is wrong for some values of this type")?;
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
         let vector = found.ty(found.value("vector")?)?;
@@ -110,9 +103,10 @@ fn to_entry(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let axis = found.axis("entries")?;
     let mut i = found.value("i")?;
     let ty = found.ty(i)?;
-    if ty.rank() != 0 || found.axes("entry")? != [axis] {
-        return Err("the squeeze drops an axis that the gather did not create".into());
-    }
+    ensure(
+        ty.rank() == 0 && found.axes("entry")? == [axis],
+        "the squeeze drops an axis that the gather did not create",
+    )?;
     if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
         i = found.emit(Op::new(OpType::Clip, &[i, low, high]));
     }

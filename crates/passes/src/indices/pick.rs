@@ -3,13 +3,10 @@
 use onnx::{DType, Op, OpType, Tensor};
 
 use crate::algebra::pattern::{Pattern, hole, node};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
-pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
-    name: "fuse-pick",
-    pattern: pick,
-    replacement: to_entry_of_one_axis,
-}]]);
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[rewrite("fuse-pick", pick, to_entry_of_one_axis)]]);
 
 /// A part of size one of an axis, and then the axis dropped.
 pub(super) fn pick() -> Pattern {
@@ -31,9 +28,10 @@ pub(super) fn to_entry_of_one_axis(found: &mut Found<'_, '_, '_>) -> Result<Op, 
     let part = found.ty(found.value("part")?)?;
     let is_one =
         usize::try_from(axis).is_ok_and(|axis| part.shape.get(axis).is_some_and(|dim| dim.is(1)));
-    if !is_one || ints(found, "dropped")? != axes || start < 0 {
-        return Err("the squeeze drops other axes".into());
-    }
+    ensure(
+        is_one && ints(found, "dropped")? == axes && start >= 0,
+        "the squeeze drops other axes",
+    )?;
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gather, x)?;
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;

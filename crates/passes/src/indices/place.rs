@@ -4,13 +4,10 @@ use onnx::facts::floats::NegativeZero;
 use onnx::{Op, OpType};
 
 use crate::algebra::pattern::{Pattern, hole, node, number, reciprocal};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
-pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
-    name: "drop-zero-order",
-    pattern: zeros_apart,
-    replacement: to_zeros_alike,
-}]]);
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[rewrite("drop-zero-order", zeros_apart, to_zeros_alike)]]);
 
 /// `1/x = −∞ ? −ε : x`, which puts `−0` below `0`
 fn zeros_apart() -> Pattern {
@@ -22,13 +19,15 @@ fn zeros_apart() -> Pattern {
 fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let least = found.number("near zero")?;
-    if found.number("infinite")? != f64::NEG_INFINITY || !(-1e-250..0.0).contains(&least) {
-        return Err("the constants do not distinguish zeros by their sign".into());
-    }
+    ensure(
+        found.number("infinite")? == f64::NEG_INFINITY && (-1e-250..0.0).contains(&least),
+        "the constants do not distinguish zeros by their sign",
+    )?;
     // Numbers that are too small for their type may become either zero.
-    if found.edit.fact(x).floats().negative_zero == NegativeZero::Possible {
-        return Err("zeros of both signs may occur".into());
-    }
+    ensure(
+        found.edit.fact(x).floats().negative_zero != NegativeZero::Possible,
+        "zeros of both signs may occur",
+    )?;
     Ok(Op::new(OpType::Identity, &[x]))
 }
 

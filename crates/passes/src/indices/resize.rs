@@ -9,7 +9,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declin
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, require};
 
 /// Writes elements that are repeated along several axes as reads of each place several times in turn, as images
 /// that are enlarged by `jnp.repeat` are. What is repeated along one axis, such as heads, stays a broadcast.
@@ -37,7 +37,7 @@ impl Repeats {
     /// Returns the longest chain of broadcasts that ends with a node and only repeats.
     fn of(edit: &Edit<'_>, index: usize) -> Option<Repeats> {
         let result = edit.result(index);
-        (edit.node(index).op == OpType::Reshape).then_some(())?;
+        require(edit.node(index).op == OpType::Reshape)?;
         let is_inner =
             |&(node, _): &(usize, ValueId)| node == index || edit.reads(edit.result(node)) == 1;
         let links: Vec<(usize, ValueId)> =
@@ -123,16 +123,12 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
 /// What a `Gather` reads, along which axis, and how many times in turn each place.
 fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
     let node = edit.node(index);
-    if node.op != OpType::Gather {
-        return None;
-    }
+    require(node.op == OpType::Gather)?;
     let data = edit.input(index, 0)?;
     let shape = &edit.ty(data)?.shape;
     let axis = edit.axis(index)?;
     let places = edit.tensor(edit.input(index, 1)?)?;
-    if places.shape.len() != 1 {
-        return None;
-    }
+    require(places.shape.len() == 1)?;
     let size = shape.get(axis)?.known().filter(|&size| size > 0)?;
     let places = places.ints()?;
     let times = places.len() as i64 / size;

@@ -28,7 +28,7 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, emit_after};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 use choice::Choice;
 use mask::Prepared;
 use stack::Stack;
@@ -132,9 +132,7 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
     let to_softmax = scores.map(edit, AxisMap::identity(&shape), scores.links.len())?;
     let first_is_transposed = to_softmax.keeps_axis(row, axis);
-    if !first_is_transposed && !to_softmax.keeps_axis(column, axis) {
-        return None;
-    }
+    require(first_is_transposed || to_softmax.keeps_axis(column, axis))?;
     let [q, k] = sides(edit, scores.first, first_is_transposed)?;
     let k = k.transposed()?;
     let mut start = AxisMap::identity(&shape);
@@ -147,14 +145,10 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     for (mask, before) in &scores.masks {
         masks.push((*mask, scores.map(edit, start.clone(), *before + 1)?));
     }
-    if zeroed.as_ref().is_some_and(|zeroed| !zeroed.is_by_mask(&masks, &to_softmax)) {
-        return None;
-    }
+    require(zeroed.as_ref().is_none_or(|zeroed| zeroed.is_by_mask(&masks, &to_softmax)))?;
     let whole = to_softmax.then(&weights.map)?;
     let second_rank = weights.map.shape_after()?.len();
-    if !whole.keeps_axis(column, second_rank - 1) {
-        return None;
-    }
+    require(whole.keeps_axis(column, second_rank - 1))?;
 
     let value_depth = v.map.shape_after()?.last()?.clone();
     let after = following(edit, index);
@@ -265,9 +259,7 @@ impl Zeroed {
     /// True if exactly the masked scores have no weight. `to_softmax` leads from the scores to the softmax.
     fn is_by_mask(&self, masks: &[(Mask, AxisMap)], to_softmax: &AxisMap) -> bool {
         let is_added = |(mask, _): &(Mask, AxisMap)| matches!(mask, Mask::Added { .. });
-        let [before @ .., (Mask::Chosen { flags, keeps, .. }, map)] = masks else {
-            return false;
-        };
+        let [before @ .., (Mask::Chosen { flags, keeps, .. }, map)] = masks else { return false };
         let is_last = before.iter().all(is_added) && map == to_softmax;
         is_last && (*flags, *keeps) == (self.flags, self.keeps)
     }
@@ -440,9 +432,7 @@ fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
         inner.links = [&side_of_product.links[..], &[scaled.node], &inner.links].concat();
         Some((inner, scaled.factor))
     };
-    let Some((inner, factor)) = bare() else {
-        return side_of_product;
-    };
+    let Some((inner, factor)) = bare() else { return side_of_product };
     *scale *= factor;
     inner
 }
@@ -500,9 +490,7 @@ fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op
 
 fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     let dtype = edit.ty(found.q.source).map(|ty| ty.dtype);
-    if dtype != Some(DType::F32) {
-        return Err("the type is not float32".into());
-    }
+    ensure(dtype == Some(DType::F32), "the type is not float32")?;
     match support(OpType::Attention, edit.opset(), DType::F32) {
         Support::Yes => {}
         Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),

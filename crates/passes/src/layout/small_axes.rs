@@ -16,7 +16,7 @@ use super::{carry, transposed_constant};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::transpose;
 use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 
 /// With longer runs, little is gained, and reductions over the first axis take longer.
 const MAX_SMALL: i64 = 8;
@@ -50,15 +50,11 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// Returns the shape of the result of a node whose operands broadcast in many short runs.
 fn broadcast_around_small_axis(edit: &Edit<'_>, index: usize) -> Option<Vec<Dim>> {
     let node = edit.node(index);
-    if !edit.is_live(index) || !node.op.is(BROADCASTING) {
-        return None;
-    }
+    require(edit.is_live(index) && node.op.is(BROADCASTING))?;
     let shape = &edit.ty(node.outputs[0])?.shape;
     let (small, others) = shape.split_last()?;
     let has_small_axis = small.known().is_some_and(|size| (2..=MAX_SMALL).contains(&size));
-    if !has_small_axis || others.len() < 2 || elements(others) < MIN_RUNS {
-        return None;
-    }
+    require(has_small_axis && others.len() >= 2 && elements(others) >= MIN_RUNS)?;
     // A run ends where an operand with the small axis is repeated along another one.
     let ends_runs = |ty: &Type| {
         let has_small_axis = ty.shape.last().is_some_and(|last| last == small);
@@ -129,12 +125,8 @@ impl Region {
     }
 
     fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
-        if self.has_border {
-            return Err("another node needs the current order of axes".into());
-        }
-        if self.sinks.is_empty() {
-            return Err("nothing reduces the results or takes entries".into());
-        }
+        ensure(!self.has_border, "another node needs the current order of axes")?;
+        ensure(!self.sinks.is_empty(), "nothing reduces the results or takes entries")?;
         let max_elements = elements(&self.shape) / MAX_OPERANDS;
         let is_small = |id: ValueId| {
             let is_constant = edit.tensor(id).is_some();

@@ -7,6 +7,7 @@ use super::is_layout_op;
 use super::merge::links;
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transposes};
+use crate::rewrite::require;
 
 /// A mode of `DepthToSpace`: the channels are made of the rows and columns of a block, and of the channels
 /// that are left.
@@ -25,7 +26,7 @@ const MODES: &[Mode] = &[
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    is_layout_op(edit, index).then_some(())?;
+    require(is_layout_op(edit, index))?;
     let is_own = |link: &usize| *link == index || edit.reads(edit.result(*link)) == 1;
     let chain = links(edit, edit.result(index));
     let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
@@ -33,7 +34,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         let links = &chain[..length];
         let x = edit.input(*links.last()?, 0)?;
         let map = AxisMap::of_chain(edit, x, links)?;
-        (transposes(&map.steps()?) > 0).then_some(())?;
+        require(transposes(&map.steps()?) > 0)?;
         let op = depth_to_space(&map, x).or_else(|| space_to_depth(map, x))?;
         Some((op, length))
     })?;

@@ -11,6 +11,7 @@ use super::is_layout_op;
 use super::merge::links;
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, cost, emit, emit_after, plan};
+use crate::rewrite::require;
 
 /// How many layout ops after a product are looked at.
 const MAX_FOLLOWING: usize = 8;
@@ -82,9 +83,7 @@ fn orient(
     }
     let form = Form { after: map_after(edit, index, &left, &right, after)?, left, right };
     let now = form.cost()?;
-    if now == 0 && !form.left.is_constant {
-        return None;
-    }
+    require(now != 0 || form.left.is_constant)?;
     let swapped = form.swapped()?;
     let swapped_in_order = swapped.in_order();
     let forms = [swapped, form.in_order(), swapped_in_order];

@@ -6,6 +6,7 @@ use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit_after, plan};
+use crate::rewrite::require;
 
 /// ONNX Runtime copies an array if a `Reshape` computes an output. Copies of so many elements take less time than the
 /// nodes.
@@ -26,18 +27,14 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) fn at(edit: &Edit<'_>, index: usize) -> Option<Stack> {
-        if edit.node(index).op != OpType::Concat {
-            return None;
-        }
+        require(edit.node(index).op == OpType::Concat)?;
         let axis = edit.axis(index)?;
         let mut stack = Stack { index, axis, arrays: Vec::new(), unsqueezes: Vec::new() };
         for operand in 0..edit.node(index).inputs.len() {
             let unsqueeze = edit.producer(edit.input(index, operand)?)?;
             let is_new_axis =
                 edit.node(unsqueeze).op == OpType::Unsqueeze && edit.axes(unsqueeze)? == [axis];
-            if !is_new_axis {
-                return None;
-            }
+            require(is_new_axis)?;
             stack.arrays.push(edit.input(unsqueeze, 0)?);
             stack.unsqueezes.push(unsqueeze);
         }
@@ -46,9 +43,7 @@ impl Stack {
 
     fn join(self, edit: &mut Patch<'_, '_>) -> Outcome {
         let result = edit.result_ty(self.index)?.clone();
-        if self.axis + 1 == result.rank() {
-            return None;
-        }
+        require(self.axis + 1 != result.rank())?;
         if self.freed(edit) < 2 {
             return declined("other nodes read the arrays with the new axis");
         }

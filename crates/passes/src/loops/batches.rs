@@ -10,6 +10,7 @@ use super::Counted;
 use crate::algebra::access::known;
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::algebra::axis_map::transpose;
+use crate::rewrite::require;
 
 /// What a step computes may have this many times the elements of what it is computed from.
 const MAX_GROWTH: i64 = 8;
@@ -60,9 +61,7 @@ impl Batches {
 
     /// Computes a node of the body for all steps, if that is possible.
     pub(super) fn take(&mut self, edit: &mut Patch<'_, '_>, node: &Node) -> Option<()> {
-        if !node.op.is_onnx() || node.bodies().next().is_some() {
-            return None;
-        }
+        require(node.op.is_onnx() && node.bodies().next().is_none())?;
         let operand = |&id: &ValueId| match self.of.get(&id) {
             Some(&batch) => Some(Operand::Batch(batch)),
             None if self.inside.contains(&id) => None,
@@ -340,7 +339,7 @@ fn keep_attrs(node: &Node, mut made: Op) -> Option<Op> {
     }
     for (name, attr) in &node.attrs {
         if !made.attrs.iter().any(|(other, _)| other == name) {
-            ATTRS.contains(&&**name).then_some(())?;
+            require(ATTRS.contains(&&**name))?;
             made.attrs.push((name.clone(), attr.clone()));
         }
     }

@@ -3,6 +3,7 @@
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     match patch.node(patch.root()).op.onnx()? {
@@ -19,9 +20,7 @@ fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let result = edit.result_ty(index)?;
     let (of_a, of_b) = (own_transpose(edit, a), own_transpose(edit, b));
     let fused: Vec<usize> = [of_a, of_b].into_iter().flatten().collect();
-    if fused.is_empty() || !is_matrix(a) || !is_matrix(b) {
-        return None;
-    }
+    require(!fused.is_empty() && is_matrix(a) && is_matrix(b))?;
     if !has_kernel(edit, result) {
         return declined("ONNX Runtime has no `Gemm` for this type");
     }
@@ -65,9 +64,7 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
         ([rows, columns], [_, wanted]) => rows.is(1) && columns == wanted,
         _ => false,
     };
-    if ty(value)? != result {
-        return None;
-    }
+    require(ty(value)? == result)?;
     let has_kernel = has_kernel(edit, result);
     if !are_matrices {
         return declined("an operand of the product is not a matrix");

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
 use crate::algebra::access::Access;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut seen: FxHashSet<usize> = FxHashSet::default();
@@ -32,9 +32,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 /// The node that computes an entry or a value of its shape, if the node at an index gives the value a last axis.
 fn stacked(edit: &Edit<'_>, index: usize) -> Option<usize> {
-    if !edit.is_live(index) || edit.node(index).op != OpType::Unsqueeze {
-        return None;
-    }
+    require(edit.is_live(index) && edit.node(index).op == OpType::Unsqueeze)?;
     let value = edit.input(index, 0)?;
     let ty = edit.ty(value)?;
     let is_last = edit.axes(index)? == [ty.rank()];
@@ -44,9 +42,7 @@ fn stacked(edit: &Edit<'_>, index: usize) -> Option<usize> {
 /// True if a node takes an entry of such a shape, or computes a value of that shape from others.
 fn is_candidate(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
     let node = edit.node(index);
-    let &[output] = &node.outputs[..] else {
-        return false;
-    };
+    let &[output] = &node.outputs[..] else { return false };
     edit.ty(output).is_some_and(|ty| ty.shape[..] == *shape)
         && (is_entry(edit, index) || node.op.is(POINTWISE))
 }
@@ -107,9 +103,7 @@ impl Region {
         let kept: FxHashSet<ValueId> = self.keeps.iter().map(|&node| edit.result(node)).collect();
         for &node in &self.keeps {
             let value = edit.result(node);
-            if edit.outputs().contains(&value) {
-                return Err("a value is a result".into());
-            }
+            ensure(!edit.outputs().contains(&value), "a value is a result")?;
             // Beside values with one more axis, only numbers broadcast as before.
             let is_number = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 0);
             let mut operands =

@@ -8,6 +8,7 @@ use onnx::operator::properties::BROADCASTING;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 /// With fewer elements, the node that reshapes a number that is computed takes as long as it saves.
 const MIN_ELEMENTS: i64 = 128;
@@ -17,9 +18,7 @@ const OPSET_OF_NORMS: i64 = 23;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let index = patch.root();
-    if !patch.node(index).op.is(BROADCASTING) {
-        return None;
-    }
+    require(patch.node(index).op.is(BROADCASTING))?;
     let mut inputs = patch.inputs(index);
     for (operand, input) in inputs.iter_mut().enumerate() {
         *input = reshaped(patch, index, operand).or(*input);
@@ -41,9 +40,7 @@ fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<Va
         let is_worth = is_number && ty.rank() < needed && elements >= MIN_ELEMENTS;
         return is_worth.then(|| reshape_number(edit, value, needed))?;
     };
-    if needed == ty.rank() || (needed > ty.rank() && is_in_norm(edit, index)) {
-        return None;
-    }
+    require(needed != ty.rank() && (needed <= ty.rank() || !is_in_norm(edit, index)))?;
     let shape = if is_number { vec![1; needed] } else { tensor.shape[leading..].to_vec() };
     let shaped = tensor.with_shape(shape);
     Some(edit.constant(shaped, &[value]))

@@ -11,12 +11,8 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut seen: FxHashSet<ValueId> = FxHashSet::default();
     for index in 0..edit.len() {
         for operand in 0..edit.node(index).inputs.len() {
-            let Some(id) = edit.input(index, operand) else {
-                continue;
-            };
-            let Some(tensor) = edit.tensor(id).filter(|_| seen.insert(id)) else {
-                continue;
-            };
+            let Some(id) = edit.input(index, operand) else { continue };
+            let Some(tensor) = edit.tensor(id).filter(|_| seen.insert(id)) else { continue };
             let candidates = known.entry(hasher.hash_one(tensor)).or_default();
             let is_same = |&&other: &&ValueId| {
                 edit.tensor(other) == Some(tensor) && may_be_one(edit, tensor, id, other)

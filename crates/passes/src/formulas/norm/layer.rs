@@ -10,7 +10,7 @@ use super::affine::{Affine, Vector};
 use super::{epsilon, expect_whole, group};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::rewrite::{Declined, Found};
+use crate::rewrite::{Declined, Found, ensure};
 
 /// The maximum number of ones that are stored to represent a missing scale.
 const MAX_ONES: i64 = 4096;
@@ -18,9 +18,10 @@ const MAX_ONES: i64 = 4096;
 pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
-    if found.axes("square mean")? != axes {
-        return Err("the axes of the variance differ from those of the mean".into());
-    }
+    ensure(
+        found.axes("square mean")? == axes,
+        "the axes of the variance differ from those of the mean",
+    )?;
     for name in ["spread mean", "mean in variance", "factor"] {
         if let Some(value) = found.maybe(name) {
             found.expect_reduced(value, x, &axes)?;
@@ -29,12 +30,8 @@ pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Decline
     expect_whole(found, x)?;
     let shape = found.ty(x)?.shape;
     let rank = shape.len();
-    if axes.is_empty() {
-        return Err("no axis is reduced".into());
-    }
-    if !axes.iter().all(|&axis| shape[axis].is_positive()) {
-        return Err("a normalized axis may be empty".into());
-    }
+    ensure(!axes.is_empty(), "no axis is reduced")?;
+    ensure(axes.iter().all(|&axis| shape[axis].is_positive()), "a normalized axis may be empty")?;
     if let Some((source, groups)) = group::Groups::behind(found, x, &axes) {
         let affine = Affine::over(found, x, &[rank - 2, rank - 1])?;
         return group::to_split_groups(found, source, &groups, affine);
@@ -64,9 +61,7 @@ pub(super) fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined>
     found.expect_reduced(found.value("factor")?, x, &axes)?;
     expect_whole(found, x)?;
     let Type { shape, dtype } = found.ty(x)?;
-    if axes.is_empty() {
-        return Err("no axis is reduced".into());
-    }
+    ensure(!axes.is_empty(), "no axis is reduced")?;
     found.expect_kernel(OpType::RMSNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
     let scale = match Vector::over(found, "scale", x, &axes)? {

@@ -10,7 +10,7 @@ use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 
 /// What takes a score out: far below any, and not the lowest.
 const MASKED: f64 = -2.381_976_325_057_654e38;
@@ -138,9 +138,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
         &[(bias, 1.0)] => number.is_none() && leaves_something(edit, bias),
         _ => false,
     };
-    if !leaves_something {
-        return Err("an added mask may hide a whole row".into());
-    }
+    ensure(leaves_something, "an added mask may hide a whole row")?;
     let is_choice = |mask: &&Mask| match mask {
         // Zero takes the place of NaN in a row of nothing else.
         Mask::Chosen { is_bias, .. } => !is_bias || found.is_zeroed,
@@ -151,12 +149,11 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
         true => spread::limit(edit, found, facts),
         false => spread::limit_without_nan(edit, found, facts),
     };
-    if has_exact_nan && limit(Facts::with(Weights::Assumed)).is_none() {
-        return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
-    }
-    let Some(number) = number.filter(|&number| number > BELOW_ALL) else {
-        return Ok(());
-    };
+    ensure(
+        !has_exact_nan || limit(Facts::with(Weights::Assumed)).is_some(),
+        "a masked score may be NaN or infinite, and the kernel would add it",
+    )?;
+    let Some(number) = number.filter(|&number| number > BELOW_ALL) else { return Ok(()) };
     // The weights are read only if what is assumed of them is not enough.
     let absorbs = |weights: Weights| {
         let limit = found.cap.or_else(|| limit(Facts::with(weights)))?;
@@ -251,9 +248,7 @@ fn known_flags(
         let (row, column) = (row.min(own_rows - 1), column.min(own_columns - 1));
         kept.get((row * own_columns + column) as usize) == Some(&true)
     };
-    if !(0..rows).all(|row| (0..columns).any(|column| is_kept(row, column))) {
-        return None;
-    }
+    require((0..rows).all(|row| (0..columns).any(|column| is_kept(row, column))))?;
     let all = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
     if rows == columns && all().all(|(row, column)| is_kept(row, column) == (column <= row)) {
         return Some(Prepared::Causal);

@@ -6,6 +6,7 @@ use super::{Batches, Operand};
 use crate::algebra::access::known;
 use crate::algebra::access::{axes_from_front, axis_of};
 use crate::algebra::axis_map::transpose;
+use crate::rewrite::require;
 
 impl Batches {
     /// Takes a slice of one array in each step, of which the start along one axis differs.
@@ -29,9 +30,7 @@ impl Batches {
             });
             strides.is_some_and(|strides| strides.iter().all(|&stride| stride == 1))
         };
-        if !operands.get(4).is_none_or(is_one) {
-            return None;
-        }
+        require(operands.get(4).is_none_or(is_one))?;
         let sizes: Vec<i64> = known(&edit.ty(array)?.shape)?;
         let taken: Vec<i64> = known(&ty.shape)?;
         let axes = axes_from_front(&edit.tensor(axes)?.ints()?, sizes.len())?;
@@ -50,9 +49,7 @@ impl Batches {
                 starts.iter().skip(place).step_by(axes.len()).map(from).collect();
             let &first = starts.first()?;
             if starts.iter().any(|&start| start != first) {
-                if moving.replace((axis, starts)).is_some() {
-                    return None;
-                }
+                require(moving.replace((axis, starts)).is_none())?;
             } else if taken[axis] < sizes[axis] {
                 shape[axis] = taken[axis];
                 let bounds = [first, first + taken[axis], axis as i64];
