@@ -349,7 +349,7 @@ IDIOMS = [
         "det",
         lambda x: x[..., 0, 0] * x[..., 1, 1] - x[..., 0, 1] * x[..., 1, 0],
         [ROWS[:, :2, :2]],
-        ["Reshape", "Gather", "Gather", "Mul", "Gather", "Gather", "Mul", "Sub"],
+        [*["Slice", "Squeeze"] * 2, "Mul", *["Slice", "Squeeze"] * 2, "Mul", "Sub"],
     ),
     Idiom(
         "det.one",

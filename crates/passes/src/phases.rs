@@ -167,7 +167,7 @@ pub static PHASES: &[Phase] = &[
         "Recurrent cells and pools are matched on the loop bodies and windows that plugins emit, before \
          the fusion of formulas changes their contents.",
         &[
-            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::REWRITES]),
+            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::STAGES]),
             nodes("batch-heads", "computes after the loop what a step makes of the state of a cell", loops::results::run_early),
             nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
             formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[&pool::REWRITES]),

@@ -102,8 +102,25 @@ fn of_any_numbers(
             | OpType::LessOrEqual,
             [x, y],
         ) => comparison(op, x, y, shape),
+        (OpType::ArgMax, [x]) => place_of_largest(node, x, dtype, shape),
         _ => None,
     }
+}
+
+/// The place of the largest integer along an axis, the first of equals.
+fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+    let is_first = matches!(node.attr("select_last_index"), None | Some(onnx::Attr::Int(0)));
+    require(is_first && x.dtype != DType::U64)?;
+    let axis = axis_of(node, x.shape.len())?;
+    let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
+    let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
+    let places = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
+        (0..width).map(move |column| {
+            let along = (0..size).map(move |place| (rows[place * width + column], place));
+            along.rev().max_by_key(|&(number, _)| number).map(|(_, place)| place as i64)
+        })
+    });
+    Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
 }
 
 /// Returns two constants as they broadcast to a shape.

@@ -364,4 +364,25 @@ y:f32[1] = Add(x, %0)",
             "#]],
         );
     }
+
+    #[test]
+    fn the_place_of_the_largest_is_that_of_the_first() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:i64[3], y:i64[2]) -> (a, b, c)
+%0:i64[3] = ArgMax([[0, 1, 1], [1, 1, 0]]:u8) {axis=0, keepdims=0}
+a:i64[3] = Add(x, %0)
+%1:i64[2] = ArgMax([[0, 1, 1], [-3, -2, -1]]:i32) {axis=1, keepdims=0}
+b:i64[2] = Add(y, %1)
+%2:i64[2] = ArgMax([[0.0], [0.0]]) {axis=1, keepdims=0}
+c:i64[2] = Add(y, %2)",
+            expect![[r#"
+                graph g(x:i64[3], y:i64[2]) -> (a, b, c)
+                a:i64[3] = Add(x, [1, 0, 0]:i64)  # 3
+                b:i64[2] = Add(y, [1, 2]:i64)  # 5
+                %0 = ArgMax([[0.0], [0.0]]) {axis=1, keepdims=0}  # 6
+                c:i64[2] = Add(y, %0)  # 7
+            "#]],
+        );
+    }
 }
