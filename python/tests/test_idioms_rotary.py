@@ -194,10 +194,3 @@ def test_below_opset_23_there_is_a_formula(axes: int) -> None:
     x = X[0].copy() if axes else X[0, :, 0].copy()
     x[0, ..., 1], x[1, ..., 5], x[2, ..., 2] = np.nan, np.inf, -0.0
     assert "RotaryEmbedding" not in check_parts(fn, x)
-
-
-def test_a_sine_for_all_has_no_sign_to_take_up() -> None:
-    def turn(x: Any) -> Any:
-        return x * 0.5 + jnp.concatenate([-x[..., 4:], x[..., :4]], -1) * 0.25
-
-    assert "Neg" in check_parts(turn, X[0, :, 0])

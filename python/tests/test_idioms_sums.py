@@ -78,7 +78,9 @@ SUMS: list[tuple[Callable[..., Any], list[np.ndarray], list[str]]] = [
 
 
 @pytest.mark.parametrize(("fn", "inputs", "wanted"), SUMS)
-def test_a_sum_of_products_has_few_operators(fn: Any, inputs: list[np.ndarray], wanted: list[str]) -> None:
+def test_a_sum_of_products_has_few_operators(
+    fn: Any, inputs: list[np.ndarray], wanted: list[str]
+) -> None:
     assert check(fn, inputs) == wanted
 
 
