@@ -133,7 +133,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("schur", &["Expand"], &["Concat", "Slice"]),
     ("select_and_gather_add", &["ArgMax", "ArgMin", "Gather", "GatherElements", "Greater", "IsNaN", "LessOrEqual", "Pad", "ReduceMax", "Reshape", "Transpose", "Where"], &[]),
     ("select_and_scatter_add", &["Add", "ArgMax", "ArgMin", "Cast", "Gather", "Greater", "IsNaN", "LessOrEqual", "Pad", "ReduceMax", "Reshape", "ScatterElements", "Slice", "Squeeze", "Transpose", "Where"], &[]),
-    ("select_n", &["And", "Cast", "Equal", "Identity", "If", "Mul", "Not", "ThresholdedRelu", "Trilu", "Where"], &["Unsqueeze"]),
+    ("select_n", &["And", "Cast", "Equal", "Identity", "If", "Mul", "Not", "ThresholdedRelu", "Where"], &["Unsqueeze"]),
     ("shift_left", &["BitShift", "Cast", "Less", "Where"], &[]),
     ("shift_right_arithmetic", &["BitShift", "BitwiseNot", "Cast", "Less", "Where"], &[]),
     ("shift_right_logical", &["BitShift", "Cast", "Less", "Where"], &[]),

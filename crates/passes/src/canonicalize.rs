@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{Edit, Op, Outcome, Patch, ValueId};
 
+use crate::algebra::access::Access;
 use crate::layout_ops;
 use crate::phases::RewriteNode;
 
@@ -49,7 +50,7 @@ pub const RULES: &[&[Rule]] = &[
         chains::RULE,
         layout_ops::merge::RULE,
     ],
-    &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
+    &[folding::RULE, sharing::RULE],
 ];
 
 /// The result of a rule for one node.
@@ -141,7 +142,7 @@ impl Worklist {
     fn add_reader(&mut self, edit: &Edit<'_>, node: usize, links: usize) {
         self.add(node);
         if links > 0 && edit.node(node).op.is(VIEW_OPS) {
-            self.add_readers(edit, edit.node(node).outputs[0], links - 1);
+            self.add_readers(edit, edit.result(node), links - 1);
         }
     }
 

@@ -13,4 +13,3 @@ pub(crate) mod softmax;
 pub(crate) mod split_means;
 pub(crate) mod thresholded_relu;
 pub(crate) mod uniform;
-pub(crate) mod weighted;

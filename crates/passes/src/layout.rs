@@ -18,6 +18,7 @@ pub(crate) mod small_axes;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::FxHashMap;
 
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
 use crate::algebra::axis_order::AxisOrder;
 use regions::Regions;
@@ -58,10 +59,10 @@ impl Mover<'_> {
     fn move_node(&mut self, edit: &mut Patch<'_, '_>) -> Outcome {
         let index = edit.root();
         let (value, moved) = match &self.regions.roles[index] {
-            Role::Member => (edit.node(index).outputs[0], self.member(edit, index)),
+            Role::Member => (edit.result(index), self.member(edit, index)),
             Role::Sink(axes) => (edit.input(index, 0)?, self.sink(edit, index, axes)),
             &Role::Product { operand } if self.regions.is_reordered(index) => {
-                (edit.node(index).outputs[0], self.product(edit, index, operand))
+                (edit.result(index), self.product(edit, index, operand))
             }
             Role::Product { .. } | Role::Transpose(_) | Role::Source(_) | Role::Fixed => {
                 return None;
@@ -109,7 +110,7 @@ impl Mover<'_> {
     /// Writes a product in its other form: that of an image as a convolution, that of the columns of a matrix as
     /// one of its rows.
     fn product(&mut self, edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Outcome {
-        let result = edit.node(index).outputs[0];
+        let result = edit.result(index);
         let order = self.order_of(result)?;
         let rank = edit.ty(result)?.rank();
         let back = order.inverse();

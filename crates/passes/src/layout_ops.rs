@@ -2,7 +2,6 @@
 //!
 //! Each pass reads chains of them as an [`AxisMap`](crate::algebra::axis_map::AxisMap) and writes the fewest nodes.
 
-pub(crate) mod batches;
 pub(crate) mod blocks;
 pub(crate) mod columns;
 pub(crate) mod merge;

@@ -17,6 +17,8 @@ use std::sync::Arc;
 use onnx::{Attr, Dim, Edit, Graph, Node, Op, OpType, Patch, Replacement, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::rewrite::require;
+
 /// A loop that runs a known number of times: a `Scan`, or a `Loop` that only counts.
 pub(crate) struct Counted {
     name: Arc<str>,
@@ -84,17 +86,13 @@ impl Counted {
 
     fn of_scan(edit: &Edit<'_>, index: usize) -> Option<Counted> {
         let node = edit.node(index);
-        if node.attr("scan_input_axes").is_some() || node.attr("scan_output_axes").is_some() {
-            return None;
-        }
+        require(node.attr("scan_input_axes").is_none() && node.attr("scan_output_axes").is_none())?;
         let is_reverse = match node.attr("scan_input_directions") {
             None => false,
             Some(Attr::Ints(ways)) if ways.iter().all(|&way| way == ways[0]) => ways[0] == 1,
             Some(_) => return None,
         };
-        let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs") else {
-            return None;
-        };
+        let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs") else { return None };
         let body = node.bodies().next()?;
         let operands = operands(edit, index)?;
         let carries = operands.len().checked_sub(usize::try_from(arrays).ok()?)?;
@@ -130,13 +128,9 @@ impl Counted {
         let is_kept = again.op == OpType::Identity && (source == flag || is_true(source)?);
         let condition = edit.input(index, 1);
         let is_asked = condition.is_some_and(|condition| is_true(condition) != Some(true));
-        if !is_kept || is_asked {
-            return None;
-        }
+        require(is_kept && !is_asked)?;
         let rounds = edit.input(index, 0)?;
-        let &[known] = &edit.tensor(rounds)?.ints()?[..] else {
-            return None;
-        };
+        let &[known] = &edit.tensor(rounds)?.ints()?[..] else { return None };
         let initial = (2..node.inputs.len()).map(|operand| edit.input(index, operand));
         let initial: Vec<ValueId> = initial.collect::<Option<_>>()?;
         let carries = initial.len();

@@ -7,4 +7,3 @@ pub(crate) mod pad;
 pub(crate) mod shape_constants;
 pub(crate) mod simplify_sizes;
 pub(crate) mod split_products;
-pub(crate) mod triangle;

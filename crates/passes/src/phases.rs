@@ -5,7 +5,7 @@ use options::Options;
 
 use crate::formulas::{
     activation, choice, keep_axes, merge_affine, norm, pool, reduction, softmax, split_means,
-    thresholded_relu, uniform, weighted,
+    thresholded_relu, uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
 use crate::indices::{division, index, inline_composites, pick, place, resize};
@@ -13,7 +13,7 @@ use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
 use crate::operators::{
-    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, split_products, triangle,
+    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, split_products,
 };
 use crate::prune::{bound_counters, drop_carries, drop_dead};
 use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
@@ -145,7 +145,8 @@ impl Phase {
     }
 }
 
-/// The phases in the order they run.
+/// The phases in the order they run, with one rewrite per line.
+#[rustfmt::skip]
 pub static PHASES: &[Phase] = &[
     phase(
         "prune",
@@ -157,11 +158,7 @@ pub static PHASES: &[Phase] = &[
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
             model("bound-counters", "notes between which numbers a loop counts", bound_counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
-            graph(
-                "canonicalize",
-                "applies the rules of canonicalization everywhere",
-                canonicalize::everything,
-            ),
+            graph("canonicalize", "applies the rules of canonicalization everywhere", canonicalize::everything),
         ],
     )
     .raw(),
@@ -171,16 +168,8 @@ pub static PHASES: &[Phase] = &[
          the fusion of formulas changes their contents.",
         &[
             formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::STAGES]),
-            nodes(
-                "batch-heads",
-                "computes after the loop what a step makes of the state of a cell",
-                loops::results::run_early,
-            ),
-            nodes(
-                "fuse-recurrent",
-                "writes a scan over an LSTM or GRU cell as one operator",
-                recurrent::run,
-            ).fusing(),
+            nodes("batch-heads", "computes after the loop what a step makes of the state of a cell", loops::results::run_early),
+            nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
             formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[&pool::REWRITES]),
         ],
     ),
@@ -195,28 +184,10 @@ pub static PHASES: &[Phase] = &[
             formulas("fuse-uniform", "simplifies the conversion of random bits to numbers from 0 to 1", &[&uniform::REWRITES]),
             formulas("fuse-softmax", "finds `Softmax` and `LogSoftmax`", &[&softmax::REWRITES]),
             formulas("fuse-means", "writes a sum divided by its count as a mean", &[&norm::MEANS]),
-            formulas(
-                "fuse-norms",
-                "finds layer norms, group norms and RMS norms",
-                &[&norm::STAGES],
-            )
-            .when(When::FusingNorms),
-            nodes(
-                "split-means",
-                "writes a mean over an axis that may be empty as a sum and a division",
-                split_means::run,
-            ),
-            formulas(
-                "fuse-reductions",
-                "finds reductions such as `ReduceL2` and `ReduceSumSquare`",
-                &[&reduction::STAGES],
-            ),
-            formulas("fuse-weighted-sums", "writes a weighted sum as a product", &[&weighted::REWRITES]),
-            graph(
-                "merge-affine",
-                "merges a chain of sums and products with constants into one of each",
-                merge_affine::run,
-            ),
+            formulas("fuse-norms", "finds layer norms, group norms and RMS norms", &[&norm::STAGES]).when(When::FusingNorms),
+            nodes("split-means", "writes a mean over an axis that may be empty as a sum and a division", split_means::run),
+            formulas("fuse-reductions", "finds reductions such as `ReduceL2` and `ReduceSumSquare`", &[&reduction::STAGES]),
+            graph("merge-affine", "merges a chain of sums and products with constants into one of each", merge_affine::run),
         ],
     ),
     phase(
@@ -224,20 +195,11 @@ pub static PHASES: &[Phase] = &[
         "When all formulas are fused, composites are inlined. Then indices have their final types, and their \
          bounds are known.",
         &[
-            graph(
-                "inline-composites",
-                "replaces each composite by its nodes",
-                inline_composites::run,
-            )
-            .when(When::Always),
+            graph("inline-composites", "replaces each composite by its nodes", inline_composites::run).when(When::Always),
             formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),
-            formulas("fuse-places", "writes comparisons with a range as `OneHot`", &[&place::REWRITES]),
-            graph(
-                "gather-repeats",
-                "writes elements that are repeated along several axes as `Gather`",
-                resize::gather_repeats,
-            ),
+            formulas("fuse-places", "drops the order of zeros if none is negative", &[&place::REWRITES]),
+            graph("gather-repeats", "writes elements that are repeated along several axes as `Gather`", resize::gather_repeats),
         ],
     ),
     phase(
@@ -245,36 +207,12 @@ pub static PHASES: &[Phase] = &[
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
          products absorb layout ops and biases.",
         &[
-            nodes(
-                "count-rounds",
-                "gives a loop that a counter ends its number of rounds",
-                loops::rounds::run,
-            ),
-            nodes(
-                "scan-counters",
-                "writes a loop of known length as a scan, over the values of its counters if it has any",
-                loops::counters::run,
-            ),
-            nodes(
-                "batch-steps",
-                "computes once, for all steps of a scan, what depends only on the inputs of a step",
-                loops::steps::run,
-            ),
-            nodes(
-                "stack-buffers",
-                "writes an array that a loop fills entry by entry as a stack",
-                loops::buffers::run,
-            ),
-            nodes(
-                "settle-flags",
-                "decides together which rounds of a loop drop entries of an array",
-                loops::settle::run,
-            ),
-            nodes(
-                "batch-results",
-                "computes once, after a loop, what a step returns and no later step reads",
-                loops::results::run,
-            ),
+            nodes("count-rounds", "gives a loop that a counter ends its number of rounds", loops::rounds::run),
+            nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
+            nodes("batch-steps", "computes once, for all steps of a scan, what depends only on the inputs of a step", loops::steps::run),
+            nodes("stack-buffers", "writes an array that a loop fills entry by entry as a stack", loops::buffers::run),
+            nodes("settle-flags", "decides together which rounds of a loop drop entries of an array", loops::settle::run),
+            nodes("batch-results", "computes once, after a loop, what a step returns and no later step reads", loops::results::run),
             pass("unroll-loops", "unrolls short loops", Run::Configured(loops::unroll::run)),
         ],
     )
@@ -286,22 +224,10 @@ pub static PHASES: &[Phase] = &[
          biases are folded into weights both before and after, because a transpose may be in between.",
         &[
             graph("fuse-rotary-embedding", "finds `RotaryEmbedding`", rotary::run).fusing(),
-            graph(
-                "fuse-plain-attention",
-                "finds `Attention` whose operands need no transpose",
-                |edit| attention::run(edit, Stage::Plain),
-            ).fusing(),
-            graph(
-                "fold-products",
-                "folds scales, biases and norms into the weights of products",
-                fold_products::run,
-            ),
+            graph("fuse-plain-attention", "finds `Attention` whose operands need no transpose", |edit| attention::run(edit, Stage::Plain)).fusing(),
+            graph("fold-products", "folds scales, biases and norms into the weights of products", fold_products::run),
             nodes("fold-layout-ops", "folds transposes and slices of weights", fold_layout_ops::run),
-            graph(
-                "move-transposes",
-                "chooses the order of axes for whole regions, with the fewest transposes",
-                layout::run,
-            ),
+            graph("move-transposes", "chooses the order of axes for whole regions, with the fewest transposes", layout::run),
         ],
     )
     .rounds(2),
@@ -311,16 +237,8 @@ pub static PHASES: &[Phase] = &[
          then attention around two products is fused. Each round works on what the previous round moved.",
         &[
             nodes("fuse-resize", "finds `Resize`", resize::run).fusing(),
-            nodes(
-                "sink-layout-ops",
-                "moves a layout op past elementwise operators until it meets another layout op",
-                layout_ops::sink::run,
-            ),
-            graph(
-                "orient-products",
-                "absorbs layout ops into a product",
-                layout_ops::products::run,
-            ),
+            nodes("sink-layout-ops", "moves a layout op past elementwise operators until it meets another layout op", layout_ops::sink::run),
+            graph("orient-products", "absorbs layout ops into a product", layout_ops::products::run),
             formulas("fuse-picks", "writes the slice of one entry as `Gather`", &[&pick::REWRITES]),
             graph("fuse-attention", "finds `Attention`", |edit| attention::run(edit, Stage::Any)).fusing(),
         ],
@@ -330,64 +248,21 @@ pub static PHASES: &[Phase] = &[
         "operators",
         "These rewrites choose the final operators. No later rewrite matches their results.",
         &[
-            nodes(
-                "keep-moved-axes",
-                "keeps the axes of a reduction if they are restored, now that their order is final",
-                keep_axes::run,
-            ),
+            nodes("keep-moved-axes", "keeps the axes of a reduction if they are restored, now that their order is final", keep_axes::run),
             nodes("fuse-pads", "lets a convolution pad its operand with zeros", pad::run).fusing(),
-            nodes(
-                "split-products",
-                "writes the product over a short axis as products of its entries",
-                split_products::run,
-            ),
-            graph(
-                "lead-small-axes",
-                "moves a small last axis to the front if operands broadcast along the other axes",
-                small_axes::run,
-            ),
-            graph(
-                "keep-entries",
-                "keeps the axis of vector entries that are stacked again",
-                keep_entries::run,
-            ),
+            nodes("split-products", "writes the product over a short axis as products of its entries", split_products::run),
+            graph("lead-small-axes", "moves a small last axis to the front if operands broadcast along the other axes", small_axes::run),
+            graph("keep-entries", "keeps the axis of vector entries that are stacked again", keep_entries::run),
             nodes("fuse-blocks", "finds `DepthToSpace` and `SpaceToDepth`", layout_ops::blocks::run).fusing(),
-            nodes(
-                "join-stacks",
-                "writes a stack of arrays as one `Concat` and one `Reshape`",
-                layout_ops::stacks::run,
-            ),
-            nodes("drop-batches", "drops batch axes of size 1 around a product", layout_ops::batches::run),
+            nodes("join-stacks", "writes a stack of arrays as one `Concat` and one `Reshape`", layout_ops::stacks::run),
             nodes("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
-            graph(
-                "make-rows",
-                "computes with rows instead of vectors around products with a bias",
-                layout_ops::rows::run,
-            ),
-            nodes(
-                "carry-layouts",
-                "carries the state of a loop in the shape that its body computes with",
-                loops::layouts::run,
-            ),
-            formulas("fuse-triangles", "writes a triangular mask as `Trilu`", &[&triangle::REWRITES]),
+            graph("make-rows", "computes with rows instead of vectors around products with a bias", layout_ops::rows::run),
+            nodes("carry-layouts", "carries the state of a loop in the shape that its body computes with", loops::layouts::run),
             nodes("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
-            formulas(
-                "fuse-batch-norms",
-                "writes a scale and a shift of each channel as `BatchNormalization`",
-                &[&batch_norm::REWRITES],
-            )
-            .when(When::FusingNorms),
+            formulas("fuse-batch-norms", "writes a scale and a shift of each channel as `BatchNormalization`", &[&batch_norm::REWRITES]).when(When::FusingNorms),
             nodes("simplify-sizes", "reads sizes at once with `Shape` or `Size`", simplify_sizes::run),
-            graph(
-                "merge-choices",
-                "writes the choices that a flag makes in a loop as one `If`",
-                loops::choices::run,
-            ),
-            nodes(
-                "shape-constants",
-                "gives constants that broadcast the axes with which the runtime is fastest",
-                shape_constants::run,
-            ),
+            graph("merge-choices", "writes the choices that a flag makes in a loop as one `If`", loops::choices::run),
+            nodes("shape-constants", "gives constants that broadcast the axes with which the runtime is fastest", shape_constants::run),
         ],
     ),
     phase(
@@ -396,13 +271,8 @@ pub static PHASES: &[Phase] = &[
          may already exist outside the loop. Weights of functions become inputs before constants are shared, \
          so that functions do not differ only because some of their weights are equal.",
         &[
-            between(
-                "hoist-invariants",
-                "moves loop invariants out of loops",
-                hoist_invariants::run,
-            ),
-            model("lift-weights", "turns the weights of functions into inputs", lift_weights::run)
-                .when(When::Always),
+            between("hoist-invariants", "moves loop invariants out of loops", hoist_invariants::run),
+            model("lift-weights", "turns the weights of functions into inputs", lift_weights::run).when(When::Always),
             graph("share-constants", "stores equal constants once", share_constants::run),
         ],
     ),
@@ -411,29 +281,10 @@ pub static PHASES: &[Phase] = &[
         "The last phase guarantees properties of the file, so nothing may change a graph after it. Functions are \
          compared when their bodies are final.",
         &[
-            model(
-                "keep-zero-signs",
-                "restores the sign of zero where a reader depends on it",
-                keep_zero_signs::run,
-            )
-            .when(When::Always),
-            model(
-                "store-once",
-                "computes a large constant from another constant with the same elements",
-                store_once::run,
-            ),
-            model(
-                "avoid-faults",
-                "replaces patterns that ONNX Runtime computes wrongly",
-                faults::run,
-            )
-            .when(When::Always),
-            model(
-                "drop-unread-inputs",
-                "drops unread inputs of functions if ONNX Runtime rejects their types",
-                drop_unread_inputs::run,
-            )
-            .when(When::Always),
+            model("keep-zero-signs", "restores the sign of zero where a reader depends on it", keep_zero_signs::run).when(When::Always),
+            model("store-once", "computes a large constant from another constant with the same elements", store_once::run),
+            model("avoid-faults", "replaces patterns that ONNX Runtime computes wrongly", faults::run).when(When::Always),
+            model("drop-unread-inputs", "drops unread inputs of functions if ONNX Runtime rejects their types", drop_unread_inputs::run).when(When::Always),
             model("share-functions", "stores equal functions once", share_functions::run),
             model(
                 "constants-to-nodes",

@@ -23,6 +23,15 @@ pub struct Rewrite {
     pub(crate) replacement: fn(&mut Found<'_, '_, '_>) -> Result<Op, Declined>,
 }
 
+/// Returns the rewrite of a pattern.
+pub(crate) const fn rewrite(
+    name: &'static str,
+    pattern: fn() -> Pattern,
+    replacement: fn(&mut Found<'_, '_, '_>) -> Result<Op, Declined>,
+) -> Rewrite {
+    Rewrite { name, pattern, replacement }
+}
+
 /// Rewrites in stages. Those of a stage are looked for in what the stage before left.
 pub struct Formulas {
     stages: &'static [&'static [Rewrite]],
@@ -115,6 +124,16 @@ impl Rewrite {
     }
 }
 
+/// Returns `None` unless a condition holds.
+pub(crate) fn require(condition: bool) -> Option<()> {
+    condition.then_some(())
+}
+
+/// Declines unless a condition holds.
+pub(crate) fn ensure(condition: bool, otherwise: &str) -> Result<(), Declined> {
+    if condition { Ok(()) } else { Err(otherwise.into()) }
+}
+
 /// The words for the effect of a fusion on nodes, and for that of other rewrites.
 pub(crate) const FUSED: &str = "fused";
 pub(crate) const APPLIED: &str = "applied";
@@ -143,7 +162,7 @@ impl Found<'_, '_, '_> {
 
     /// The result of the whole pattern.
     pub(crate) fn result(&self) -> ValueId {
-        self.edit.node(self.edit.root()).outputs[0]
+        self.edit.result(self.edit.root())
     }
 
     pub(crate) fn ty(&self, value: ValueId) -> Result<Type, Declined> {
@@ -218,10 +237,10 @@ impl Found<'_, '_, '_> {
 
     /// Declines where a reduction other than `ReduceSum` has its axes as an attribute still.
     pub(crate) fn expect_axes_as_operand(&self) -> Result<(), Declined> {
-        if self.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
-            return Err("since opset 18, the axes are an operand".into());
-        }
-        Ok(())
+        ensure(
+            self.edit.opset() >= AXES_ARE_AN_OPERAND_SINCE,
+            "since opset 18, the axes are an operand",
+        )
     }
 
     /// A node in front of the replacement.

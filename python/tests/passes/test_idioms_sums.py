@@ -1,4 +1,4 @@
-"""Choices, one-hot codes and weighted sums: the operators that come out, and the numbers of JAX."""
+"""Choices, one-hot codes and sums of products: the operators that come out, and the numbers of JAX."""
 
 from __future__ import annotations
 
@@ -50,23 +50,14 @@ def test_the_zeros_of_an_input_are_ordered() -> None:
     assert "Reciprocal" in check(lambda x: jax.lax.top_k(x + x, 8), [ZEROS])
 
 
-def test_a_choice_is_written_as_a_code() -> None:
-    def fn(x: jax.Array) -> jax.Array:
-        return jax.nn.one_hot(jnp.argmax(x, -1), 16)
-
-    assert check(fn, [X]).count("OneHot") == 1
+@pytest.mark.parametrize("size", [16, 2048])
+def test_a_code_of_a_choice(size: int) -> None:
+    check(lambda x: jax.nn.one_hot(jnp.argmax(x, -1), size), [X])
 
 
-def test_a_one_hot_code_of_possibly_negative_indices_is_not_fused() -> None:
+def test_a_code_of_indices_that_may_be_negative() -> None:
     places = np.array([[0, 3, -1, 7], [8, -8, 2, 2**31 - 1]], np.int32)
-    assert "OneHot" not in check(lambda i: jax.nn.one_hot(i, 8), [places])
-
-
-def test_a_large_code_is_left() -> None:
-    def fn(x: jax.Array) -> jax.Array:
-        return jax.nn.one_hot(jnp.argmax(x, -1), 2048)
-
-    assert "OneHot" not in check(fn, [X])
+    check(lambda i: jax.nn.one_hot(i, 8), [places])
 
 
 def rows(x: jax.Array) -> jax.Array:
@@ -75,10 +66,8 @@ def rows(x: jax.Array) -> jax.Array:
 
 
 SUMS: list[tuple[Callable[..., Any], list[np.ndarray], list[str]]] = [
-    (rows, [X], ["ReduceSum", "Reshape", "MatMul", "Squeeze"]),
-    (lambda x: jnp.sum(x * COLUMN, -1, keepdims=True), [X], ["MatMul"]),
-    (lambda x: jnp.sum(x * COLUMN, -1), [X], ["MatMul", "Squeeze"]),
-    (lambda w, x: jnp.sum(w[:, None] * x, 0), [X[0, :, 0], X[0]], ["Reshape", "MatMul", "Squeeze"]),
+    (rows, [X], ["ReduceSum", "Mul", "ReduceSum"]),
+    (lambda x: jnp.sum(x * COLUMN, -1), [X], ["Mul", "ReduceSum"]),
     (lambda x: x @ COLUMN, [LONG], ["MatMul", "Reshape"]),
     (lambda x, w: x @ w, [LONG, COLUMN], ["Reshape", "MatMul", "Reshape"]),
     (lambda x: x @ COLUMN, [X], ["MatMul"]),
@@ -89,7 +78,9 @@ SUMS: list[tuple[Callable[..., Any], list[np.ndarray], list[str]]] = [
 
 
 @pytest.mark.parametrize(("fn", "inputs", "wanted"), SUMS)
-def test_a_weighted_sum_is_a_product(fn: Any, inputs: list[np.ndarray], wanted: list[str]) -> None:
+def test_a_sum_of_products_has_few_operators(
+    fn: Any, inputs: list[np.ndarray], wanted: list[str]
+) -> None:
     assert check(fn, inputs) == wanted
 
 
@@ -100,34 +91,11 @@ def test_a_weighted_sum_propagates_nan_and_infinity() -> None:
     check(lambda x: jnp.sum(x * jnp.zeros(16), -1), [x])
 
 
-def both_full(x: jax.Array) -> jax.Array:
-    return jnp.sum(x * jnp.cos(x), -1)
-
-
-def terms_are_used(x: jax.Array) -> Any:
-    terms = x * COLUMN
-    return terms, jnp.sum(terms, -1)
-
-
-NEAR_MISSES: list[tuple[Callable[..., Any], list[np.ndarray]]] = [
-    (both_full, [X]),
-    (terms_are_used, [X]),
-    (lambda x: jnp.sum(x * COLUMN, (0, 2)), [X]),
-    (lambda x: jnp.sum(x * COLUMN[:3, None, None], 1), [X]),
-    (lambda x: jnp.sum(x * jnp.arange(16), -1), [(10 * X).astype(np.int32)]),
-    (lambda x: jnp.sum(x * jnp.arange(2.0), -1), [X[:, :3, :2]]),
-]
-
-
-@pytest.mark.parametrize(("fn", "inputs"), NEAR_MISSES)
-def test_other_sums_are_left(fn: Any, inputs: list[np.ndarray]) -> None:
-    assert "MatMul" not in check(fn, inputs)
-
-
-def test_a_batch_of_one_needs_no_other_name() -> None:
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_batch_of_products(size: int) -> None:
     up = RNG.standard_normal((4, 16, 5)).astype(np.float32)
-    assert check(lambda x: jnp.einsum("btd,edh->beth", x, up), [X[:1]]) == ["MatMul", "Reshape"]
-    assert "Reshape" in check(lambda x: jnp.einsum("btd,edh->beth", x, up), [X[:2]])
+    found = check(lambda x: jnp.einsum("btd,edh->beth", x, up), [X[:size]])
+    assert found == ["Reshape", "MatMul", "Reshape"]
 
 
 def test_random_bits_become_a_number_between_zero_and_one_by_a_product() -> None:

@@ -5,8 +5,12 @@
 //! counts axes from the end, or walks back through layout ops on its own.
 
 use onnx::infer::axis_from_front;
+use onnx::kernels::Support;
 use onnx::operator::properties::{NORMALIZES, Properties};
-use onnx::{Attr, Edit, Node, OpType, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Node, OpType, Tensor, Type, ValueId};
+
+use super::pattern::uniform;
+use crate::rewrite::require;
 
 /// Since this opset, softmax works along one axis. Before, it works along all axes from that one
 /// on.
@@ -37,6 +41,24 @@ pub(crate) trait Access {
 
     /// Returns the integers of a constant operand.
     fn ints(&self, index: usize, operand: usize) -> Option<Vec<i64>>;
+
+    /// Returns the first result of a node.
+    fn result(&self, index: usize) -> ValueId;
+
+    /// Returns the type of the first result of a node.
+    fn result_ty(&self, index: usize) -> Option<&Type>;
+
+    /// Returns the operands of a node that it has.
+    fn operands(&self, index: usize) -> impl Iterator<Item = ValueId>;
+
+    /// Returns the node that makes a value, if it has this operator.
+    fn made_by(&self, value: ValueId, op: OpType) -> Option<usize>;
+
+    /// Returns the number that a constant repeats.
+    fn number(&self, value: ValueId) -> Option<f64>;
+
+    /// True if ONNX Runtime computes an operator on a type in the opset of the model.
+    fn has_kernel(&self, op: OpType, dtype: DType) -> bool;
 
     /// Walks from a value back through nodes of a family of operators, the nearest first. Yields each node
     /// with the value that it reads.
@@ -70,9 +92,7 @@ impl Access for Edit<'_> {
 
     fn axis(&self, index: usize) -> Option<usize> {
         let node = self.node(index);
-        if node.op.is(NORMALIZES) && self.opset() < SOFTMAX_IS_ALONG_ONE_AXIS_SINCE {
-            return None;
-        }
+        require(!node.op.is(NORMALIZES) || self.opset() >= SOFTMAX_IS_ALONG_ONE_AXIS_SINCE)?;
         axis_of(node, self.ty(self.input(index, 0)?)?.rank())
     }
 
@@ -97,6 +117,30 @@ impl Access for Edit<'_> {
         self.tensor(self.input(index, operand)?).and_then(Tensor::ints)
     }
 
+    fn result(&self, index: usize) -> ValueId {
+        self.node(index).outputs[0]
+    }
+
+    fn result_ty(&self, index: usize) -> Option<&Type> {
+        self.ty(self.result(index))
+    }
+
+    fn operands(&self, index: usize) -> impl Iterator<Item = ValueId> {
+        (0..self.node(index).inputs.len()).filter_map(move |operand| self.input(index, operand))
+    }
+
+    fn made_by(&self, value: ValueId, op: OpType) -> Option<usize> {
+        self.producer(value).filter(|&index| self.node(index).op == op)
+    }
+
+    fn number(&self, value: ValueId) -> Option<f64> {
+        self.tensor(value).and_then(uniform)
+    }
+
+    fn has_kernel(&self, op: OpType, dtype: DType) -> bool {
+        self.runs(op, dtype) == Support::Yes
+    }
+
     fn walk(&self, value: ValueId, family: Properties) -> impl Iterator<Item = (usize, ValueId)> {
         let step = move |value: ValueId| {
             let index = self.producer(value)?;
@@ -109,9 +153,7 @@ impl Access for Edit<'_> {
 
 /// Like [`Access::perm`], for a node that reads an array of that rank.
 pub(crate) fn perm_of(node: &Node, rank: usize) -> Option<Vec<usize>> {
-    if node.op != OpType::Transpose {
-        return None;
-    }
+    require(node.op == OpType::Transpose)?;
     let perm: Vec<usize> = match node.attr("perm") {
         Some(Attr::Ints(perm)) => {
             perm.iter().map(|&axis| usize::try_from(axis).ok()).collect::<Option<_>>()?
@@ -131,6 +173,11 @@ pub(crate) fn axis_of(node: &Node, rank: usize) -> Option<usize> {
         None => node.op.onnx()?.default_axis()?,
     };
     axis_from_front(axis, rank)
+}
+
+/// Returns the sizes of a shape, if all are known.
+pub(crate) fn known(shape: &[Dim]) -> Option<Vec<i64>> {
+    shape.iter().map(Dim::known).collect()
 }
 
 /// Counts axes from the front. `None` if an array of that rank does not have one of them, or one is there

@@ -18,6 +18,7 @@ use onnx::{Dim, Edit, OpType, ValueId};
 use smallvec::SmallVec;
 
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) use emit::{
     Planned, added_units, emit, emit_after, emit_last, plan, plan_with_sizes, transpose,
@@ -216,18 +217,14 @@ impl AxisMap {
                 before.push(Axis::new());
                 continue;
             }
-            if self.size_of(atoms).as_ref() != Some(dim) {
-                return None;
-            }
+            require(self.size_of(atoms).as_ref() == Some(dim))?;
             before.push(atoms.clone());
         }
         let is_kept = |atom: &&usize| before.iter().any(|axis| axis.contains(atom));
         let mut after = Vec::with_capacity(self.after.len());
         for atoms in &self.after {
             let own: Axis = atoms.iter().filter(is_kept).copied().collect();
-            if !own.is_empty() && own.len() != atoms.len() {
-                return None;
-            }
+            require(own.is_empty() || own.len() == atoms.len())?;
             after.push(own);
         }
         Some(AxisMap { sizes: self.sizes.clone(), before, after })

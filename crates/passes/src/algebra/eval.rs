@@ -11,6 +11,7 @@ use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Node, OpType, Tensor};
 
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
+use crate::rewrite::require;
 
 /// The result of `op` on constants, where we know how to compute it.
 pub(crate) fn eval(
@@ -42,7 +43,6 @@ fn of_any_numbers(
             sliced(x, starts, axes, steps.first().copied(), &shape)
         }
         (OpType::Gather, [x, indices]) => gathered(node, x, indices, dtype, &shape),
-        (OpType::ScatterND, [x, indices, rows]) => scattered(node, x, indices, rows),
         (OpType::Where, [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
         (OpType::Cast, [x]) => cast(x, dtype, shape),
         // Each is rounded once, in double precision far enough from where it would show.
@@ -103,7 +103,6 @@ fn of_any_numbers(
             [x, y],
         ) => comparison(op, x, y, shape),
         (OpType::ArgMax, [x]) => place_of_largest(node, x, dtype, shape),
-        (OpType::ReduceMax | OpType::ReduceMin, [x, axes]) => extreme_along(op, x, axes, shape),
         _ => None,
     }
 }
@@ -111,9 +110,7 @@ fn of_any_numbers(
 /// The place of the largest integer along an axis, the first of equals.
 fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let is_first = matches!(node.attr("select_last_index"), None | Some(onnx::Attr::Int(0)));
-    if !is_first || x.dtype == DType::U64 {
-        return None;
-    }
+    require(is_first && x.dtype != DType::U64)?;
     let axis = axis_of(node, x.shape.len())?;
     let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
     let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
@@ -124,23 +121,6 @@ fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> O
         })
     });
     Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
-}
-
-/// The largest or smallest integer along an axis; none if the axis is empty.
-fn extreme_along(op: OpType, x: &Tensor, axes: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
-    let &[axis] = &axes_from_front(&axes.ints()?, x.shape.len())?[..] else { return None };
-    let (numbers, size) = (x.ints()?, usize::try_from(x.shape[axis]).ok()?);
-    if size == 0 {
-        return None;
-    }
-    let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
-    let best = if op == OpType::ReduceMax { Iterator::max } else { Iterator::min };
-    let along = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
-        let column = move |column| best((0..size).map(move |place| rows[place * width + column]));
-        (0..width).map(column)
-    });
-    let numbers: Vec<i64> = along.collect::<Option<_>>()?;
-    (x.dtype != DType::U64).then(|| Tensor::of_ints(x.dtype, shape, &numbers))?
 }
 
 /// Returns two constants as they broadcast to a shape.
@@ -188,9 +168,7 @@ fn gathered(
     let size = *x.shape.get(axis)?;
     let places: Vec<i64> =
         indices.ints()?.iter().map(|&at| if at < 0 { at + size } else { at }).collect();
-    if !places.iter().all(|at| (0..size).contains(at)) {
-        return None;
-    }
+    require(places.iter().all(|at| (0..size).contains(at)))?;
     if let [first, rest @ ..] = &places[..] {
         let step = rest.first().map_or(1, |second| second - first);
         if places.windows(2).all(|pair| pair[1] - pair[0] == step) {
@@ -209,26 +187,6 @@ fn gathered(
         }
     }
     (dtype.bits() >= 8).then(|| Tensor::new(dtype, shape.to_vec(), data))
-}
-
-/// Writes rows into an array, the last one if several have the same place.
-fn scattered(node: &Node, x: &Tensor, indices: &Tensor, rows: &Tensor) -> Option<Tensor> {
-    let is_plain = node.attr("reduction").is_none_or(|kind| *kind == onnx::Attr::from("none"));
-    let depth = usize::try_from(*indices.shape.last()?).ok()?;
-    let (outer, inner) = x.shape.split_at_checked(depth)?;
-    let row = inner.iter().product::<i64>() as usize * x.dtype.bits() / 8;
-    if !is_plain || depth == 0 || row == 0 || x.dtype.bits() < 8 {
-        return None;
-    }
-    let mut data = x.bytes().to_vec();
-    for (place, new) in indices.ints()?.chunks_exact(depth).zip(rows.bytes().chunks_exact(row)) {
-        let offset = place.iter().zip(outer).try_fold(0, |offset, (&at, &size)| {
-            let at = if at < 0 { at + size } else { at };
-            (0..size).contains(&at).then_some(offset * size + at)
-        })?;
-        data[offset as usize * row..][..row].copy_from_slice(new);
-    }
-    Some(Tensor::new(x.dtype, x.shape.clone(), data))
 }
 
 fn chosen(
@@ -310,9 +268,7 @@ fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>)
     let (x, y) = broadcast(x, y, &shape)?;
     let (a, distances) = (x.ints()?, y.ints()?);
     let bits = dtype.bits() as i64;
-    if !distances.iter().all(|distance| (0..bits).contains(distance)) {
-        return None;
-    }
+    require(distances.iter().all(|distance| (0..bits).contains(distance)))?;
     let shift = |(&a, &distance): (&i64, &i64)| match is_left {
         true => a.wrapping_shl(distance as u32),
         // Only unsigned numbers are shifted, so none but those of 64 bits look negative.

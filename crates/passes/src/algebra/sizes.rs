@@ -3,6 +3,8 @@
 use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
+use crate::algebra::access::known;
+
 /// The largest number of nodes behind which a size is looked for.
 const MAX_NODES: usize = 16;
 
@@ -81,7 +83,7 @@ fn emit_known(
     fused: &[usize],
     sizes: &[Dim],
 ) -> Result<ValueId, Declined> {
-    let numbers: Option<Vec<i64>> = sizes.iter().map(Dim::known).collect();
+    let numbers = known(sizes);
     let tensor =
         numbers.and_then(|numbers| Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &numbers));
     Ok(patch.constant_for(fused, tensor.ok_or("a shape cannot be computed")?, &[]))

@@ -9,6 +9,7 @@ use super::{Change, Rule};
 use crate::algebra::access::Access;
 use crate::algebra::eval::eval;
 use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",
@@ -31,7 +32,7 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
             if beside.is_set {
                 return beside.left_alone(edit, index);
             }
-            let is_whole = edit.ty(beside.flag) == edit.ty(edit.node(index).outputs[0]);
+            let is_whole = edit.ty(beside.flag) == edit.result_ty(index);
             is_whole.then(|| Change::Op(Op::new(OpType::Not, &[beside.flag]), beside.passed))
         }
         Some(OpType::And) => {
@@ -52,7 +53,7 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
                 return Some(Change::Op(op, vec![inner]));
             }
             let (flag, passed) = without_all_set(edit, flag)?;
-            let result = edit.ty(edit.node(index).outputs[0])?;
+            let result = edit.result_ty(index)?;
             let shape = [flag, x, y].into_iter().try_fold(Vec::new(), |shape, operand| {
                 broadcast_shapes(&shape, &edit.ty(operand)?.shape)
             });
@@ -111,7 +112,7 @@ struct Beside {
 impl Beside {
     /// The operand itself, or repeated as the constant was.
     fn left_alone(self, edit: &Edit<'_>, index: usize) -> Option<Change> {
-        if edit.ty(self.flag) == edit.ty(edit.node(index).outputs[0]) {
+        if edit.ty(self.flag) == edit.result_ty(index) {
             return Some(Change::Value(self.flag, self.passed));
         }
         Some(Change::Op(Op::new(OpType::Expand, &[self.flag, self.shape?]), self.passed))
@@ -120,13 +121,11 @@ impl Beside {
 
 fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    if edit.ty(a)?.dtype != DType::Bool {
-        return None;
-    }
+    require(edit.ty(a)?.dtype == DType::Bool)?;
     let beside = |flag: ValueId, constant: ValueId| {
         let mut passed = Vec::new();
         let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
-        let repeats = edit.producer(constant).filter(|&node| edit.node(node).op == OpType::Expand);
+        let repeats = edit.made_by(constant, OpType::Expand);
         let shape = repeats.and_then(|node| edit.input(node, 1));
         Some(Beside { flag, is_set, shape, passed })
     };
@@ -154,11 +153,9 @@ fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
         number_behind(edit, y, &mut passed).filter(|&number| number != 0.0)?;
         (OpType::Or, flag_behind(edit, x)?)
     };
-    let result = edit.ty(edit.node(index).outputs[0])?;
+    let result = edit.result_ty(index)?;
     let ty = edit.ty(condition)?.clone();
-    if edit.ty(flag)? != result && ty != *result {
-        return None;
-    }
+    require(edit.ty(flag)? == result || ty == *result)?;
     passed.push(cast);
     let not = edit.insert_for(&[choice], Op::new(OpType::Not, &[condition]));
     edit.done(&passed, Op::new(op, &[not, flag]))
@@ -168,9 +165,7 @@ fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
 fn choice_of_flag(edit: &Edit<'_>, index: usize) -> Option<(usize, [ValueId; 3])> {
     let node = edit.node(index);
     let is_flag = node.attr("to") == Some(&Attr::Int(DType::Bool.code().into()));
-    if node.op != OpType::Cast || !is_flag {
-        return None;
-    }
+    require(node.op == OpType::Cast && is_flag)?;
     let choice = edit.producer(edit.input(index, 0)?)?;
     let operand = |number: usize| edit.input(choice, number);
     let is_choice = edit.node(choice).op == OpType::Where;
@@ -184,7 +179,7 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
         let mut passed = vec![choice];
         Some((number_behind(edit, value, &mut passed)? != 0.0, passed))
     };
-    let is_whole = |flag: ValueId| edit.ty(flag) == edit.ty(edit.node(index).outputs[0]);
+    let is_whole = |flag: ValueId| edit.ty(flag) == edit.result_ty(index);
     let joined = |op: OpType, number: ValueId, passed: Vec<usize>| {
         let (cast, flag) = flag_behind(edit, number)?;
         let op = Op::new(op, &[condition, flag]);
@@ -216,7 +211,7 @@ pub(super) fn element_behind(
     let (value, nodes) = edit.through(value, BROADCAST_OPS | CASTS);
     let mut element = edit.tensor(value)?.uniform()?;
     for &index in nodes.iter().rev().filter(|&&index| edit.node(index).op == OpType::Cast) {
-        let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
+        let dtype = edit.result_ty(index)?.dtype;
         element = eval(OpType::Cast, edit.node(index), &[&element], dtype, Vec::new())?;
     }
     passed.extend(nodes);

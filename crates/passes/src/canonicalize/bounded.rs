@@ -6,6 +6,7 @@ use onnx::{Edit, OpType, ValueId};
 use super::Rule;
 use super::broadcasts::without_leading_axes;
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",
@@ -47,9 +48,7 @@ fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Opti
     deciding.extend(passed);
     deciding.push(index);
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    if !edit.ty(a)?.dtype.is_int() {
-        return None;
-    }
+    require(edit.ty(a)?.dtype.is_int())?;
     let ((same_a, passed_a), (same_b, passed_b)) =
         (without_leading_axes(edit, a), without_leading_axes(edit, b));
     if same_a == same_b {

@@ -1,13 +1,13 @@
 //! `bypass-expand`: drops the broadcast of an operand if the operator broadcasts it itself.
 
 use onnx::expr::broadcast_shapes;
-use onnx::kernels::Support;
 use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, added_units, emit_last, plan_with_sizes};
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "bypass-expand",
@@ -32,9 +32,7 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
     let op = node.op.onnx()?;
-    if !op.is(POINTWISE) || op == OpType::Identity {
-        return None;
-    }
+    require(op.is(POINTWISE) && op != OpType::Identity)?;
     let expand = |value: ValueId| {
         let expand = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
         (edit.node(expand).op == OpType::Expand).then_some(expand)
@@ -47,13 +45,13 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
         broadcast_shapes(&joined, &edit.ty(operand?)?.shape)
     })?;
     let result = edit.ty(node.outputs[0])?;
-    let expanded = broadcast_shapes(&narrow, &edit.ty(edit.node(expand).outputs[0])?.shape)?;
+    let expanded = broadcast_shapes(&narrow, &edit.result_ty(expand)?.shape)?;
     let is_broadcast = narrow[..] != result.shape[..] && expanded[..] == result.shape[..];
     // The type of the operand may have been chosen because the runtime has no `Expand` of the result's.
-    let has_kernel = edit.runs(OpType::Expand, result.dtype) == Support::Yes;
+    let has_kernel = edit.has_kernel(OpType::Expand, result.dtype);
     // ONNX Runtime drops some of those that empty an array, and computing less saves nothing there.
     let is_empty = result.shape.iter().any(|dim| dim.is(0));
-    (is_broadcast && has_kernel && !is_empty).then_some(())?;
+    require(is_broadcast && has_kernel && !is_empty)?;
     let sizes = edit.input(expand, 1)?;
     let op = Op::of(node, inputs);
     let made = edit.insert(op);
@@ -63,16 +61,16 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
 /// Axes of size one are added before a broadcast, if a reader may broadcast by itself.
 fn delay_expand(patch: &mut Patch<'_, '_>) -> Outcome {
     let node = patch.node(patch.root());
-    (node.op.is(BROADCASTING) || node.op == OpType::Expand).then_some(())?;
+    require(node.op.is(BROADCASTING) || node.op == OpType::Expand)?;
     let operands = patch.inputs(patch.root());
     operands.into_iter().find_map(|operand| delay(patch, patch.producer(operand?)?))
 }
 
 fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let node = edit.node(index);
-    node.op.is(RESHAPES).then_some(())?;
+    require(node.op.is(RESHAPES))?;
     let (before, after) = (edit.input(index, 0)?, node.outputs[0]);
-    let expand = edit.producer(before).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let expand = edit.made_by(before, OpType::Expand)?;
     let narrow = edit.input(expand, 0)?;
     let [before, after] = [before, after].map(|value| edit.ty(value).map(|ty| ty.shape.clone()));
     let (of_narrow, before, after) = (edit.ty(narrow)?.shape.to_vec(), before?, after?);
@@ -82,7 +80,7 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     for axis in units {
         own.insert(axis as usize, Dim::Known(1));
     }
-    (own[..] != after[..]).then_some(())?;
+    require(own[..] != after[..])?;
     let reshape = Step::reshape(&of_narrow, &own);
     let steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(after.to_vec())]).collect();
     let planned = plan_with_sizes(&of_narrow, &steps)?;
@@ -98,9 +96,7 @@ fn bypass_expand(patch: &mut Patch<'_, '_>) -> Outcome {
         op if op.is(BROADCASTING) => node.inputs.len(),
         _ => 0,
     };
-    if operands == 0 {
-        return None;
-    }
+    require(operands != 0)?;
     let mut inputs = patch.inputs(patch.root());
     let mut passed = Vec::new();
     for operand in 0..operands {
@@ -126,8 +122,8 @@ fn without_expand(
     match patch.node(producer).op.onnx()? {
         OpType::Expand => {}
         op if op.is(RESHAPES) => {
-            let wide = shape_of(patch.node(producer).outputs[0])?;
-            adds_leading_axes(shape_of(narrow)?, wide).then_some(())?;
+            let wide = shape_of(patch.result(producer))?;
+            require(adds_leading_axes(shape_of(narrow)?, wide))?;
         }
         _ => return None,
     }
@@ -149,7 +145,7 @@ fn without_expand(
 pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId, Vec<usize>) {
     let adds_axes = |&(index, narrow): &(usize, ValueId)| {
         let shape_of = |id: ValueId| edit.ty(id).map(|ty| &ty.shape[..]);
-        let wide = shape_of(edit.node(index).outputs[0]);
+        let wide = shape_of(edit.result(index));
         shape_of(narrow).zip(wide).is_some_and(|(narrow, wide)| adds_leading_axes(narrow, wide))
     };
     let (passed, sources): (Vec<usize>, Vec<ValueId>) =

@@ -5,6 +5,7 @@ use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch, Tensor, Val
 use super::{Change, Rule};
 use crate::algebra::access::Access;
 use crate::layout_ops::stacks::Stack;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",
@@ -35,8 +36,8 @@ fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
 fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let x = edit.input(first, 0)?;
     let from = edit.ty(x)?.dtype;
-    let between = edit.ty(edit.node(first).outputs[0])?.dtype;
-    let to = edit.ty(edit.node(index).outputs[0])?.dtype;
+    let between = edit.result_ty(first)?.dtype;
+    let to = edit.result_ty(index)?.dtype;
     let stays_whole = between.is_int() && (to.is_int() || to == DType::Bool);
     let fits = || {
         let (low, high) = edit.fact(x).ints().filter(|_| from.is_int() && between.is_int())?;
@@ -53,9 +54,7 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
         return Some(Change::Value(x, vec![first]));
     }
     // The attribute of this cast determines the result for numbers that are too large.
-    if is_narrow_float(to) {
-        return None;
-    }
+    require(!is_narrow_float(to))?;
     Some(Change::Op(Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code())), vec![first]))
 }
 
@@ -95,19 +94,17 @@ fn is_narrow_float(dtype: DType) -> bool {
 /// Where the second one names every size, it needs no help.
 fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let (x, shape) = (edit.input(first, 0)?, edit.input(index, 1)?);
-    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
+    let result = &edit.result_ty(index)?.shape;
     let sizes: Vec<Dim> = edit.tensor(shape)?.ints()?.into_iter().map(Dim::Known).collect();
-    if sizes[..] != result[..] {
-        return None;
-    }
+    require(sizes[..] == result[..])?;
     Some(Change::Op(Op::new(OpType::Expand, &[x, shape]), vec![first]))
 }
 
 /// A stack whose new axis becomes a part of the axis after it.
 fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let stack = Stack::at(edit, first)?;
-    let result = &edit.ty(edit.node(index).outputs[0])?.shape;
-    let is_only = edit.reads(edit.node(first).outputs[0]) == 1;
+    let result = &edit.result_ty(index)?.shape;
+    let is_only = edit.reads(edit.result(first)) == 1;
     let is_joined = is_only && stack.joined_shape(edit)?[..] == result[..];
     let fused = || [stack.distinct_unsqueezes(), vec![first]].concat();
     is_joined.then(|| Change::Op(stack.joined(), fused()))
@@ -116,9 +113,7 @@ fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
 /// A slice that is one of the parts that were joined.
 fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let Bounds { starts, ends, axes } = bounds_of(edit, index)?;
-    let (&[start], &[end], &[axis]) = (&starts[..], &ends[..], &axes[..]) else {
-        return None;
-    };
+    let (&[start], &[end], &[axis]) = (&starts[..], &ends[..], &axes[..]) else { return None };
     let concat = edit.node(first);
     let axis = edit.axis(first).filter(|&own| own as i64 == axis)?;
     let mut offset = 0;
@@ -143,9 +138,7 @@ struct Bounds {
 /// The bounds of a slice without steps, where they are constants that count from the front.
 fn bounds_of(edit: &Edit<'_>, index: usize) -> Option<Bounds> {
     let node = edit.node(index);
-    if node.op != OpType::Slice || node.inputs.len() != 4 {
-        return None;
-    }
+    require(node.op == OpType::Slice && node.inputs.len() == 4)?;
     let ints = |operand: usize| edit.tensor(edit.input(index, operand)?)?.ints();
     let bounds = Bounds { starts: ints(1)?, ends: ints(2)?, axes: ints(3)? };
     let all = [&bounds.starts[..], &bounds.ends, &bounds.axes].concat();

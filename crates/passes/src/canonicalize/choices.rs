@@ -7,7 +7,9 @@ use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use super::Rule;
 use super::booleans::element_behind;
+use crate::algebra::access::Access;
 use crate::algebra::eval::eval;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-choices",
@@ -22,7 +24,7 @@ fn fold_choice(patch: &mut Patch<'_, '_>) -> Outcome {
     if found.ty.dtype == DType::Bool {
         return fold_to_condition(patch, &found);
     }
-    (patch.reads(patch.node(found.choice).outputs[0]) == 1).then_some(())?;
+    require(patch.reads(patch.result(found.choice)) == 1)?;
     let rank = if found.lead == 0 { 0 } else { found.ty.rank() };
     let [a, b] = found.numbers.map(|number| patch.constant(number.with_shape(vec![1; rank]), &[]));
     patch.done(&[], Op::new(OpType::Where, &[found.condition, a, b]))
@@ -30,10 +32,8 @@ fn fold_choice(patch: &mut Patch<'_, '_>) -> Outcome {
 
 fn fold_to_condition(patch: &mut Patch<'_, '_>, found: &Folded) -> Outcome {
     let is_set = |number: &Tensor| Some(number.ints()?.first()? != &0);
-    let [Some(of_true), Some(of_false)] = found.numbers.each_ref().map(is_set) else {
-        return None;
-    };
-    (of_true != of_false).then_some(())?;
+    let [Some(of_true), Some(of_false)] = found.numbers.each_ref().map(is_set) else { return None };
+    require(of_true != of_false)?;
     let mut flag = found.condition;
     if of_false {
         let not = Op::new(OpType::Not, &[flag]);
@@ -60,7 +60,7 @@ fn elements(edit: &Edit<'_>, choice: usize, passed: &mut Vec<usize>) -> Option<[
             Some([number(1)?, number(2)?])
         }
         OpType::Cast if edit.ty(edit.input(choice, 0)?)?.dtype == DType::Bool => {
-            let dtype = edit.ty(edit.node(choice).outputs[0])?.dtype;
+            let dtype = edit.result_ty(choice)?.dtype;
             let number = |number| Tensor::of_ints(dtype, Vec::new(), &[number]);
             Some([number(1)?, number(0)?])
         }
@@ -85,9 +85,7 @@ impl Folded {
         let node = edit.node(index);
         let op = node.op.onnx()?;
         let is_computed = op.is(POINTWISE);
-        if !is_computed || matches!(op, OpType::Identity | OpType::Where) {
-            return None;
-        }
+        require(is_computed && !matches!(op, OpType::Identity | OpType::Where))?;
         let mut passed = Vec::new();
         let (place, choice, of_choice) = (0..node.inputs.len()).find_map(|place| {
             let choice = edit.producer(edit.input(index, place)?)?;
@@ -97,7 +95,7 @@ impl Folded {
         let ty = edit.ty(node.outputs[0])?.clone();
         let condition = edit.input(choice, 0)?;
         let lead = ty.shape.strip_suffix(&*edit.ty(condition)?.shape)?;
-        lead.iter().all(|dim| dim.is(1)).then_some(())?;
+        require(lead.iter().all(|dim| dim.is(1)))?;
         let mut operands = vec![of_choice[0].clone(); node.inputs.len()];
         for other in (0..node.inputs.len()).filter(|&other| other != place) {
             operands[other] = element_behind(edit, edit.input(index, other)?, &mut passed)?;

@@ -5,7 +5,7 @@ use onnx::{Edit, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
 use crate::algebra::access::Access;
-use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-identity",
@@ -27,7 +27,7 @@ fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId,
     let original = || {
         let first = edit.producer(operand).filter(|&first| renames(first) && renames(index))?;
         let original = edit.input(first, 0)?;
-        let is_undone = edit.ty(original)? == edit.ty(edit.node(index).outputs[0])?;
+        let is_undone = edit.ty(original)? == edit.result_ty(index)?;
         is_undone.then_some((original, Some(first)))
     };
     original().unwrap_or((operand, None))
@@ -93,20 +93,16 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
         Some(OpType::Min) => (f64::INFINITY, true),
         _ => return None,
     };
-    if edit.node(index).inputs.len() != 2 {
-        return None;
-    }
+    require(edit.node(index).inputs.len() == 2)?;
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let may_be_constant = |id: ValueId| match edit.producer(id) {
         Some(node) => edit.node(node).op.is(BROADCAST_OPS),
         None => edit.tensor(id).is_some(),
     };
-    if !may_be_constant(a) && !may_be_constant(b) {
-        return None;
-    }
+    require(may_be_constant(a) || may_be_constant(b))?;
     let spreading_a_neutral = |id: ValueId| {
         let (constant, passed) = edit.through(id, BROADCAST_OPS);
-        let number = edit.tensor(constant).and_then(uniform)?;
+        let number = edit.number(constant)?;
         // −0 is not what is taken away without a trace.
         let is_neutral =
             number == neutral && number.is_sign_negative() == neutral.is_sign_negative();

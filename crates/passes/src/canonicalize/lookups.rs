@@ -7,13 +7,14 @@ use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) const RANGE_RULE: Rule = Rule {
     name: "drop-ranges",
     does: "writes a lookup in the range from zero on as the index",
     apply: |patch| {
         let (looked_up, maker) = index_of_range(patch, patch.root())?;
-        let dtype = patch.ty(patch.node(patch.root()).outputs[0])?.dtype;
+        let dtype = patch.result_ty(patch.root())?.dtype;
         let op = Op::new(OpType::Cast, &[looked_up]).attr("to", i64::from(dtype.code()));
         patch.done(maker.as_slice(), op)
     },
@@ -24,9 +25,7 @@ pub(crate) const CAST_RULE: Rule = Rule {
     does: "looks up with an index as it was before a cast that keeps it",
     apply: |patch| {
         let node = patch.node(patch.root());
-        if !node.op.is_one_of(LOOKUPS) {
-            return None;
-        }
+        require(node.op.is_one_of(LOOKUPS))?;
         let mut inputs = patch.inputs(patch.root());
         let cast = patch.producer(inputs[1]?).filter(|&maker| is_cast_of_index(patch, maker))?;
         inputs[1] = patch.input(cast, 0);
@@ -43,7 +42,7 @@ fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
     let is_index = |dtype| matches!(dtype, Some(DType::I32 | DType::I64));
     let before = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast);
     before.is_some_and(|before| {
-        let after = dtype(edit.node(index).outputs[0]);
+        let after = dtype(edit.result(index));
         let fits =
             |(low, high): (i64, i64)| i32::try_from(low).is_ok() && i32::try_from(high).is_ok();
         is_index(dtype(before))
@@ -55,25 +54,21 @@ fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
 /// Returns the index that a node looks up in a range, and the node that makes the range.
 fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usize>)> {
     let node = edit.node(index);
-    if !node.op.is_one_of(LOOKUPS) {
-        return None;
-    }
+    require(node.op.is_one_of(LOOKUPS))?;
     let (table, looked_up) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let ty = edit.ty(table).filter(|ty| ty.dtype.is_int())?;
     let is_alone = node.op == OpType::GatherElements || ty.rank() == 1;
     // `fuse-gather` drops the nodes that count a clamped index from the end, which saves more than the lookup costs.
     let is_clamped =
         edit.producer(looked_up).is_some_and(|maker| edit.node(maker).op == OpType::Clip);
-    if !is_alone || is_clamped || edit.tensor(looked_up).is_some() {
-        return None;
-    }
+    require(is_alone && !is_clamped && edit.tensor(looked_up).is_none())?;
     let (_, last) = edit.fact(looked_up).ints().filter(|&(low, _)| low >= 0)?;
     if let Some(tensor) = edit.tensor(table) {
         // A reader knows that an entry is in the range, and has to know it of the index too.
         let axis = edit.axis(index).filter(|&axis| last < tensor.shape[axis])?;
         return counts_along(tensor, axis).then_some((looked_up, None));
     }
-    let maker = edit.producer(table).filter(|&maker| edit.node(maker).op == OpType::Range)?;
+    let maker = edit.made_by(table, OpType::Range)?;
     let number = |operand| edit.ints(maker, operand);
     let counts = ty.rank() == 1 && number(0)? == [0] && number(2)? == [1];
     counts.then_some((looked_up, Some(maker)))

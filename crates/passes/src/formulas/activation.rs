@@ -13,37 +13,25 @@ use crate::algebra::pattern::{
     Pattern, abs, either, erf, erfc, exp, expm1, greater, greater_or_equal, hole, log1p, maximum,
     minimum, node, number, product, relu, tanh,
 };
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
-    Rewrite { name: "fuse-gelu", pattern: gelu_by_erf, replacement: |found| gelu(found, "none") },
-    Rewrite { name: "fuse-gelu", pattern: gelu_by_erfc, replacement: to_gelu_or_erf },
-    Rewrite { name: "fuse-gelu", pattern: gelu_by_tanh, replacement: |found| gelu(found, "tanh") },
-    Rewrite {
-        name: "fuse-relu",
-        pattern: max_with_zero,
-        replacement: |found| plain(found, OpType::Relu),
-    },
-    Rewrite { name: "fuse-leaky-relu", pattern: leaky_relu, replacement: to_leaky_relu },
-    Rewrite { name: "fuse-prelu", pattern: prelu, replacement: to_prelu },
-    Rewrite { name: "fuse-prelu", pattern: sum_of_relus, replacement: to_prelu },
-    Rewrite { name: "fuse-selu", pattern: selu, replacement: to_selu },
-    Rewrite { name: "fuse-elu", pattern: elu, replacement: to_elu },
-    Rewrite {
-        name: "fuse-softplus",
-        pattern: softplus,
-        replacement: |found| plain(found, OpType::Softplus),
-    },
-    Rewrite { name: "fuse-hard-sigmoid", pattern: hard_sigmoid, replacement: to_hard_sigmoid },
-    Rewrite { name: "fuse-hard-swish", pattern: hard_swish, replacement: to_hard_swish },
-    Rewrite { name: "fuse-celu", pattern: celu, replacement: to_celu },
-    Rewrite { name: "fuse-mish", pattern: mish, replacement: to_mish },
-    Rewrite {
-        name: "fuse-softsign",
-        pattern: softsign,
-        replacement: |found| plain(found, OpType::Softsign),
-    },
-    Rewrite { name: "fuse-clip", pattern: clip, replacement: to_clip },
+    rewrite("fuse-gelu", gelu_by_erf, |found| gelu(found, "none")),
+    rewrite("fuse-gelu", gelu_by_erfc, to_gelu_or_erf),
+    rewrite("fuse-gelu", gelu_by_tanh, |found| gelu(found, "tanh")),
+    rewrite("fuse-relu", max_with_zero, |found| plain(found, OpType::Relu)),
+    rewrite("fuse-leaky-relu", leaky_relu, to_leaky_relu),
+    rewrite("fuse-prelu", prelu, to_prelu),
+    rewrite("fuse-prelu", sum_of_relus, to_prelu),
+    rewrite("fuse-selu", selu, to_selu),
+    rewrite("fuse-elu", elu, to_elu),
+    rewrite("fuse-softplus", softplus, |found| plain(found, OpType::Softplus)),
+    rewrite("fuse-hard-sigmoid", hard_sigmoid, to_hard_sigmoid),
+    rewrite("fuse-hard-swish", hard_swish, to_hard_swish),
+    rewrite("fuse-celu", celu, to_celu),
+    rewrite("fuse-mish", mish, to_mish),
+    rewrite("fuse-softsign", softsign, |found| plain(found, OpType::Softsign)),
+    rewrite("fuse-clip", clip, to_clip),
 ]]);
 
 /// `½ · x · (1 + erf(x / √2))`
@@ -129,12 +117,11 @@ fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         slope = found.computed(negated.ok_or("the type cannot represent the number")?, &[slope]);
     }
     // Zero may be on either side.
-    if !numbers.into_iter().all(f64::is_finite) {
-        return Err("a slope is not finite".into());
-    }
-    if found.ty(slope)?.rank() > found.ty(found.value("x")?)?.rank() {
-        return Err("the slopes have more axes than the operand".into());
-    }
+    ensure(numbers.into_iter().all(f64::is_finite), "a slope is not finite")?;
+    ensure(
+        found.ty(slope)?.rank() <= found.ty(found.value("x")?)?.rank(),
+        "the slopes have more axes than the operand",
+    )?;
     Ok(Op { inputs: vec![op.inputs[0], Some(slope)], ..op })
 }
 
@@ -194,9 +181,7 @@ fn mish() -> Pattern {
 
 fn to_mish(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    if found.edit.opset() < 18 {
-        return Err("Mish needs opset 18".into());
-    }
+    ensure(found.edit.opset() >= 18, "Mish needs opset 18")?;
     // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
     found.expect_kernel(OpType::Softplus, x)?;
     Ok(Op::new(OpType::Mish, &[x]))
@@ -254,12 +239,8 @@ fn to_hard_swish(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     if let Some(sigmoid) = found.maybe("sigmoid") {
         let curve = found.node("sigmoid")?;
         let has = |name: &str, number: f32| curve.attr(name) == Some(&Attr::Float(number));
-        if !has("alpha", 1.0 / 6.0) || !has("beta", 0.5) {
-            return Err("the slope of the curve differs".into());
-        }
-        if found.edit.reads(sigmoid) > 1 {
-            return Err("another node reads the curve".into());
-        }
+        ensure(has("alpha", 1.0 / 6.0) && has("beta", 0.5), "the slope of the curve differs")?;
+        ensure(found.edit.reads(sigmoid) <= 1, "another node reads the curve")?;
     }
     // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
     found.expect_kernel(OpType::HardSigmoid, found.value("x")?)?;
@@ -305,12 +286,8 @@ fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         return Err("the lower limit is above the upper one, or one is NaN".into());
     }
     let ty = found.ty(x)?;
-    if ty != found.ty(found.result())? {
-        return Err("a limit has more axes than the operand".into());
-    }
-    if !ty.dtype.is_float() {
-        return Err("ONNX Runtime's Clip is wrong for some integers".into());
-    }
+    ensure(ty == found.ty(found.result())?, "a limit has more axes than the operand")?;
+    ensure(ty.dtype.is_float(), "ONNX Runtime's Clip is wrong for some integers")?;
     found.expect_kernel(OpType::Clip, x)?;
     let low = found.scalar(ty.dtype, low)?;
     let high = found.scalar(ty.dtype, high)?;
@@ -321,9 +298,7 @@ fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
 fn plain(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(op, x)?;
-    if found.ty(x)? != found.ty(found.result())? {
-        return Err("a constant has more axes than the operand".into());
-    }
+    ensure(found.ty(x)? == found.ty(found.result())?, "a constant has more axes than the operand")?;
     Ok(Op::new(op, &[x]))
 }
 

@@ -10,15 +10,15 @@ use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 use crate::algebra::access::Access;
 use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
 use crate::canonicalize::number_behind;
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, require, rewrite};
 
 /// As many as every type of at least 8 bits can count.
 const MOST_CONDITIONS: usize = 127;
 
 /// Chains first: what is left compares the number by itself.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
-    &[Rewrite { name: "fuse-choices", pattern: last_choice, replacement: to_choices }],
-    &[Rewrite { name: "fuse-first-conditions", pattern: comparison, replacement: to_conditions }],
+    &[rewrite("fuse-choices", last_choice, to_choices)],
+    &[rewrite("fuse-first-conditions", comparison, to_conditions)],
 ]);
 
 fn place() -> Pattern {
@@ -40,9 +40,7 @@ fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let before = before.ok_or("no condition has this number")?;
     let ty = found.ty(found.result())?;
     for &condition in &conditions[..=before] {
-        if found.ty(condition)? != ty {
-            return Err("the number has more axes than the conditions".into());
-        }
+        ensure(found.ty(condition)? == ty, "the number has more axes than the conditions")?;
     }
     found.take_up(&passed);
     let own = conditions[before];
@@ -66,9 +64,7 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);
     let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
-    if found.number("last")? != conditions.len() as f64 {
-        return Err("it is not the last case".into());
-    }
+    ensure(found.number("last")? == conditions.len() as f64, "it is not the last case")?;
     let mut cases = vec![found.value("x")?];
     let mut chosen = found.value("others")?;
     for number in (1..conditions.len()).rev() {
@@ -88,9 +84,7 @@ fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         }
         steps.push((condition, case));
     }
-    if shape[..] != whole[..] {
-        return Err("the number has more axes than the cases".into());
-    }
+    ensure(shape[..] == whole[..], "the number has more axes than the cases")?;
     found.take_up(&passed);
     let first = steps.pop().ok_or("no condition was found")?;
     for (condition, case) in steps {
@@ -107,24 +101,16 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
     let axis = edit.axis(first)?;
     let is_first =
         edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
-    if !is_first || edit.node(first).attr("keepdims") != Some(&Attr::Int(0)) {
-        return None;
-    }
+    require(is_first && edit.node(first).attr("keepdims") == Some(&Attr::Int(0)))?;
     passed.push(first);
     let stacked = behind(edit, edit.input(first, 0)?, CASTS, passed);
     let stack = edit.producer(stacked).filter(|&index| is(edit, index, OpType::Concat))?;
-    if edit.ty(stacked)?.dtype != DType::Bool || edit.axis(stack)? != axis {
-        return None;
-    }
+    require(edit.ty(stacked)?.dtype == DType::Bool && edit.axis(stack)? == axis)?;
     passed.push(stack);
     let none = edit.input(stack, 0)?;
-    if number_behind(edit, none, passed)? != 0.0 || !edit.ty(none)?.shape.get(axis)?.is(1) {
-        return None;
-    }
+    require(number_behind(edit, none, passed)? == 0.0 && edit.ty(none)?.shape.get(axis)?.is(1))?;
     let parts = 1..edit.node(stack).inputs.len();
-    if parts.len() > MOST_CONDITIONS {
-        return None;
-    }
+    require(parts.len() <= MOST_CONDITIONS)?;
     parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
 }
 
@@ -156,8 +142,7 @@ fn choice(
     let index = edit.producer(value).filter(|&index| is(edit, index, OpType::Where))?;
     let comparison = edit.producer(edit.input(index, 0)?);
     let comparison = comparison.filter(|&index| is(edit, index, OpType::Equal))?;
-    let compared =
-        edit.tensor(edit.input(comparison, 1)?).and_then(crate::algebra::pattern::uniform)?;
+    let compared = edit.number(edit.input(comparison, 1)?)?;
     let is_next = edit.input(comparison, 0)? == place && compared == number as f64;
     passed.extend([index, comparison]);
     if is_next { Some((edit.input(index, 1)?, edit.input(index, 2)?)) } else { None }
@@ -166,7 +151,7 @@ fn choice(
 /// What a number was before these operators.
 fn behind(edit: &Edit<'_>, value: ValueId, ops: Properties, passed: &mut Vec<usize>) -> ValueId {
     let counts = |index: usize| {
-        let ty = edit.ty(edit.node(index).outputs[0]);
+        let ty = edit.result_ty(index);
         ty.is_some_and(|ty| match ty.dtype.is_float() {
             true => ty.dtype.bits() > 8,
             false => ty.dtype.bits() >= 8 && ty.dtype != DType::Bool,

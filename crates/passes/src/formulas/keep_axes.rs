@@ -5,11 +5,12 @@ use onnx::operator::properties::{BROADCAST_OPS, REDUCTIONS};
 use onnx::{Attr, Edit, Op, Outcome, Patch, declined};
 
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 /// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let (reduction, op) = kept(patch, patch.root())?;
-    if patch.reads(patch.node(reduction).outputs[0]) != 1 {
+    if patch.reads(patch.result(reduction)) != 1 {
         return declined("another node reads the reduction");
     }
     patch.done(&[reduction], op)
@@ -18,21 +19,15 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 /// Returns the reduction whose axes this node puts back, and the same one with its axes kept.
 fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op)> {
     let node = edit.node(index);
-    if !node.op.is(BROADCAST_OPS) {
-        return None;
-    }
+    require(node.op.is(BROADCAST_OPS))?;
     let reduced = edit.input(index, 0)?;
     let reduction = edit.producer(reduced)?;
     let made_by = edit.node(reduction);
-    if !made_by.op.is(REDUCTIONS) || made_by.attr("keepdims") != Some(&Attr::Int(0)) {
-        return None;
-    }
+    require(made_by.op.is(REDUCTIONS) && made_by.attr("keepdims") == Some(&Attr::Int(0)))?;
     let axes = edit.axes(reduction)?;
     let operand = edit.ty(edit.input(reduction, 0)?)?;
     let wanted = &edit.ty(node.outputs[0])?.shape;
-    if reduced_shape(&operand.shape, &axes, true)[..] != wanted[..] {
-        return None;
-    }
+    require(reduced_shape(&operand.shape, &axes, true)[..] == wanted[..])?;
     let mut op = Op::of(made_by, edit.inputs(reduction));
     op.attrs.retain(|(name, _)| **name == *"axes");
     Some((reduction, op.attr("keepdims", 1i64)))

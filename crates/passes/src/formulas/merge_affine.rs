@@ -9,7 +9,9 @@ use onnx::expr::broadcast_shapes;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::algebra::access::Access;
 use crate::algebra::eval::arithmetic;
+use crate::rewrite::require;
 
 /// Larger constants are not computed, see `fold-constants`.
 const MOST_ELEMENTS: usize = 1 << 18;
@@ -35,9 +37,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut chains: FxHashMap<ValueId, Affine> = FxHashMap::default();
     let mut order = Vec::new();
     for (index, operand, step) in neighbors(edit) {
-        let Some(constant) = doubles(edit, step.id) else {
-            continue;
-        };
+        let Some(constant) = doubles(edit, step.id) else { continue };
         let grown = chains
             .get(&operand)
             .filter(|_| edit.reads(operand) == 1)
@@ -50,7 +50,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
             None => Affine::of(operand).extended(index, step, &constant),
         };
         if let Some(chain) = chain {
-            let result = edit.node(index).outputs[0];
+            let result = edit.result(index);
             chains.insert(result, chain);
             order.push(result);
         }
@@ -70,7 +70,7 @@ fn neighbors(edit: &Edit<'_>) -> Vec<(usize, ValueId, Step)> {
         Some((index, operand, step))
     });
     let mut steps: Vec<(usize, ValueId, Step)> = all.collect();
-    let result = |index: usize| edit.node(index).outputs[0];
+    let result = |index: usize| edit.result(index);
     let results: FxHashSet<ValueId> = steps.iter().map(|&(index, ..)| result(index)).collect();
     let operands: FxHashSet<ValueId> = steps.iter().map(|&(_, operand, _)| operand).collect();
     let is_read_once = |value: ValueId| edit.reads(value) == 1;
@@ -106,9 +106,7 @@ enum StepOp {
 /// The operand of a sum or product with a constant, which has the type of the result.
 fn step(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Step)> {
     let node = edit.node(index);
-    if node.inputs.len() != 2 {
-        return None;
-    }
+    require(node.inputs.len() == 2)?;
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let (operand, id, is_first) = match (edit.tensor(a), edit.tensor(b)) {
         (None, Some(_)) => (a, b, false),
@@ -126,9 +124,7 @@ fn step(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Step)> {
     let ty = edit.ty(operand)?;
     let tensor = edit.tensor(id)?;
     let is_plain = matches!(ty.dtype, DType::F32 | DType::F64) && tensor.len() <= MOST_ELEMENTS;
-    if !is_plain || Some(ty) != edit.ty(node.outputs[0]) {
-        return None;
-    }
+    require(is_plain && Some(ty) == edit.ty(node.outputs[0]))?;
     Some((operand, Step { op, id }))
 }
 
@@ -174,9 +170,7 @@ impl Affine {
         let in_the_end = |shift: &Tensor| within(shift, LARGEST_IN_THE_END);
         let is_precise = self.shift.as_ref().is_none_or(in_the_end);
         let dtype = patch.ty(self.base)?.dtype;
-        if self.nodes.len() <= needed {
-            return None;
-        }
+        require(self.nodes.len() > needed)?;
         if !is_precise {
             return declined("the merged constant would be too large to be precise");
         }

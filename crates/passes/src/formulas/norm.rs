@@ -17,70 +17,33 @@ use crate::algebra::pattern::{
     spread, sqrt, square,
 };
 use crate::algebra::sizes::computed_size;
-use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Found, ensure, rewrite};
 
-pub(crate) static MEANS: Formulas =
-    Formulas::new(&[&[Rewrite { name: "fuse-mean", pattern: mean, replacement: to_mean }]]);
+pub(crate) static MEANS: Formulas = Formulas::new(&[&[rewrite("fuse-mean", mean, to_mean)]]);
 
 /// A norm with its bias before one without, and one with its scale before one without: the shorter
 /// formulas are a part of the longer ones. `x − mean` has a root mean square too, so that comes last.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[
-        Rewrite {
-            name: "fuse-layer-norm",
-            pattern: || either(&[&scaled(&layer_norm()), &plain(&layer_norm())]) + hole("bias"),
-            replacement: layer::to_layer_norm,
-        },
-        Rewrite {
-            name: "fuse-layer-norm",
-            pattern: || shifted(true),
-            replacement: layer::to_layer_norm,
-        },
-        Rewrite {
-            name: "fuse-group-norm",
-            pattern: || scaled(&group::norm()) + hole("bias"),
-            replacement: group::to_group_norm,
-        },
+        rewrite(
+            "fuse-layer-norm",
+            || either(&[&scaled(&layer_norm()), &plain(&layer_norm())]) + hole("bias"),
+            layer::to_layer_norm,
+        ),
+        rewrite("fuse-layer-norm", || shifted(true), layer::to_layer_norm),
+        rewrite("fuse-group-norm", || scaled(&group::norm()) + hole("bias"), group::to_group_norm),
     ],
     &[
-        Rewrite {
-            name: "fuse-layer-norm",
-            pattern: || scaled(&layer_norm()),
-            replacement: layer::to_layer_norm,
-        },
-        Rewrite {
-            name: "fuse-layer-norm",
-            pattern: || shifted(false),
-            replacement: layer::to_layer_norm,
-        },
-        Rewrite {
-            name: "fuse-group-norm",
-            pattern: || scaled(&group::norm()),
-            replacement: group::to_group_norm,
-        },
+        rewrite("fuse-layer-norm", || scaled(&layer_norm()), layer::to_layer_norm),
+        rewrite("fuse-layer-norm", || shifted(false), layer::to_layer_norm),
+        rewrite("fuse-group-norm", || scaled(&group::norm()), group::to_group_norm),
     ],
     &[
-        Rewrite {
-            name: "fuse-layer-norm",
-            pattern: || plain(&layer_norm()),
-            replacement: layer::to_layer_norm,
-        },
-        Rewrite {
-            name: "fuse-group-norm",
-            pattern: || plain(&group::norm()),
-            replacement: group::to_group_norm,
-        },
+        rewrite("fuse-layer-norm", || plain(&layer_norm()), layer::to_layer_norm),
+        rewrite("fuse-group-norm", || plain(&group::norm()), group::to_group_norm),
     ],
-    &[Rewrite {
-        name: "fuse-rms-norm",
-        pattern: || scaled(&rms_norm()),
-        replacement: layer::to_rms_norm,
-    }],
-    &[Rewrite {
-        name: "fuse-rms-norm",
-        pattern: || plain(&rms_norm()),
-        replacement: layer::to_rms_norm,
-    }],
+    &[rewrite("fuse-rms-norm", || scaled(&rms_norm()), layer::to_rms_norm)],
+    &[rewrite("fuse-rms-norm", || plain(&rms_norm()), layer::to_rms_norm)],
 ]);
 
 /// `Σ x / n`, where `n` is a number or computed from sizes
@@ -96,9 +59,7 @@ fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
     let reduced = axes.iter().map(|&axis| &shape[axis]);
-    if reduced.clone().any(|dim| dim.is(0)) {
-        return Err("the mean is over no elements".into());
-    }
+    ensure(!reduced.clone().any(|dim| dim.is(0)), "the mean is over no elements")?;
     let count = Dim::checked_product(reduced).ok_or("the number of elements is too large")?;
     let known = count.known().map(|count| count as f64);
     let is_count = if found.maybe("count").is_some() {
@@ -111,16 +72,13 @@ fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         found.take_up(&nodes);
         size == count
     };
-    if !is_count {
-        return Err("the divisor is not the number of elements".into());
-    }
+    ensure(is_count, "the divisor is not the number of elements")?;
     found.expect_kernel(OpType::ReduceMean, x)?;
-    if !found.ty(x)?.dtype.is_float() {
-        return Err("the type is an integer, whose mean is rounded".into());
-    }
-    if found.ty(found.value("sum")?)? != found.ty(found.result())? {
-        return Err("the divisor has more axes than the sum".into());
-    }
+    ensure(found.ty(x)?.dtype.is_float(), "the type is an integer, whose mean is rounded")?;
+    ensure(
+        found.ty(found.value("sum")?)? == found.ty(found.result())?,
+        "the divisor has more axes than the sum",
+    )?;
     let sum = found.node("sum")?;
     let keeps = sum.attr("keepdims").cloned().unwrap_or(Attr::Int(1));
     if found.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
@@ -223,18 +181,16 @@ fn rsqrt(v: &Pattern) -> Pattern {
 fn epsilon(found: &Found<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
     let exact = found.number("epsilon")?;
     let kept = exact as f32;
-    if dtype == DType::F64 && f64::from(kept) != exact {
-        return Err("float32 cannot represent the number under the root".into());
-    }
+    ensure(
+        dtype != DType::F64 || f64::from(kept) == exact,
+        "float32 cannot represent the number under the root",
+    )?;
     Ok(Attr::Float(kept))
 }
 
 /// Declines where scale or bias make the result larger than what is normalized.
 fn expect_whole(found: &Found<'_, '_, '_>, x: ValueId) -> Result<(), Declined> {
-    if found.ty(found.result())? != found.ty(x)? {
-        return Err("the scale has more axes than the operand".into());
-    }
-    Ok(())
+    ensure(found.ty(found.result())? == found.ty(x)?, "the scale has more axes than the operand")
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number, uniform};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
-    Rewrite { name: "fuse-average-pool", pattern: average, replacement: to_average_pool },
-    Rewrite { name: "pool-positives", pattern: maximum_of_halves, replacement: to_max_pool },
+    rewrite("fuse-average-pool", average, to_average_pool),
+    rewrite("pool-positives", maximum_of_halves, to_max_pool),
 ]]);
 
 /// The attributes that describe windows.
@@ -39,12 +39,11 @@ fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         _ => Vec::new(),
     };
     let (window, pads) = (ints("kernel_shape"), ints("pads"));
-    if sum.attr("dilations").is_some() {
-        return Err("the windows have gaps".into());
-    }
-    if pads.iter().zip(window.iter().cycle()).any(|(pad, size)| pad >= size) {
-        return Err("a window may contain only padding".into());
-    }
+    ensure(sum.attr("dilations").is_none(), "the windows have gaps")?;
+    ensure(
+        !pads.iter().zip(window.iter().cycle()).any(|(pad, size)| pad >= size),
+        "a window may contain only padding",
+    )?;
     let places = window.iter().product::<i64>() as f64;
     let all_places_count = match (found.maybe("counts"), found.maybe("count")) {
         (Some(_), _) => {
@@ -54,12 +53,14 @@ fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         (None, Some(_)) => found.number("count")? == places,
         (None, None) => found.number("part")? == f64::from((1.0 / places) as f32),
     };
-    if found.maybe("counts").is_none() && !all_places_count {
-        return Err("the divisor is not the number of elements in a window".into());
-    }
-    if found.ty(found.value("moved")?)? != found.ty(found.result())? {
-        return Err("the divisor has more axes than the sum".into());
-    }
+    ensure(
+        found.maybe("counts").is_some() || all_places_count,
+        "the divisor is not the number of elements in a window",
+    )?;
+    ensure(
+        found.ty(found.value("moved")?)? == found.ty(found.result())?,
+        "the divisor has more axes than the sum",
+    )?;
     let moves = moves(found)?;
     found.expect_kernel(OpType::AveragePool, x)?;
     let mut op = with_windows(Op::new(OpType::AveragePool, &[x]), &sum);
@@ -83,9 +84,7 @@ fn maximum_of_halves() -> Pattern {
 
 fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    if found.edit.fact(x).may_be_negative() {
-        return Err("a window may contain only -inf".into());
-    }
+    ensure(!found.edit.fact(x).may_be_negative(), "a window may contain only -inf")?;
     Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))
 }
 
@@ -104,9 +103,7 @@ fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op, Type)>, Declined> {
     while value != sum {
         let index = found.edit.producer(value).ok_or("a sum is not the result of a node")?;
         let node = found.edit.node(index);
-        if !node.op.is(LAYOUT_OPS) {
-            return Err("another operation changes the sum".into());
-        }
+        ensure(node.op.is(LAYOUT_OPS), "another operation changes the sum")?;
         let inputs = found.edit.inputs(index);
         let op = if let Some(perm) = found.edit.perm(index) {
             transpose(value, &perm)
@@ -138,15 +135,10 @@ fn expect_same_windows(found: &Found<'_, '_, '_>, sum: &Node, x: ValueId) -> Res
     let is_same = WINDOWS.into_iter().all(|name| counts.attr(name) == sum.attr(name));
     let ones = found.value("ones")?;
     let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
-    if !is_same || !is_laid_out_alike(found)? {
-        return Err("the windows of the divisor differ".into());
-    }
+    ensure(is_same && is_laid_out_alike(found)?, "the windows of the divisor differ")?;
     // A broadcast number is as good as an array of them.
     let (source, _) = found.edit.through(ones, VIEW_OPS);
-    if found.edit.tensor(source).and_then(uniform) != Some(1.0) {
-        return Err("the divisor is not a count".into());
-    }
-    Ok(())
+    ensure(found.edit.number(source) == Some(1.0), "the divisor is not a count")
 }
 
 #[cfg(test)]

@@ -8,25 +8,21 @@ use onnx::{Attr, DType, Op, OpType, Type};
 use crate::algebra::pattern::{
     Pattern, abs, exp, hole, log, node, reciprocal, reduce_max, reduce_sum, spread, sqrt,
 };
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
 /// A root of a sum before the sum, which is a part of it.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
-    &[Rewrite { name: "fuse-l2-norm", pattern: || sqrt(&squares()), replacement: to_l2_norm }],
+    &[rewrite("fuse-l2-norm", || sqrt(&squares()), to_l2_norm)],
     &[
-        Rewrite { name: "fuse-sum-of-squares", pattern: squares, replacement: to_sum_of_squares },
-        Rewrite { name: "fuse-quotient", pattern: quotient, replacement: to_quotient },
-        Rewrite {
-            name: "drop-abs",
-            pattern: || abs(&reduce_sum(&exp(&hole("x"))).named("sum")),
-            replacement: |found| Ok(Op::new(OpType::Identity, &[found.value("sum")?])),
-        },
+        rewrite("fuse-sum-of-squares", squares, to_sum_of_squares),
+        rewrite("fuse-quotient", quotient, to_quotient),
+        rewrite(
+            "drop-abs",
+            || abs(&reduce_sum(&exp(&hole("x"))).named("sum")),
+            |found| Ok(Op::new(OpType::Identity, &[found.value("sum")?])),
+        ),
     ],
-    &[Rewrite {
-        name: "fuse-log-sum-exp",
-        pattern: log_sum_exp,
-        replacement: to_plain_log_sum_exp,
-    }],
+    &[rewrite("fuse-log-sum-exp", log_sum_exp, to_plain_log_sum_exp)],
 ]);
 
 /// `Σ x²`
@@ -51,9 +47,7 @@ fn log_sum_exp() -> Pattern {
 fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("max")?;
-    if found.axes("sum")? != axes {
-        return Err("the axes of the maximum differ from those of the sum".into());
-    }
+    ensure(found.axes("sum")? == axes, "the axes of the maximum differ from those of the sum")?;
     found.expect_reduced(found.value("spread shift")?, x, &axes)?;
     let Type { shape, dtype } = found.ty(x)?;
     let largest = largest_of(dtype).ok_or("the type has no infinity")?;
@@ -61,13 +55,15 @@ fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let [kept, dropped] = [true, false].map(|keep| reduced_shape(&shape, &axes, keep));
     let keeps = ty.shape[..] == kept[..];
     let is_whole = |name: &str| Ok::<_, Declined>(found.ty(found.value(name)?)? == ty);
-    if !(keeps || ty.shape[..] == dropped[..]) || !is_whole("log")? || !is_whole("shift behind")? {
-        return Err("the maximum is broadcast along other axes".into());
-    }
+    ensure(
+        (keeps || ty.shape[..] == dropped[..]) && is_whole("log")? && is_whole("shift behind")?,
+        "the maximum is broadcast along other axes",
+    )?;
     for name in ["exponentials", "sum"] {
-        if found.edit.reads(found.value(name)?) > 1 {
-            return Err("another node reads a part of the formula".into());
-        }
+        ensure(
+            found.edit.reads(found.value(name)?) <= 1,
+            "another node reads a part of the formula",
+        )?;
     }
     found.expect_kernel(OpType::ReduceMax, x)?;
     found.expect_kernel(OpType::Clip, x)?;
@@ -102,9 +98,7 @@ fn largest_of(dtype: DType) -> Option<f64> {
 }
 
 fn to_l2_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
-    if found.edit.reads(found.value("sum")?) > 1 {
-        return Err("another node reads the sum".into());
-    }
+    ensure(found.edit.reads(found.value("sum")?) <= 1, "another node reads the sum")?;
     of_operand(found, OpType::ReduceL2)
 }
 
@@ -115,12 +109,8 @@ fn to_sum_of_squares(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
 /// Another reduction of `x` over the axes of the sum.
 fn of_operand(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    if !found.ty(x)?.dtype.is_float() {
-        return Err("ONNX Runtime reduces integers in float64".into());
-    }
-    if found.edit.reads(found.value("square")?) > 1 {
-        return Err("another node reads the squares".into());
-    }
+    ensure(found.ty(x)?.dtype.is_float(), "ONNX Runtime reduces integers in float64")?;
+    ensure(found.edit.reads(found.value("square")?) <= 1, "another node reads the squares")?;
     found.expect_kernel(op, x)?;
     found.expect_axes_as_operand()?;
     let sum = found.node("sum")?;
@@ -137,9 +127,7 @@ fn quotient() -> Pattern {
 }
 
 fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
-    if found.edit.reads(found.value("reciprocal")?) > 1 {
-        return Err("another node reads the reciprocal".into());
-    }
+    ensure(found.edit.reads(found.value("reciprocal")?) <= 1, "another node reads the reciprocal")?;
     Ok(Op::new(OpType::Div, &[found.value("x")?, found.value("root")?]))
 }
 

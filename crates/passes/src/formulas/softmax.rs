@@ -8,29 +8,15 @@ use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{
     Pattern, either, exp, hole, log, node, number, one_of, reduce_max, reduce_sum, spread, view,
 };
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
-    Rewrite {
-        name: "fuse-softmax",
-        pattern: softmax,
-        replacement: |found| over_one_axis(found, OpType::Softmax),
-    },
-    Rewrite {
-        name: "fuse-log-softmax",
-        pattern: log_softmax,
-        replacement: |found| over_one_axis(found, OpType::LogSoftmax),
-    },
-    Rewrite {
-        name: "fuse-masked-softmax",
-        pattern: masked_softmax,
-        replacement: |found| masked(found, OpType::Softmax),
-    },
-    Rewrite {
-        name: "fuse-masked-log-softmax",
-        pattern: masked_log_softmax,
-        replacement: |found| masked(found, OpType::LogSoftmax),
-    },
+    rewrite("fuse-softmax", softmax, |found| over_one_axis(found, OpType::Softmax)),
+    rewrite("fuse-log-softmax", log_softmax, |found| over_one_axis(found, OpType::LogSoftmax)),
+    rewrite("fuse-masked-softmax", masked_softmax, |found| masked(found, OpType::Softmax)),
+    rewrite("fuse-masked-log-softmax", masked_log_softmax, |found| {
+        masked(found, OpType::LogSoftmax)
+    }),
 ]]);
 
 /// `exp(x − max x) / Σ exp(x − max x)`
@@ -110,9 +96,10 @@ fn over_one_axis(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declin
         None if found.axes("max")? == axes => found.value("x")?,
         None => return Err("the axes of the maximum differ from those of the sum".into()),
     };
-    if found.edit.exact_nan() && !found.edit.target().is_right(op, found.ty(x)?.dtype) {
-        return Err("ONNX Runtime's kernel for this type does not propagate NaN".into());
-    }
+    ensure(
+        !found.edit.exact_nan() || found.edit.target().is_right(op, found.ty(x)?.dtype),
+        "ONNX Runtime's kernel for this type does not propagate NaN",
+    )?;
     found.expect_reduced(found.value("spread max")?, x, &axes)?;
     found.expect_reduced(found.value("spread sum")?, x, &axes)?;
     Ok(Op::new(op, &[x]).attr("axis", axis as i64))
@@ -126,9 +113,10 @@ fn expect_same_layout(found: &Found<'_, '_, '_>, axis: usize) -> Result<(), Decl
     };
     let map = found.map("x", "laid out")?;
     let are_units = x.shape[over].is(1) && laid_out.shape[axis].is(1);
-    if map.axis_after(over) != Some(axis) && !are_units {
-        return Err("the axes of the maximum differ from those of the sum".into());
-    }
+    ensure(
+        map.axis_after(over) == Some(axis) || are_units,
+        "the axes of the maximum differ from those of the sum",
+    )?;
     let kept = reduced_shape(&x.shape, &[over], true);
     let maxima = AxisMap::identity(&found.ty(found.value("max")?)?.shape).reshaped(&kept);
     let expected = maxima.and_then(|maxima| maxima.then(&map.on_operand(&kept)?));

@@ -5,12 +5,11 @@
 use onnx::{Attr, Expr, OpType, Outcome, Patch};
 
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if !edit.exact_nan() || edit.node(index).op != OpType::ReduceMean {
-        return None;
-    }
+    require(edit.exact_nan() && edit.node(index).op == OpType::ReduceMean)?;
     let x = edit.input(index, 0)?;
     let shape = edit.ty(x)?.shape.to_vec();
     let axes = edit.axes(index)?;

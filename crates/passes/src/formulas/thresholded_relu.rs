@@ -5,13 +5,10 @@
 use onnx::{Attr, DType, Op, OpType};
 
 use crate::algebra::pattern::{Pattern, greater, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
-pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
-    name: "fuse-thresholded-relu",
-    pattern: thresholded_relu,
-    replacement: to_thresholded_relu,
-}]]);
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[rewrite("fuse-thresholded-relu", thresholded_relu, to_thresholded_relu)]]);
 
 fn thresholded_relu() -> Pattern {
     let x = hole("x");
@@ -21,12 +18,14 @@ fn thresholded_relu() -> Pattern {
 fn to_thresholded_relu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let alpha = found.number("alpha")?;
-    if found.ty(x)? != found.ty(found.result())? {
-        return Err("the threshold has more axes than the operand".into());
-    }
-    if found.ty(x)?.dtype != DType::F32 || !alpha.is_finite() {
-        return Err("the threshold is an attribute of type float32".into());
-    }
+    ensure(
+        found.ty(x)? == found.ty(found.result())?,
+        "the threshold has more axes than the operand",
+    )?;
+    ensure(
+        found.ty(x)?.dtype == DType::F32 && alpha.is_finite(),
+        "the threshold is an attribute of type float32",
+    )?;
     found.expect_kernel(OpType::ThresholdedRelu, x)?;
     Ok(Op::new(OpType::ThresholdedRelu, &[x]).attr("alpha", Attr::Float(alpha as f32)))
 }

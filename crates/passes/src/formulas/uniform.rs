@@ -6,13 +6,10 @@
 use onnx::{Attr, DType, Op, OpType};
 
 use crate::algebra::pattern::{Pattern, composite, either, either_order, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
-pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
-    name: "fuse-uniform",
-    pattern: uniform,
-    replacement: to_product,
-}]]);
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[rewrite("fuse-uniform", uniform, to_product)]]);
 
 fn uniform() -> Pattern {
     let fraction = node(OpType::BitShift, &[&hole("x"), &number("places")]).named("fraction");
@@ -29,13 +26,12 @@ fn to_product(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         DType::F64 => (52, 1.0_f64.to_bits()),
         dtype => return Err(Declined(format!("the fraction of {dtype} is too short"))),
     };
-    if found.number("exponent")? != one as f64 {
-        return Err("the exponent is not that of 1".into());
-    }
+    ensure(found.number("exponent")? == one as f64, "the exponent is not that of 1")?;
     let fraction = found.value("fraction")?;
-    if found.node("fraction")?.attr("direction") != Some(&Attr::from("RIGHT")) {
-        return Err("the bits are shifted to the left".into());
-    }
+    ensure(
+        found.node("fraction")?.attr("direction") == Some(&Attr::from("RIGHT")),
+        "the bits are shifted to the left",
+    )?;
     let width = found.ty(fraction)?.dtype.bits() as f64;
     if found.number("places")? < width - f64::from(bits) {
         return Err("more bits are left than a fraction has".into());

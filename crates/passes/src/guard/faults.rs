@@ -8,9 +8,10 @@ use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
-use crate::algebra::access::Access;
+use crate::algebra::access::{Access, known};
 use crate::algebra::axis_map::{Step, emit_after, plan};
 use crate::layout_ops::columns::multiply_with_column;
+use crate::rewrite::require;
 
 /// A pattern that a runtime computes wrongly, and its replacement.
 pub struct Fault {
@@ -191,7 +192,7 @@ pub(crate) fn run(model: &mut Model) {
 
 /// True if one node of ONNX's own reads the result, and it is none of these.
 fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
-    let reader = edit.sole_reader(edit.node(index).outputs[0]);
+    let reader = edit.sole_reader(edit.result(index));
     reader.is_some_and(|reader| {
         let op = &edit.node(reader).op;
         op.is_onnx() && !op.is_one_of(ops)
@@ -203,10 +204,8 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
 ///
 /// The runtime has no fused kernels for a type without a `Max`.
 fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
-    if edit.runs(OpType::Max, dtype) != Support::Yes {
-        return None;
-    }
+    let dtype = edit.result_ty(index)?.dtype;
+    require(edit.has_kernel(OpType::Max, dtype))?;
     let op = Op::of(edit.node(index), edit.inputs(index));
     edit.retype(index, &[], op, &|value| Op::new(OpType::Max, &[value])).ok()?;
     edit.finish()
@@ -218,15 +217,11 @@ fn number<'a>(edit: &'a Edit<'_>, value: ValueId) -> Option<&'a Tensor> {
 }
 
 fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.transposes || edit.node(index).op != OpType::MatMul {
-        return None;
-    }
+    require(present.transposes && edit.node(index).op == OpType::MatMul)?;
     let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let rank = edit.ty(matrix)?.rank();
-    if rank < 2 || edit.ty(vector)?.rank() != 1 || edit.tensor(matrix).is_some() {
-        return None;
-    }
-    let transpose = edit.producer(matrix).filter(|&node| edit.node(node).op == OpType::Transpose);
+    require(rank >= 2 && edit.ty(vector)?.rank() == 1 && edit.tensor(matrix).is_none())?;
+    let transpose = edit.made_by(matrix, OpType::Transpose);
     if let (2, Some(transpose)) = (rank, transpose) {
         let source = edit.input(transpose, 0)?;
         return edit.done(&[transpose], Op::new(OpType::MatMul, &[vector, source]));
@@ -239,10 +234,8 @@ fn transposed_doubles(edit: &mut Patch<'_, '_>, index: usize, present: Present) 
         return double_product(edit, index);
     }
     let may = present.products && edit.node(index).op == OpType::Transpose;
-    let ty = edit.ty(edit.node(index).outputs[0]).filter(|_| may)?;
-    if ty.dtype != DType::F64 || is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    let ty = edit.result_ty(index).filter(|_| may)?;
+    require(ty.dtype == DType::F64 && !is_read_by_another(edit, index, &[OpType::MatMul]))?;
     separate(edit, index)
 }
 
@@ -326,23 +319,17 @@ fn unscaled(edit: &Edit<'_>, value: ValueId) -> ValueId {
 }
 
 fn batch_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.products || edit.node(index).op != OpType::Transpose {
-        return None;
-    }
-    let ty = edit.ty(edit.node(index).outputs[0])?;
+    require(present.products && edit.node(index).op == OpType::Transpose)?;
+    let ty = edit.result_ty(index)?;
     let may_be_empty = !ty.shape.iter().all(Dim::is_positive);
     let is_form = may_be_empty && moves_first_axis_back(edit, index);
-    if !is_form || is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    require(is_form && !is_read_by_another(edit, index, &[OpType::MatMul]))?;
     separate(edit, index)
 }
 
 /// True if a node moves the first axis behind the other batch axes.
 fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
-    let Some(perm) = edit.perm(index).filter(|perm| perm.len() > 2) else {
-        return false;
-    };
+    let Some(perm) = edit.perm(index).filter(|perm| perm.len() > 2) else { return false };
     let rank = perm.len();
     let moves_first_axis_to =
         |place: usize| perm.iter().copied().eq((1..=place).chain([0]).chain(place + 1..rank));
@@ -350,9 +337,7 @@ fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
 }
 
 fn cast_of_a_batch(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.products || edit.node(index).op != OpType::Cast {
-        return None;
-    }
+    require(present.products && edit.node(index).op == OpType::Cast)?;
     let transpose = edit.producer(edit.input(index, 0)?)?;
     let is_form = edit.node(transpose).op == OpType::Transpose
         && moves_first_axis_back(edit, transpose)
@@ -364,10 +349,8 @@ fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Presen
     if !present.products || edit.node(index).op != OpType::Transpose {
         return None;
     }
-    let result = edit.node(index).outputs[0];
-    if is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    let result = edit.result(index);
+    require(!is_read_by_another(edit, index, &[OpType::MatMul]))?;
     let ty = edit.ty(result)?;
     let is_left = |reader: usize| edit.input(reader, 0) == Some(result);
     let may_be_empty = |from_last: usize| {
@@ -389,31 +372,23 @@ fn quotient_of_one(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
     let (one, x) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let tensor = number(edit, one)?;
     let numbers = tensor.floats().or_else(|| Some(vec![*tensor.ints()?.first()? as f64]))?;
-    if numbers != [1.0] {
-        return None;
-    }
+    require(numbers == [1.0])?;
     if !tensor.dtype.is_float() {
         return separate(edit, index);
     }
-    if tensor.shape.len() > edit.ty(x)?.rank() {
-        return None;
-    }
+    require(tensor.shape.len() <= edit.ty(x)?.rank())?;
     edit.done(&[], Op::new(OpType::Reciprocal, &[x]))
 }
 
 fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Mul && edit.node(index).op != OpType::Div {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Mul || edit.node(index).op == OpType::Div)?;
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let place = operands.iter().position(|&value| number(edit, value).is_some())?;
     let (tensor, x) = (number(edit, operands[place])?, operands[1 - place]);
     let before = edit.ty(x)?.clone();
-    if tensor.shape.len() <= before.rank() {
-        return None;
-    }
+    require(tensor.shape.len() > before.rank())?;
     let scalar = tensor.with_shape(Vec::new());
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.result_ty(index)?.clone();
     let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
     let mut inputs = operands.map(Some).to_vec();
     inputs[place] = Some(edit.constant(scalar, &[operands[place]]));
@@ -423,27 +398,21 @@ fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Ou
 
 fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_quotient = edit.node(index).op == OpType::Div;
-    if !present.products || !(is_quotient || edit.node(index).op == OpType::Mul) {
-        return None;
-    }
+    require(present.products && (is_quotient || edit.node(index).op == OpType::Mul))?;
     let is_infinite = |operand: usize| {
         let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
         Some(!if is_quotient { 1.0 / factor } else { factor }.is_finite())
     };
     let operands = if is_quotient { 1..2 } else { 0..2 };
     let may = operands.filter_map(is_infinite).any(|is_infinite| is_infinite);
-    if !may || is_read_by_another(edit, index, &[OpType::MatMul]) {
-        return None;
-    }
+    require(may && !is_read_by_another(edit, index, &[OpType::MatMul]))?;
     separate(edit, index)
 }
 
 fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_product = edit.node(index).op == OpType::MatMul;
     let is_double = edit.ty(*edit.node(index).outputs.first()?)?.dtype == DType::F64;
-    if !present.products || !is_double || !(is_product || has_rounded_factor(edit, index)) {
-        return None;
-    }
+    require(present.products && is_double && (is_product || has_rounded_factor(edit, index)))?;
     let completes_form = |producer: usize| match is_product {
         true => has_rounded_factor(edit, producer),
         false => edit.node(producer).op == OpType::MatMul,
@@ -479,30 +448,24 @@ fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
 }
 
 fn relu_of_another_type(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Relu || is_read_by_another(edit, index, &[OpType::Clip]) {
-        return None;
-    }
+    require(
+        edit.node(index).op == OpType::Relu && !is_read_by_another(edit, index, &[OpType::Clip]),
+    )?;
     let x = edit.input(index, 0)?;
     let dtype = edit.ty(x)?.dtype;
-    if matches!(dtype, DType::F32 | DType::F16 | DType::Bf16) {
-        return None;
-    }
+    require(!matches!(dtype, DType::F32 | DType::F16 | DType::Bf16))?;
     let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
     let zero = edit.constant(zero, &[]);
     edit.done(&[], Op::new(OpType::Max, &[x, zero]))
 }
 
 fn pool_of_zeros(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.pools || edit.node(index).op != OpType::Pad {
-        return None;
-    }
+    require(present.pools && edit.node(index).op == OpType::Pad)?;
     let is_zero = match edit.input(index, 2) {
         Some(value) => number(edit, value)?.floats()?.first() == Some(&0.0),
         None => true,
     };
-    if !is_zero || is_read_by_another(edit, index, &[OpType::MaxPool, OpType::AveragePool]) {
-        return None;
-    }
+    require(is_zero && !is_read_by_another(edit, index, &[OpType::MaxPool, OpType::AveragePool]))?;
     separate(edit, index)
 }
 
@@ -511,9 +474,7 @@ fn expand_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outc
 }
 
 fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Expand {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Expand)?;
     let (x, target) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let sizes = edit.tensor(target)?.ints()?;
     let dtype = edit.ty(x)?.dtype;
@@ -525,16 +486,14 @@ fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
             *extent = Dim::Known(0);
         }
     }
-    if axes.is_empty() || edit.runs(OpType::Slice, dtype) != Support::Yes {
-        return None;
-    }
+    require(!axes.is_empty() && edit.has_kernel(OpType::Slice, dtype))?;
     let ty = Type::new(dtype, shape);
     let list = |numbers: &[i64]| Tensor::of_ints(DType::I64, vec![numbers.len() as i64], numbers);
     let (zeros, axes) = (list(&vec![0; axes.len()])?, list(&axes)?);
     let zeros = edit.constant(zeros, &[]);
     let axes = edit.constant(axes, &[]);
     let slice = Op::new(OpType::Slice, &[x, zeros, zeros, axes]);
-    if ty.shape == edit.ty(edit.node(index).outputs[0])?.shape {
+    if ty.shape == edit.result_ty(index)?.shape {
         return edit.done(&[], slice);
     }
     let nothing = edit.insert(slice);
@@ -547,8 +506,8 @@ fn arithmetic_of_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> 
 
 /// Makes a constant of a result that has no elements.
 fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let ty = edit.ty(edit.node(index).outputs[0])?;
-    let shape: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let ty = edit.result_ty(index)?;
+    let shape: Vec<i64> = known(&ty.shape)?;
     let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
     if !nothing.is_empty() {
         return None;
@@ -561,9 +520,7 @@ fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 }
 
 fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    if edit.node(index).op != OpType::Pad {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Pad)?;
     let (axes, amounts) = (edit.axes_in_order(index)?, edit.ints(index, 1)?);
     let rank = edit.ty(edit.input(index, 0)?)?.rank();
     let mut all = vec![0; 2 * rank];

@@ -11,7 +11,9 @@ use onnx::{
 };
 use rustc_hash::FxHashSet;
 
+use crate::algebra::access::Access;
 use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 pub(crate) fn run(model: &mut Model) {
     let observed = observed(model);
@@ -207,9 +209,7 @@ fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
 fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &Type) -> Outcome {
     let summed = edit.tensor(axis)?.ints()?.first().copied();
     let size = summed.and_then(|axis| ty.shape.get(usize::try_from(axis).ok()?));
-    if size == Some(&Dim::Known(1)) || !edit.fact(x).may_be_negative_zero() {
-        return None;
-    }
+    require(size != Some(&Dim::Known(1)) && edit.fact(x).may_be_negative_zero())?;
     let negative = edit.insert(Op::new(OpType::Neg, &[x]));
     let sums = Op::of(edit.node(edit.root()), vec![Some(negative), Some(axis)]);
     let sums = edit.insert(sums);
@@ -231,9 +231,7 @@ fn keep_zero_of_sum(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome 
 
 /// True if a condition holds for no zero: `x > 0` or `x < 0`.
 fn excludes_zero(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> bool {
-    let Some(index) = edit.producer(condition) else {
-        return false;
-    };
+    let Some(index) = edit.producer(condition) else { return false };
     let is_strict = edit.node(index).op.is_one_of(&[OpType::Greater, OpType::Less]);
     let is_zero = |number: usize| {
         let zero = edit.input(index, number).and_then(|zero| edit.tensor(zero)).and_then(uniform);
@@ -245,7 +243,7 @@ fn excludes_zero(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> bool {
 
 /// True if the value is a constant without zeros, or a choice between such constants.
 fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
-    let choice = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Where);
+    let choice = edit.made_by(value, OpType::Where);
     if let Some(choice) = choice {
         let is_constant = |id: &ValueId| edit.tensor(*id).is_some();
         let chosen = [1, 2].map(|operand| edit.input(choice, operand).filter(is_constant));
@@ -259,12 +257,10 @@ fn size_once(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
     let (op, ty) = (node.op.onnx()?, edit.ty(*node.outputs.first()?)?.clone());
-    if !matches!(op, OpType::Mul | OpType::Div) || !ty.dtype.is_float() {
-        return None;
-    }
+    require(matches!(op, OpType::Mul | OpType::Div) && ty.dtype.is_float())?;
     let size_of = |operand: usize| {
         let value = edit.input(index, operand).filter(|&value| edit.reads(value) == 1)?;
-        edit.producer(value).filter(|&maker| edit.node(maker).op == OpType::Abs)
+        edit.made_by(value, OpType::Abs)
     };
     let sizes = [size_of(0)?, size_of(1)?];
     let [x, y] = sizes.map(|size| edit.input(size, 0));

@@ -58,9 +58,7 @@ fn derive_all(edit: &mut Patch<'_, '_>, all: &[ValueId]) -> FxHashMap<ValueId, V
     }
     let mut derived = FxHashMap::default();
     for (id, reader) in read {
-        let Some(tensor) = edit.tensor(id).cloned() else {
-            continue;
-        };
+        let Some(tensor) = edit.tensor(id).cloned() else { continue };
         let is_stored = |memory| stored.get(&memory) == Some(&id);
         if !tensor.memory().is_some_and(is_stored)
             && let Some(recipe) = Recipe::of(edit, &stored, &tensor)

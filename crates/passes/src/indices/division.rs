@@ -3,10 +3,10 @@
 use onnx::{Op, OpType};
 
 use crate::algebra::pattern::{Pattern, either_order, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
-    Formulas::new(&[&[Rewrite { name: "drop-floor", pattern: floor, replacement: to_quotient }]]);
+    Formulas::new(&[&[rewrite("drop-floor", floor, to_quotient)]]);
 
 /// `sign(x) ≠ 1 ∧ x − q · d ≠ 0 ? q − 1 : q` with `q = x / d`, which is how JAX rounds down
 fn floor() -> Pattern {
@@ -28,13 +28,12 @@ fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         return Err("the divisor is not positive".into());
     }
     let is_negative = |(low, _): (i64, i64)| low < 0;
-    if found.edit.fact(found.value("x")?).ints().is_none_or(is_negative) {
-        return Err("the dividend may be negative".into());
-    }
+    ensure(
+        !found.edit.fact(found.value("x")?).ints().is_none_or(is_negative),
+        "the dividend may be negative",
+    )?;
     let quotient = found.value("quotient")?;
-    if found.ty(quotient)? != found.ty(found.result())? {
-        return Err("the quotient is broadcast".into());
-    }
+    ensure(found.ty(quotient)? == found.ty(found.result())?, "the quotient is broadcast")?;
     Ok(Op::new(OpType::Identity, &[quotient]))
 }
 

@@ -5,26 +5,20 @@
 
 use onnx::{DType, Op, OpType, ValueId};
 
-use super::pick::{pick, split_pick, to_entry_of_one_axis, to_entry_of_split};
+use super::pick::{pick, to_entry_of_one_axis};
 use crate::algebra::pattern::{Pattern, either, greater, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
-    Rewrite { name: "fuse-gather", pattern: || gather(OpType::Gather), replacement: to_gather },
-    Rewrite {
-        name: "fuse-gather",
-        pattern: || gather(OpType::GatherElements),
-        replacement: to_gather,
-    },
-    Rewrite { name: "fuse-bounds", pattern: was_in_bounds, replacement: to_was_in_bounds },
+    rewrite("fuse-gather", || gather(OpType::Gather), to_gather),
+    rewrite("fuse-gather", || gather(OpType::GatherElements), to_gather),
+    rewrite("fuse-bounds", was_in_bounds, to_was_in_bounds),
 ]]);
 
 /// After the indices are as short as they get.
 pub(crate) static ENTRIES: Formulas = Formulas::new(&[&[
-    Rewrite { name: "fuse-entry", pattern: entry, replacement: to_entry },
-    Rewrite { name: "fuse-entry", pattern: known_entry, replacement: to_known_entry },
-    Rewrite { name: "fuse-entry", pattern: pick, replacement: to_entry_of_one_axis },
-    Rewrite { name: "fuse-entry", pattern: split_pick, replacement: to_entry_of_split },
+    rewrite("fuse-entry", entry, to_entry),
+    rewrite("fuse-entry", pick, to_entry_of_one_axis),
 ]]);
 
 /// `i < 0 ? i + n : i`
@@ -54,9 +48,10 @@ fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let op =
         if found.root().op == OpType::Gather { OpType::Gather } else { OpType::GatherElements };
     let size = found.number("size")?;
-    if found.ty(x)?.shape[axis].known() != Some(size as i64) {
-        return Err("the index does not count from the end of the axis".into());
-    }
+    ensure(
+        found.ty(x)?.shape[axis].known() == Some(size as i64),
+        "the index does not count from the end of the axis",
+    )?;
     let place = clipped_both_ways(found)?;
     Ok(Op::new(op, &[x, place]).attr("axis", axis as i64))
 }
@@ -67,9 +62,7 @@ fn was_in_bounds() -> Pattern {
 }
 
 fn to_was_in_bounds(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
-    if found.maybe("vector").is_some() {
-        return Err("the indices are vectors".into());
-    }
+    ensure(found.maybe("vector").is_none(), "the indices are vectors")?;
     let place = clipped_both_ways(found)?;
     Ok(Op::new(OpType::Equal, &[place, found.value("i")?]))
 }
@@ -82,9 +75,7 @@ fn clipped_both_ways(found: &mut Found<'_, '_, '_>) -> Result<ValueId, Declined>
     }
     let mut ty = found.ty(i)?;
     // Of 64 bits, the runtime's Clip compares the halves.
-    if ty.dtype != DType::I32 {
-        return Err("ONNX Runtime's Clip is wrong for some values of this type".into());
-    }
+    ensure(ty.dtype == DType::I32, "ONNX Runtime's Clip is wrong for some values of this type")?;
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
         let vector = found.ty(found.value("vector")?)?;
@@ -112,32 +103,14 @@ fn to_entry(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let axis = found.axis("entries")?;
     let mut i = found.value("i")?;
     let ty = found.ty(i)?;
-    if ty.rank() != 0 || found.axes("entry")? != [axis] {
-        return Err("the squeeze drops an axis that the gather did not create".into());
-    }
+    ensure(
+        ty.rank() == 0 && found.axes("entry")? == [axis],
+        "the squeeze drops an axis that the gather did not create",
+    )?;
     if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
         i = found.emit(Op::new(OpType::Clip, &[i, low, high]));
     }
     Ok(Op::new(OpType::Gather, &[x, i]).attr("axis", axis as i64))
-}
-
-/// One entry along an axis, by an array of one known index
-fn known_entry() -> Pattern {
-    let place = hole("place")
-        .such_that(|edit, place| edit.tensor(place).is_some_and(|place| place.shape == [1]));
-    let entries = node(OpType::Gather, &[&hole("x"), &place]).named("entries");
-    node(OpType::Squeeze, &[&entries]).named("entry")
-}
-
-fn to_known_entry(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
-    let (x, place) = (found.value("x")?, found.value("place")?);
-    let axis = found.axis("entries")?;
-    if found.axes("entry")? != [axis] {
-        return Err("the squeeze drops an axis that the gather did not create".into());
-    }
-    let index = found.edit.tensor(place).ok_or("the index is unknown")?.with_shape(Vec::new());
-    let index = found.computed(index, &[place]);
-    Ok(Op::new(OpType::Gather, &[x, index]).attr("axis", axis as i64))
 }
 
 #[cfg(test)]
@@ -269,55 +242,6 @@ z:f32[B,1] = Squeeze(%1, [2]:i64)",
                 y:f32[B,1] = Gather(x, 2:i64) {axis=1}  # 3 2
                 %0 = Slice(x, [1]:i64, [2]:i64, [1]:i64)  # 4
                 z:f32[B,1] = Squeeze(%0, [2]:i64)  # 5
-            "#]],
-        );
-    }
-    #[test]
-    fn a_known_index_needs_no_array_either() {
-        check(
-            entries,
-            "graph g(x:f32[B,4,1]) -> (y, z)
-%0:f32[B,1,1] = Gather(x, [-1]:i32) {axis=1}
-y:f32[B,1] = Squeeze(%0, [1]:i64)
-%1:f32[B,1,1] = Gather(x, [2]:i32) {axis=1}
-z:f32[B,1] = Squeeze(%1, [2]:i64)",
-            expect![[r#"
-                graph g(x:f32[B,4,1]) -> (y, z)
-                y:f32[B,1] = Gather(x, -1:i32) {axis=1}  # 2 3
-                %0 = Gather(x, [2]:i32) {axis=1}  # 4
-                z:f32[B,1] = Squeeze(%0, [2]:i64)  # 5
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_part_of_one_without_its_axis_is_an_entry() {
-        check(
-            entries,
-            "graph g(x:f32[B,4]) -> (y, z, w)
-%0:f32[B,1], z:f32[B,2], %1:f32[B,1] = Split(x, [1, 2, 1]:i64) {axis=1}
-y:f32[B] = Squeeze(%0, [1]:i64)
-w:f32[B] = Squeeze(%1, [1]:i64)",
-            expect![[r#"
-                graph g(x:f32[B,4]) -> (y, z, w)
-                %0, z:f32[B,2], %1 = Split(x, [1, 2, 1]:i64) {axis=1}  # 2
-                y:f32[B] = Gather(x, 0:i64) {axis=1}  # 3 2
-                w:f32[B] = Gather(x, 3:i64) {axis=1}  # 4 2
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_part_of_one_that_keeps_its_axis_is_not() {
-        check(
-            entries,
-            "graph g(x:f32[1,2]) -> (y, %1)
-%0:f32[1,1], %1:f32[1,1] = Split(x, [1, 1]:i64) {axis=1}
-y:f32[1] = Squeeze(%0, [0]:i64)",
-            expect![[r#"
-                graph g(x:f32[1,2]) -> (y, %1)
-                %0, %1:f32[1,1] = Split(x, [1, 1]:i64) {axis=1}  # 2
-                y:f32[1] = Squeeze(%0, [0]:i64)  # 3
             "#]],
         );
     }

@@ -4,13 +4,12 @@
 //! place is read the same number of times in turn that is a `Resize` to a multiple of the size, which
 //! moves the same elements.
 
-use onnx::kernels::Support;
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, require};
 
 /// Writes elements that are repeated along several axes as reads of each place several times in turn, as images
 /// that are enlarged by `jnp.repeat` are. What is repeated along one axis, such as heads, stays a broadcast.
@@ -37,11 +36,10 @@ struct Repeats {
 impl Repeats {
     /// Returns the longest chain of broadcasts that ends with a node and only repeats.
     fn of(edit: &Edit<'_>, index: usize) -> Option<Repeats> {
-        let result = edit.node(index).outputs[0];
-        (edit.node(index).op == OpType::Reshape).then_some(())?;
-        let is_inner = |&(node, _): &(usize, ValueId)| {
-            node == index || edit.reads(edit.node(node).outputs[0]) == 1
-        };
+        let result = edit.result(index);
+        require(edit.node(index).op == OpType::Reshape)?;
+        let is_inner =
+            |&(node, _): &(usize, ValueId)| node == index || edit.reads(edit.result(node)) == 1;
         let links: Vec<(usize, ValueId)> =
             edit.walk(result, VIEW_OPS).take_while(is_inner).take(MAX_LINKS).collect();
         (1..=links.len()).rev().find_map(|count| {
@@ -102,7 +100,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let source = source?;
     // Of longer rows a copy is faster, and the runtime copies when it gathers.
     let is_of_single_elements = scales.last().is_some_and(|&times| times > 1.0);
-    let has_kernel = edit.runs(OpType::Resize, result.dtype) == Support::Yes;
+    let has_kernel = edit.has_kernel(OpType::Resize, result.dtype);
     if !is_of_single_elements {
         return declined(
             "the resize repeats whole rows, which ONNX Runtime copies faster in separate nodes",
@@ -125,16 +123,12 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
 /// What a `Gather` reads, along which axis, and how many times in turn each place.
 fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
     let node = edit.node(index);
-    if node.op != OpType::Gather {
-        return None;
-    }
+    require(node.op == OpType::Gather)?;
     let data = edit.input(index, 0)?;
     let shape = &edit.ty(data)?.shape;
     let axis = edit.axis(index)?;
     let places = edit.tensor(edit.input(index, 1)?)?;
-    if places.shape.len() != 1 {
-        return None;
-    }
+    require(places.shape.len() == 1)?;
     let size = shape.get(axis)?.known().filter(|&size| size > 0)?;
     let places = places.ints()?;
     let times = places.len() as i64 / size;

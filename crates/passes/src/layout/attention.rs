@@ -26,10 +26,9 @@ use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, emit_after};
-use crate::algebra::pattern::uniform;
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 use choice::Choice;
 use mask::Prepared;
 use stack::Stack;
@@ -129,13 +128,11 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     let softmax = read_once(edit, zeroed.as_ref().map_or(weights.source, |zeroed| zeroed.weights))?;
     let axis = softmax_axis(edit, softmax)?;
     let scores = Scores::of(edit, edit.input(softmax, 0)?, MAX_LINKS)?;
-    let mut shape = edit.ty(edit.node(scores.first).outputs[0])?.shape.to_vec();
+    let mut shape = edit.result_ty(scores.first)?.shape.to_vec();
     let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
     let to_softmax = scores.map(edit, AxisMap::identity(&shape), scores.links.len())?;
     let first_is_transposed = to_softmax.keeps_axis(row, axis);
-    if !first_is_transposed && !to_softmax.keeps_axis(column, axis) {
-        return None;
-    }
+    require(first_is_transposed || to_softmax.keeps_axis(column, axis))?;
     let [q, k] = sides(edit, scores.first, first_is_transposed)?;
     let k = k.transposed()?;
     let mut start = AxisMap::identity(&shape);
@@ -148,14 +145,10 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     for (mask, before) in &scores.masks {
         masks.push((*mask, scores.map(edit, start.clone(), *before + 1)?));
     }
-    if zeroed.as_ref().is_some_and(|zeroed| !zeroed.is_by_mask(&masks, &to_softmax)) {
-        return None;
-    }
+    require(zeroed.as_ref().is_none_or(|zeroed| zeroed.is_by_mask(&masks, &to_softmax)))?;
     let whole = to_softmax.then(&weights.map)?;
     let second_rank = weights.map.shape_after()?.len();
-    if !whole.keeps_axis(column, second_rank - 1) {
-        return None;
-    }
+    require(whole.keeps_axis(column, second_rank - 1))?;
 
     let value_depth = v.map.shape_after()?.last()?.clone();
     let after = following(edit, index);
@@ -252,7 +245,7 @@ impl Zeroed {
     fn of(edit: &Edit<'_>, value: ValueId) -> Option<Zeroed> {
         let node = read_once(edit, value).filter(|&node| edit.node(node).op == OpType::Where)?;
         let operand = |operand| edit.input(node, operand);
-        let is_zero = |value| edit.tensor(value).and_then(uniform) == Some(0.0);
+        let is_zero = |value| edit.number(value) == Some(0.0);
         let (flags, a, b) = (operand(0)?, operand(1)?, operand(2)?);
         let (weights, keeps) = match (is_zero(a), is_zero(b)) {
             (false, true) => (a, true),
@@ -266,9 +259,7 @@ impl Zeroed {
     /// True if exactly the masked scores have no weight. `to_softmax` leads from the scores to the softmax.
     fn is_by_mask(&self, masks: &[(Mask, AxisMap)], to_softmax: &AxisMap) -> bool {
         let is_added = |(mask, _): &(Mask, AxisMap)| matches!(mask, Mask::Added { .. });
-        let [before @ .., (Mask::Chosen { flags, keeps, .. }, map)] = masks else {
-            return false;
-        };
+        let [before @ .., (Mask::Chosen { flags, keeps, .. }, map)] = masks else { return false };
         let is_last = before.iter().all(is_added) && map == to_softmax;
         is_last && (*flags, *keeps) == (self.flags, self.keeps)
     }
@@ -330,7 +321,7 @@ impl Scores {
                 return map.then_node(edit, link);
             }
             // A mask may have more axes than the scores.
-            let shape = &edit.ty(edit.node(link).outputs[0])?.shape;
+            let shape = &edit.result_ty(link)?.shape;
             if shape.len() > map.rank_after() { map.reshaped(shape) } else { Some(map) }
         })
     }
@@ -338,8 +329,8 @@ impl Scores {
 
 /// Returns what may be masked by the node, and how.
 fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
-    let number = |value: ValueId| edit.tensor(value).and_then(uniform);
-    let result = edit.ty(edit.node(node).outputs[0]);
+    let number = |value: ValueId| edit.number(value);
+    let result = edit.result_ty(node);
     // Axes of one element that come before all others make no difference.
     let has_shape = |other: &ValueId| {
         let lead =
@@ -382,7 +373,7 @@ impl Bias {
         if let Some(mask) = chosen_bias(edit, value) {
             return Bias { masks: vec![mask], nodes: edit.producer(value).into_iter().collect() };
         }
-        let sum = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Add);
+        let sum = edit.made_by(value, OpType::Add);
         let terms = sum.filter(|_| most > 1).and_then(|sum| {
             let term = |operand| Some(Bias::of(edit, edit.input(sum, operand)?, most - 1));
             let (a, b) = (term(0)?, term(1)?);
@@ -396,8 +387,8 @@ impl Bias {
 
 /// Returns the mask by flags that a bias is, if all of it is zero or the lowest number.
 fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
-    let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where)?;
-    let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
+    let node = edit.made_by(bias, OpType::Where)?;
+    let number = |operand| edit.number(edit.input(node, operand)?);
     let (keeps, otherwise) = match (number(1)?, number(2)?) {
         (0.0, otherwise) => (true, otherwise),
         (otherwise, 0.0) => (false, otherwise),
@@ -421,7 +412,7 @@ struct Scaled {
 /// Returns something scaled, of its own shape, that nothing else reads.
 fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     let node = read_once(edit, value)?;
-    let number = |operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
+    let number = |operand| edit.number(edit.input(node, operand)?);
     let (operand, factor) = match (edit.node(node).op.onnx(), number(0), number(1)) {
         (Some(OpType::Mul), None, Some(number)) => (0, number),
         (Some(OpType::Mul), Some(number), None) => (1, number),
@@ -441,9 +432,7 @@ fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
         inner.links = [&side_of_product.links[..], &[scaled.node], &inner.links].concat();
         Some((inner, scaled.factor))
     };
-    let Some((inner, factor)) = bare() else {
-        return side_of_product;
-    };
+    let Some((inner, factor)) = bare() else { return side_of_product };
     *scale *= factor;
     inner
 }
@@ -501,9 +490,7 @@ fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op
 
 fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     let dtype = edit.ty(found.q.source).map(|ty| ty.dtype);
-    if dtype != Some(DType::F32) {
-        return Err("the type is not float32".into());
-    }
+    ensure(dtype == Some(DType::F32), "the type is not float32")?;
     match edit.runs(OpType::Attention, DType::F32) {
         Support::Yes => {}
         Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),

@@ -5,6 +5,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 use super::role::data_operands;
 use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
+use crate::rewrite::require;
 
 /// Returns the operator of the node at `index` on arrays in another order. `stored` returns what stands for
 /// an array. `None` if an axis or a list is not known, which [`role`](super::role::role) has made sure of.
@@ -122,9 +123,7 @@ pub(super) fn axes_to_add(order: &AxisOrder, shape: &[Dim]) -> Option<Vec<i64>> 
     // Leading axes of one element may stay where they are.
     let units = shape[..last].iter().take_while(|dim| dim.is(1)).count();
     let own: Vec<usize> = (all.checked_sub(shape.len() - units)?..all).collect();
-    if !order.keeps_order(&own) {
-        return None;
-    }
+    require(order.keeps_order(&own))?;
     let places: Vec<usize> =
         own.iter().map(|&axis| order.axis_after(axis)).collect::<Option<_>>()?;
     let &first = places.first()?;

@@ -12,6 +12,7 @@ use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, 
 
 use crate::algebra::access::Access;
 use crate::algebra::stored::Stored;
+use crate::rewrite::require;
 
 /// Larger and smaller factors may let a term overflow or vanish whose sum does not.
 const FACTORS: RangeInclusive<f64> = 1e-9..=1e9;
@@ -60,9 +61,7 @@ impl Product {
         let node = edit.node(index);
         let (x, weights) = (edit.input(index, 0)?, edit.input(index, 1)?);
         let result = edit.ty(node.outputs[0])?;
-        if !matches!(result.dtype, DType::F32 | DType::F64) {
-            return None;
-        }
+        require(matches!(result.dtype, DType::F32 | DType::F64))?;
         let tensor = edit.tensor(weights)?;
         let group = node.attr("group").map_or(1, |group| match group {
             Attr::Int(group) => *group,
@@ -75,13 +74,9 @@ impl Product {
             _ => return None,
         };
         let channels = usize::try_from(*tensor.shape.get(weight_axis)?).ok()?;
-        if !result.shape.get(axis)?.is(channels as i64) {
-            return None;
-        }
+        require(result.shape.get(axis)?.is(channels as i64))?;
         let bias = edit.input(index, 2);
-        if bias.is_some_and(|bias| edit.tensor(bias).is_none()) {
-            return None;
-        }
+        require(bias.is_none_or(|bias| edit.tensor(bias).is_some()))?;
         Some(Product { index, x, weights, bias, weight_axis, axis, channels })
     }
 
@@ -115,9 +110,7 @@ fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<us
     let node = edit.node(index);
     let made = edit.input(index, 0).filter(|&made| edit.reads(made) == 1)?;
     let product = Product::of(edit, edit.producer(made)?)?;
-    if !product.has_room_for_bias(edit) {
-        return None;
-    }
+    require(product.has_room_for_bias(edit))?;
     let axis = match node.op.onnx() {
         Some(OpType::Transpose) => {
             edit.perm(index)?.iter().position(|&axis| axis == product.axis)?
@@ -137,10 +130,8 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let (value, constant) = beside_constant(edit, index)?;
     let is_reversed = edit.input(index, 0) == Some(constant);
     let (product, moved, axis) = product_behind(edit, value)?;
-    let result = edit.ty(edit.node(index).outputs[0])?;
-    if edit.ty(value)? != result {
-        return None;
-    }
+    let result = edit.result_ty(index)?;
+    require(edit.ty(value)? == result)?;
     let dtype = result.dtype;
     let numbers = of_channels(edit.tensor(constant)?, &result.shape, axis);
     let Some(numbers) = numbers else {
@@ -160,9 +151,7 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
         }
         _ => return None,
     };
-    if shift.is_some() && !product.has_room_for_bias(edit) {
-        return None;
-    }
+    require(shift.is_none() || product.has_room_for_bias(edit))?;
 
     if shift.as_ref().is_some_and(|shift| !are_within(shift, LARGEST_BIAS)) {
         return declined("the constant is so large that the code may use it for rounding");
@@ -208,23 +197,17 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
 /// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
 fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let index = edit.root();
-    if edit.node(index).op != OpType::Mul {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Mul)?;
     let (value, scale) = beside_constant(edit, index)?;
     let sum = edit.producer(value)?;
     let is_sum = edit.node(sum).op == OpType::Add;
     let (made, bias) = beside_constant(edit, sum).filter(|_| is_sum)?;
     let product = Product::of(edit, edit.producer(made)?)?;
-    if product.has_room_for_bias(edit) {
-        return None;
-    }
-    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    require(!product.has_room_for_bias(edit))?;
+    let ty = edit.result_ty(index)?.clone();
     let is_one_type = edit.ty(made)? == &ty && edit.ty(value)? == &ty;
     let is_read_once = edit.reads(made) == 1 && edit.reads(value) == 1;
-    if !is_one_type || !is_read_once {
-        return None;
-    }
+    require(is_one_type && is_read_once)?;
     if !stored.may_change(edit, product.index, product.weights) {
         return declined(LARGE);
     }
@@ -262,17 +245,13 @@ fn fold_before(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let product = Product::of(edit, index)?;
     let before = edit.producer(product.x)?;
     let node = edit.node(before);
-    if edit.reads(product.x) != 1 {
-        return None;
-    }
+    require(edit.reads(product.x) == 1)?;
     let (value, constant) = beside_constant(edit, before)?;
     let is_reversed = edit.input(before, 0) == Some(constant);
     let ty = edit.ty(product.x)?.clone();
     let is_convolution = edit.node(index).op == OpType::Conv;
     let axis = if is_convolution { 1 } else { ty.rank().checked_sub(1)? };
-    if edit.ty(value)? != &ty || !stored.may_change(edit, product.index, product.weights) {
-        return None;
-    }
+    require(edit.ty(value)? == &ty && stored.may_change(edit, product.index, product.weights))?;
     let numbers = of_channels(edit.tensor(constant)?, &ty.shape, axis)?;
     let tensor = edit.tensor(product.weights)?;
     match (node.op.onnx(), is_reversed) {
@@ -320,13 +299,9 @@ fn of_channels(constant: &Tensor, shape: &[Dim], axis: usize) -> Option<Vec<f64>
     let lead = shape.len().checked_sub(constant.shape.len())?;
     let channels = usize::try_from(shape.get(axis)?.known()?).ok()?;
     let is_spread = |(own, &size): (usize, &i64)| size == 1 || own + lead == axis;
-    if !constant.shape.iter().enumerate().all(is_spread) {
-        return None;
-    }
+    require(constant.shape.iter().enumerate().all(is_spread))?;
     let numbers = constant.floats()?;
-    if !numbers.iter().all(|number| number.is_finite()) {
-        return None;
-    }
+    require(numbers.iter().all(|number| number.is_finite()))?;
     match numbers[..] {
         [number] => Some(vec![number; channels]),
         _ => (numbers.len() == channels).then_some(numbers),
@@ -386,9 +361,7 @@ impl Places {
     fn of(weights: &Tensor, channels: usize) -> Option<Places> {
         let shape: Vec<usize> =
             weights.shape.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<_>>()?;
-        let [results, of_group, window @ ..] = &shape[..] else {
-            return None;
-        };
+        let [results, of_group, window @ ..] = &shape[..] else { return None };
         let groups = channels.checked_div(*of_group)?;
         let of_pair: usize = window.iter().product();
         let results_of_group = results.checked_div(groups)?;

@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
 use super::role::{Role, data_values, narrow_values, role};
+use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 
 /// How often all regions are looked at again.
@@ -105,7 +106,7 @@ impl Regions {
             let operand = edit.input(index, 0);
             match &self.roles[index] {
                 Role::Member => {
-                    let region = self.region_of[&edit.node(index).outputs[0]];
+                    let region = self.region_of[&edit.result(index)];
                     for value in data_values(edit, index) {
                         *following.entry(value).or_default() += 1;
                     }
@@ -114,9 +115,7 @@ impl Regions {
                     self.all[region].narrow.extend(shapes.map(Option::unwrap_or_default));
                 }
                 Role::Transpose(_) => {
-                    let (Some(from), to) = (operand, edit.node(index).outputs[0]) else {
-                        continue;
-                    };
+                    let (Some(from), to) = (operand, edit.result(index)) else { continue };
                     *following.entry(from).or_default() += 1;
                     self.ends.insert(index, (from, to));
                     if edit.producer(from).is_some_and(|maker| is_convolution(edit, maker)) {
@@ -130,10 +129,8 @@ impl Regions {
                     }
                 }
                 &Role::Product { operand } => {
-                    let (from, to) = (edit.input(index, operand), edit.node(index).outputs[0]);
-                    let Some(from) = from else {
-                        continue;
-                    };
+                    let (from, to) = (edit.input(index, operand), edit.result(index));
+                    let Some(from) = from else { continue };
                     *following.entry(from).or_default() += 1;
                     self.ends.insert(index, (from, to));
                     self.product_reads.entry(from).or_default().push(index);
@@ -144,9 +141,7 @@ impl Regions {
                     }
                 }
                 Role::Sink(axes) => {
-                    let Some(from) = operand else {
-                        continue;
-                    };
+                    let Some(from) = operand else { continue };
                     *following.entry(from).or_default() += 1;
                     if let Some(&region) = self.region_of.get(&from) {
                         self.all[region].sinks.push(axes.clone());
@@ -263,9 +258,7 @@ impl Regions {
         let own = &self.all[region];
         let mut candidates = vec![AxisOrder::identity(own.order.rank())];
         for &index in &own.transposes {
-            let Some((from, to, order)) = self.transpose(index) else {
-                continue;
-            };
+            let Some((from, to, order)) = self.transpose(index) else { continue };
             let rank = order.rank();
             let into = || Some(self.stored_order(from, rank).inverse().then(order)?.inverse());
             let out_of = || order.then(&self.wanted_order(to, rank));
@@ -344,9 +337,7 @@ impl Regions {
     }
 
     fn cost_of_transpose(&self, index: usize) -> usize {
-        let Some((from, to, order)) = self.transpose(index) else {
-            return 0;
-        };
+        let Some((from, to, order)) = self.transpose(index) else { return 0 };
         let rank = order.rank();
         let wanted = self.wanted_order(to, rank);
         let whole = self.stored_order(from, rank).inverse().then(order);

@@ -1,11 +1,11 @@
 //! Describes how an operator depends on the order of axes.
 
-use onnx::kernels::Support;
 use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
+use crate::rewrite::require;
 
 /// True if all operands of an operator broadcast; where it is a matter of the order of axes alone.
 fn broadcasts(op: OpType) -> bool {
@@ -40,9 +40,7 @@ pub(super) enum Role {
 ///
 /// Other axes keep their order.
 fn order_of_units(from: &[Dim], to: &[Dim]) -> Option<AxisOrder> {
-    let (&[old], &[new]) = (&filled_axes(from)[..], &filled_axes(to)[..]) else {
-        return None;
-    };
+    let (&[old], &[new]) = (&filled_axes(from)[..], &filled_axes(to)[..]) else { return None };
     let is_image = from.len() >= 3 && from.len() == to.len();
     let is_move = is_image && from[old] == to[new] && old != new;
     is_move.then(|| {
@@ -72,9 +70,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
                 return Some(Role::Transpose(order));
             }
             let target = edit.ints(index, 1)?;
-            if target.contains(&0) {
-                return None;
-            }
+            require(!target.contains(&0))?;
             // Where both are possible, the result may be in another order.
             let ones = |dims: &[Dim]| dims.len() - filled_axes(dims).len();
             Some(match ones(&result.shape) > ones(shape) {
@@ -108,9 +104,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         _ if op.is(REDUCTIONS) => {
             let keeps = node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1));
             let axes = edit.axes(index)?;
-            if axes.is_empty() {
-                return None;
-            }
+            require(!axes.is_empty())?;
             Some(if keeps { Role::Member } else { Role::Sink(others(shape.len(), &axes)) })
         }
         OpType::ArgMax | OpType::ArgMin => {
@@ -149,7 +143,7 @@ fn product_with_weights(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let tensor = edit.tensor(weights).filter(|tensor| tensor.shape.len() == 2)?;
     let has_other_form = match operand {
         0 => {
-            let has_kernel = edit.runs(OpType::Conv, x.dtype) == Support::Yes;
+            let has_kernel = edit.has_kernel(OpType::Conv, x.dtype);
             IMAGE_RANKS.contains(&x.rank()) && has_kernel
         }
         _ => x.rank() == 2,

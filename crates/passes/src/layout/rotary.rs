@@ -6,7 +6,6 @@
 
 mod half;
 mod layout;
-mod parts;
 mod table;
 
 use onnx::operator::properties::{RESHAPES, TRANSPOSES};
@@ -17,6 +16,7 @@ use crate::algebra::axis_order::AxisOrder;
 use crate::algebra::pattern::{
     Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
 };
+use crate::rewrite::require;
 use half::Half;
 use layout::fuse;
 
@@ -41,23 +41,17 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     for index in 0..edit.len() {
         let found = formulas.iter().find_map(|(pattern, rotation)| {
             let found = find(edit, pattern, index)?;
-            let is_own =
-                |&node: &usize| node == index || edit.reads(edit.node(node).outputs[0]) == 1;
+            let is_own = |&node: &usize| node == index || edit.reads(edit.result(node)) == 1;
             let mut rotation = rotation(edit, &found).filter(|_| found.nodes.iter().all(is_own))?;
             rotation.fused.extend(found.nodes);
             rotation.fused.retain(|&node| node != index);
             Some(rotation)
         });
-        let Some(found) = found else {
-            continue;
-        };
-        let is_fused = edit.patch(index, |patch| {
+        let Some(found) = found else { continue };
+        edit.patch(index, |patch| {
             let made = fuse(patch, &found);
             patch.settle(made)
         });
-        if !is_fused {
-            edit.patch(index, |patch| parts::write(patch, index, &found));
-        }
     }
 }
 
@@ -122,7 +116,7 @@ fn of_parts(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
     let (a, b) = (Half::of(edit, found.value("a")?)?, Half::of(edit, found.value("b")?)?);
     let is_interleaved = is_interleaved(edit, found)?;
     let fits = |half: &Half| half.is_interleaved == is_interleaved && half.order.is_identity();
-    (a.x == b.x && fits(&a) && fits(&b)).then_some(())?;
+    require(a.x == b.x && fits(&a) && fits(&b))?;
     let (cos, sin) = (found.value("cos")?, found.value("sin")?);
     let fused = [a.nodes, b.nodes].concat();
     Some(Rotation { x: a.x, cos, sin, is_doubled: false, is_interleaved, fused })
@@ -135,7 +129,7 @@ fn of_swapped(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
     let is_interleaved = is_interleaved(edit, found)?;
     let fits = [&a, &b].iter().all(|half| half.is_interleaved == is_interleaved);
     let is_swapped = b.is_second && !a.is_second && a.x == b.x && a.order == b.order;
-    (fits && is_swapped).then_some(())?;
+    require(fits && is_swapped)?;
     let (factor, other) = (found.value("factor")?, found.value("other")?);
     let is_x = |(x, _): &(ValueId, ValueId)| is_transposed(edit, *x, a.x, &a.order);
     let (x, cos) = [(factor, other), (other, factor)].into_iter().find(is_x)?;

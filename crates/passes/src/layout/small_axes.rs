@@ -16,7 +16,7 @@ use super::{carry, transposed_constant};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::transpose;
 use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 
 /// With longer runs, little is gained, and reductions over the first axis take longer.
 const MAX_SMALL: i64 = 8;
@@ -50,21 +50,17 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// Returns the shape of the result of a node whose operands broadcast in many short runs.
 fn broadcast_around_small_axis(edit: &Edit<'_>, index: usize) -> Option<Vec<Dim>> {
     let node = edit.node(index);
-    if !edit.is_live(index) || !node.op.is(BROADCASTING) {
-        return None;
-    }
+    require(edit.is_live(index) && node.op.is(BROADCASTING))?;
     let shape = &edit.ty(node.outputs[0])?.shape;
     let (small, others) = shape.split_last()?;
     let has_small_axis = small.known().is_some_and(|size| (2..=MAX_SMALL).contains(&size));
-    if !has_small_axis || others.len() < 2 || elements(others) < MIN_RUNS {
-        return None;
-    }
+    require(has_small_axis && others.len() >= 2 && elements(others) >= MIN_RUNS)?;
     // A run ends where an operand with the small axis is repeated along another one.
     let ends_runs = |ty: &Type| {
         let has_small_axis = ty.shape.last().is_some_and(|last| last == small);
         ty.shape[..] != shape[..] && has_small_axis
     };
-    let mut operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let mut operands = edit.operands(index);
     let ends_runs = operands.any(|id| edit.ty(id).is_some_and(ends_runs));
     ends_runs.then(|| shape.to_vec())
 }
@@ -90,7 +86,7 @@ impl Region {
         let (mut members, mut sinks) = (FxHashSet::default(), FxHashSet::default());
         let mut has_border = false;
         let mut values: FxHashSet<ValueId> = FxHashSet::default();
-        let mut open = vec![edit.node(index).outputs[0]];
+        let mut open = vec![edit.result(index)];
         while let Some(value) = open.pop() {
             if !values.insert(value) {
                 continue;
@@ -113,7 +109,7 @@ impl Region {
                 let times = (0..inputs).filter(|&at| edit.input(reader, at) == Some(value)).count();
                 reads += times;
                 if is_member(edit, reader, &shape) {
-                    open.push(edit.node(reader).outputs[0]);
+                    open.push(edit.result(reader));
                 } else if dropped_axes(edit, reader).is_some() {
                     sinks.insert(reader);
                 } else {
@@ -129,12 +125,8 @@ impl Region {
     }
 
     fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
-        if self.has_border {
-            return Err("another node needs the current order of axes".into());
-        }
-        if self.sinks.is_empty() {
-            return Err("nothing reduces the results or takes entries".into());
-        }
+        ensure(!self.has_border, "another node needs the current order of axes")?;
+        ensure(!self.sinks.is_empty(), "nothing reduces the results or takes entries")?;
         let max_elements = elements(&self.shape) / MAX_OPERANDS;
         let is_small = |id: ValueId| {
             let is_constant = edit.tensor(id).is_some();
@@ -271,7 +263,7 @@ fn without_unit_axes(
     value: ValueId,
     ty: &Type,
 ) -> Option<(usize, ValueId, Vec<usize>)> {
-    let maker = edit.producer(value).filter(|&maker| edit.node(maker).op == OpType::Unsqueeze)?;
+    let maker = edit.made_by(value, OpType::Unsqueeze)?;
     let axes = edit.axes(maker).filter(|axes| !axes.contains(&(ty.rank() - 1)))?;
     Some((maker, edit.input(maker, 0)?, axes))
 }

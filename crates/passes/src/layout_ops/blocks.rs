@@ -1,11 +1,12 @@
 //! `fuse-blocks`: finds channels that become blocks of pixels, and blocks of pixels that become channels.
 
-use onnx::kernels::Support;
 use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
 use super::merge::links;
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transposes};
+use crate::rewrite::require;
 
 /// A mode of `DepthToSpace`: the channels are made of the rows and columns of a block, and of the channels
 /// that are left.
@@ -24,20 +25,20 @@ const MODES: &[Mode] = &[
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    is_layout_op(edit, index).then_some(())?;
-    let is_own = |link: &usize| *link == index || edit.reads(edit.node(*link).outputs[0]) == 1;
-    let chain = links(edit, edit.node(index).outputs[0]);
+    require(is_layout_op(edit, index))?;
+    let is_own = |link: &usize| *link == index || edit.reads(edit.result(*link)) == 1;
+    let chain = links(edit, edit.result(index));
     let chain: Vec<usize> = chain.into_iter().take_while(is_own).collect();
     let (op, length) = (2..=chain.len()).rev().find_map(|length| {
         let links = &chain[..length];
         let x = edit.input(*links.last()?, 0)?;
         let map = AxisMap::of_chain(edit, x, links)?;
-        (transposes(&map.steps()?) > 0).then_some(())?;
+        require(transposes(&map.steps()?) > 0)?;
         let op = depth_to_space(&map, x).or_else(|| space_to_depth(map, x))?;
         Some((op, length))
     })?;
-    let dtype = edit.ty(edit.node(index).outputs[0])?.dtype;
-    if edit.runs(op.op.onnx()?, dtype) != Support::Yes {
+    let dtype = edit.result_ty(index)?.dtype;
+    if !edit.has_kernel(op.op.onnx()?, dtype) {
         return declined("ONNX Runtime has no such operator for this type and opset");
     }
     edit.done(&chain[1..length], op)

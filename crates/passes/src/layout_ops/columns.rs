@@ -4,20 +4,18 @@
 
 use onnx::{Dim, Op, OpType, Outcome, Patch, declined};
 
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, emit_after, plan};
+use crate::rewrite::require;
 
 /// For smaller matrices, the nodes cost more than they save.
 const FEWEST_ELEMENTS: i64 = 1024;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if edit.node(index).op != OpType::MatMul {
-        return None;
-    }
+    require(edit.node(index).op == OpType::MatMul)?;
     let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    if edit.ty(vector)?.rank() != 1 {
-        return None;
-    }
+    require(edit.ty(vector)?.rank() == 1)?;
     let shape = &edit.ty(matrix)?.shape;
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
         let planned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
@@ -25,9 +23,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         return edit.done(&[], Op::new(OpType::MatMul, &[vector, transposed]));
     }
     let elements: Option<i64> = shape.iter().map(Dim::known).product();
-    if shape.len() < 2 {
-        return None;
-    }
+    require(shape.len() >= 2)?;
     if elements.is_some_and(|elements| elements < FEWEST_ELEMENTS) {
         return declined("the matrix is so small that more nodes would cost more");
     }
@@ -42,7 +38,7 @@ pub(crate) fn multiply_with_column(edit: &mut Patch<'_, '_>) -> Outcome {
     let one = Dim::Known(1);
     let column = Step::Reshape(vec![size.clone(), one.clone()]);
     let column = plan(std::slice::from_ref(&size), &[column])?;
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.result_ty(index)?.clone();
     let shape = [&result.shape[..], &[one]].concat();
     let back = plan(&shape, &[Step::Reshape(result.shape.to_vec())])?;
     let column = emit(edit, &[], vector, &column).ok()?;

@@ -7,6 +7,7 @@ use super::is_layout_op;
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit_last, plan, transposes};
 use crate::canonicalize::{MAX_LINKS, Rule};
+use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-layout-ops",
@@ -17,18 +18,14 @@ pub(crate) const RULE: Rule = Rule {
 /// Replaces the longest chain that ends here by fewer nodes, or by cheaper ones.
 fn shorten(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if !is_layout_op(edit, index) {
-        return None;
-    }
-    let chain = links(edit, edit.node(index).outputs[0]);
+    require(is_layout_op(edit, index))?;
+    let chain = links(edit, edit.result(index));
     // The edit removes the nodes that only this chain reads.
-    let read_once = |&&link: &&usize| edit.reads(edit.node(link).outputs[0]) == 1;
+    let read_once = |&&link: &&usize| edit.reads(edit.result(link)) == 1;
     let removed = 1 + chain[1..].iter().take_while(read_once).count();
     for length in (1..=chain.len()).rev() {
         let links = &chain[..length];
-        let Some((source, steps)) = shortest(edit, links) else {
-            continue;
-        };
+        let Some((source, steps)) = shortest(edit, links) else { continue };
         let replaced = &links[..removed.min(length)];
         let is_better = steps.len() < replaced.len()
             || (steps.len() == replaced.len()
@@ -44,10 +41,8 @@ fn shorten(edit: &mut Patch<'_, '_>) -> Outcome {
 fn write_shape_as_constant(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
-    if !is_computed || edit.node(index).op != OpType::Reshape {
-        return None;
-    }
-    let steps = [Step::Reshape(edit.ty(edit.node(index).outputs[0])?.shape.to_vec())];
+    require(is_computed && edit.node(index).op == OpType::Reshape)?;
+    let steps = [Step::Reshape(edit.result_ty(index)?.shape.to_vec())];
     replace(edit, &[index], edit.input(index, 0)?, &steps)
 }
 
@@ -65,7 +60,7 @@ fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     let source = edit.input(*links.last()?, 0)?;
     if links.iter().all(|&link| edit.node(link).op.is(RESHAPES)) {
         // However they cut, reshapes are one reshape.
-        let result = edit.node(*links.first()?).outputs[0];
+        let result = edit.result(*links.first()?);
         let (before, after) = (&edit.ty(source)?.shape, &edit.ty(result)?.shape);
         return Some((source, Step::reshape(before, after).into_iter().collect()));
     }

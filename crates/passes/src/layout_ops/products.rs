@@ -9,7 +9,9 @@ use rustc_hash::FxHashMap;
 
 use super::is_layout_op;
 use super::merge::links;
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, cost, emit, emit_after, plan};
+use crate::rewrite::require;
 
 /// How many layout ops after a product are looked at.
 const MAX_FOLLOWING: usize = 8;
@@ -81,9 +83,7 @@ fn orient(
     }
     let form = Form { after: map_after(edit, index, &left, &right, after)?, left, right };
     let now = form.cost()?;
-    if now == 0 && !form.left.is_constant {
-        return None;
-    }
+    require(now != 0 || form.left.is_constant)?;
     let swapped = form.swapped()?;
     let swapped_in_order = swapped.in_order();
     let forms = [swapped, form.in_order(), swapped_in_order];
@@ -112,7 +112,7 @@ fn side_where(
 ) -> Option<Side> {
     let value = edit.input(index, operand)?;
     let is_own = |&link: &usize| {
-        let result = edit.node(link).outputs[0];
+        let result = edit.result(link);
         edit.reads(result) == 1 || (result == value && is_the_same(result))
     };
     let chain: Vec<usize> = links(edit, value).into_iter().take_while(is_own).collect();
@@ -128,7 +128,7 @@ fn side_where(
 /// Returns the layout ops that follow, each the only reader of what is before it.
 pub(crate) fn following(edit: &Edit<'_>, index: usize) -> Vec<usize> {
     let next = |&link: &usize| {
-        let reader = edit.sole_reader(edit.node(link).outputs[0])?;
+        let reader = edit.sole_reader(edit.result(link))?;
         is_layout_op(edit, reader).then_some(reader)
     };
     std::iter::successors(next(&index), next).take(MAX_FOLLOWING).collect()
@@ -143,7 +143,7 @@ fn map_after(
     right: &Side,
     after: &[usize],
 ) -> Option<AxisMap> {
-    let shape = &edit.ty(edit.node(index).outputs[0])?.shape;
+    let shape = &edit.result_ty(index)?.shape;
     let (row, column) = (shape.len().checked_sub(2)?, shape.len() - 1);
     let axes = shape.iter().enumerate().map(|(axis, dim)| match axis {
         _ if axis == row => left.map.parts_after(left.row()),

@@ -39,20 +39,20 @@ fn is_product(edit: &Edit<'_>, index: usize) -> bool {
 
 /// True if a node multiplies a vector with a matrix, and only an addition reads the result.
 fn is_biased_product(edit: &Edit<'_>, index: usize) -> bool {
-    let result = edit.node(index).outputs[0];
+    let result = edit.result(index);
     let is_wide = edit.ty(result).is_some_and(|ty| matches!(ty.dtype, DType::F32 | DType::F64));
     let reader = || edit.sole_reader(result).filter(|&reader| edit.node(reader).op == OpType::Add);
     edit.is_live(index)
         && is_wide
         && is_product(edit, index)
-        && reader().is_some_and(|sum| edit.ty(edit.node(sum).outputs[0]) == edit.ty(result))
+        && reader().is_some_and(|sum| edit.result_ty(sum) == edit.ty(result))
 }
 
 /// True if a node makes a vector, and would make a row of rows.
 fn is_member(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
     let rank = |id: ValueId| edit.ty(id).map(Type::rank);
-    let mut operands = (0..node.inputs.len()).filter_map(|operand| edit.input(index, operand));
+    let mut operands = edit.operands(index);
     node.outputs.iter().all(|&output| rank(output) == Some(1))
         && (is_product(edit, index)
             || node.op.is_one_of(&[OpType::Concat, OpType::Split])
@@ -98,7 +98,7 @@ impl Region {
         let mut found: FxHashSet<usize> = FxHashSet::default();
         let mut values: FxHashSet<ValueId> = FxHashSet::default();
         let (mut borders, in_loop) = (0, edit.is_in_loop());
-        let mut open = vec![edit.node(index).outputs[0]];
+        let mut open = vec![edit.result(index)];
         while let Some(value) = open.pop() {
             if !values.insert(value) {
                 continue;

@@ -10,15 +10,14 @@ use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 use super::is_layout_op;
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::rewrite::require;
 
 /// How many nodes there may be up to the layout op to meet.
 const MAX_DISTANCE: usize = 8;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if !lets_through(edit, index) {
-        return None;
-    }
+    require(lets_through(edit, index))?;
     let mut outcome = None;
     // The condition of a choice comes last: it is the operand that the inverse is free for.
     for operand in (0..arrays(edit, index)).rev() {
@@ -56,7 +55,7 @@ fn link_of(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
 fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
     let is_bias = || {
         let source = edit.input(link_of(edit, index, operand)?, 0)?;
-        let product = edit.producer(source).filter(|&node| edit.node(node).op == OpType::MatMul)?;
+        let product = edit.made_by(source, OpType::MatMul)?;
         let other = edit.input(index, 1 - operand.min(1))?;
         (edit.tensor(other).is_some() && edit.node(index).op == OpType::Add).then_some(product)
     };
@@ -67,9 +66,7 @@ fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
 
 fn meets_a_layout_op(edit: &Edit<'_>, mut index: usize, or_product: bool) -> bool {
     for _ in 0..MAX_DISTANCE {
-        let Some(reader) = edit.sole_reader(edit.node(index).outputs[0]) else {
-            return false;
-        };
+        let Some(reader) = edit.sole_reader(edit.result(index)) else { return false };
         if is_layout_op(edit, reader) || (or_product && edit.node(reader).op == OpType::MatMul) {
             return true;
         }
@@ -84,7 +81,7 @@ fn meets_a_layout_op(edit: &Edit<'_>, mut index: usize, or_product: bool) -> boo
 fn sink(edit: &mut Patch<'_, '_>, operand: usize) -> Outcome {
     let index = edit.root();
     let link = link_of(edit, index, operand)?;
-    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let result = edit.result_ty(index)?.clone();
     if edit.ty(edit.input(index, operand)?)?.shape != result.shape {
         return declined("another operand determines the shape of the result");
     }
@@ -138,9 +135,7 @@ fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<
 
 /// A constant in the lowest rank that broadcasts the same way.
 fn without_leading_ones(patch: &mut Patch<'_, '_>, value: ValueId) -> ValueId {
-    let Some(tensor) = patch.tensor(value) else {
-        return value;
-    };
+    let Some(tensor) = patch.tensor(value) else { return value };
     let ones = tensor.shape.iter().take_while(|&&size| size == 1).count();
     if ones == 0 {
         return value;

@@ -6,6 +6,7 @@ use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit_after, plan};
+use crate::rewrite::require;
 
 /// ONNX Runtime copies an array if a `Reshape` computes an output. Copies of so many elements take less time than the
 /// nodes.
@@ -26,18 +27,14 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) fn at(edit: &Edit<'_>, index: usize) -> Option<Stack> {
-        if edit.node(index).op != OpType::Concat {
-            return None;
-        }
+        require(edit.node(index).op == OpType::Concat)?;
         let axis = edit.axis(index)?;
         let mut stack = Stack { index, axis, arrays: Vec::new(), unsqueezes: Vec::new() };
         for operand in 0..edit.node(index).inputs.len() {
             let unsqueeze = edit.producer(edit.input(index, operand)?)?;
             let is_new_axis =
                 edit.node(unsqueeze).op == OpType::Unsqueeze && edit.axes(unsqueeze)? == [axis];
-            if !is_new_axis {
-                return None;
-            }
+            require(is_new_axis)?;
             stack.arrays.push(edit.input(unsqueeze, 0)?);
             stack.unsqueezes.push(unsqueeze);
         }
@@ -45,15 +42,13 @@ impl Stack {
     }
 
     fn join(self, edit: &mut Patch<'_, '_>) -> Outcome {
-        let result = edit.ty(edit.node(self.index).outputs[0])?.clone();
-        if self.axis + 1 == result.rank() {
-            return None;
-        }
+        let result = edit.result_ty(self.index)?.clone();
+        require(self.axis + 1 != result.rank())?;
         if self.freed(edit) < 2 {
             return declined("other nodes read the arrays with the new axis");
         }
         let elements: Option<i64> = result.shape.iter().map(Dim::known).product();
-        let is_output = edit.outputs().contains(&edit.node(self.index).outputs[0]);
+        let is_output = edit.outputs().contains(&edit.result(self.index));
         if is_output && elements.is_none_or(|elements| elements > MAX_COPIED) {
             return declined("the reshape of an output is a copy");
         }
@@ -73,7 +68,7 @@ impl Stack {
 
     /// Returns the shape of [`Stack::joined`].
     pub(crate) fn joined_shape(&self, edit: &Edit<'_>) -> Option<Vec<Dim>> {
-        let mut shape = edit.ty(edit.node(self.index).outputs[0])?.shape.to_vec();
+        let mut shape = edit.result_ty(self.index)?.shape.to_vec();
         let count = shape.remove(self.axis);
         let next = shape.get_mut(self.axis)?;
         *next = next.checked_mul(&count)?;
@@ -84,7 +79,7 @@ impl Stack {
     fn freed(&self, edit: &Edit<'_>) -> usize {
         let is_freed = |&&unsqueeze: &&usize| {
             let reads = self.unsqueezes.iter().filter(|&&other| other == unsqueeze).count();
-            edit.reads(edit.node(unsqueeze).outputs[0]) == reads
+            edit.reads(edit.result(unsqueeze)) == reads
         };
         self.distinct_unsqueezes().iter().filter(is_freed).count()
     }

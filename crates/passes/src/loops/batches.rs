@@ -7,8 +7,10 @@ use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Counted;
+use crate::algebra::access::known;
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::algebra::axis_map::transpose;
+use crate::rewrite::require;
 
 /// What a step computes may have this many times the elements of what it is computed from.
 const MAX_GROWTH: i64 = 8;
@@ -59,9 +61,7 @@ impl Batches {
 
     /// Computes a node of the body for all steps, if that is possible.
     pub(super) fn take(&mut self, edit: &mut Patch<'_, '_>, node: &Node) -> Option<()> {
-        if !node.op.is_onnx() || node.bodies().next().is_some() {
-            return None;
-        }
+        require(node.op.is_onnx() && node.bodies().next().is_none())?;
         let operand = |&id: &ValueId| match self.of.get(&id) {
             Some(&batch) => Some(Operand::Batch(batch)),
             None if self.inside.contains(&id) => None,
@@ -216,7 +216,7 @@ impl Batches {
 
     /// Returns the shape of a batch as an operand of `Reshape`.
     fn shape(&self, ty: &Type) -> Option<Vec<i64>> {
-        let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        let sizes: Vec<i64> = known(&ty.shape)?;
         let steps = match self.steps.known() {
             Some(steps) => steps,
             None if sizes.contains(&0) => return None,
@@ -339,7 +339,7 @@ fn keep_attrs(node: &Node, mut made: Op) -> Option<Op> {
     }
     for (name, attr) in &node.attrs {
         if !made.attrs.iter().any(|(other, _)| other == name) {
-            ATTRS.contains(&&**name).then_some(())?;
+            require(ATTRS.contains(&&**name))?;
             made.attrs.push((name.clone(), attr.clone()));
         }
     }

@@ -10,7 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, replacing, results_in_place};
 use crate::algebra::access::axis_of;
+use crate::algebra::access::known;
 use crate::algebra::axis_map::transpose;
+use crate::rewrite::require;
 
 /// More places are not compared.
 const MAX_PLACES: usize = 1 << 20;
@@ -18,14 +20,10 @@ const MAX_PLACES: usize = 1 << 20;
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let mut counted = Counted::at(edit, index)?;
-    if counted.is_reverse || counted.directions.is_some() {
-        return None;
-    }
+    require(!counted.is_reverse && counted.directions.is_none())?;
     let found = counted.carries.iter().filter_map(|&carry| Buffer::of(edit, &counted, carry));
     let buffers: Vec<Buffer> = found.collect();
-    if buffers.is_empty() {
-        return None;
-    }
+    require(!buffers.is_empty())?;
     let mut stacks = Vec::new();
     for buffer in &buffers {
         stacks.push(buffer.take_out(edit, &mut counted)?);
@@ -88,9 +86,7 @@ impl Buffer {
         let &[Some(before), Some(places), Some(value)] = &scatter.inputs[..] else { return None };
         let outputs = |value: ValueId| counted.outputs().filter(|&output| output == value).count();
         let is_alone = outputs(carry.before) == 0 && outputs(carry.after) == 1;
-        if scatter.op != OpType::ScatterND || before != carry.before || !is_alone {
-            return None;
-        }
+        require(scatter.op == OpType::ScatterND && before == carry.before && is_alone)?;
         let sizes = &edit.ty(carry.before)?.shape;
         let written = Places::of(edit, counted, places, sizes)?;
         let arrangement = written.arrangement()?;
@@ -107,12 +103,11 @@ impl Buffer {
             let is_lookup = reader.op == OpType::GatherND
                 || (reader.op == OpType::Gather && axis_of(reader, sizes.len()) == Some(0));
             let &[Some(array), Some(places)] = &reader.inputs[..] else { return None };
-            if !is_lookup
-                || array != carry.before
-                || !reader.attr("batch_dims").is_none_or(|d| *d == 0.into())
-            {
-                return None;
-            }
+            require(
+                is_lookup
+                    && array == carry.before
+                    && reader.attr("batch_dims").is_none_or(|d| *d == 0.into()),
+            )?;
             let read = Places::of_lookup(edit, counted, reader, sizes)?;
             let is_same = is_set && *edit.ty(reader.outputs[0])? == element;
             reads.push(Read { node: place, places, of: written.source(&read, is_same)? });
@@ -177,7 +172,7 @@ impl Buffer {
         let op = match &self.arrangement {
             Arrangement::Same if ty == self.stack(rounds) => return Some(stack),
             Arrangement::Same => {
-                let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+                let sizes: Vec<i64> = known(&ty.shape)?;
                 let shape = edit.integers(&sizes)?;
                 Op::new(OpType::Reshape, &[stack, shape])
             }
@@ -226,7 +221,7 @@ impl Places {
 
     /// `None` if a place is outside.
     fn new(edit: &Edit<'_>, whole: ValueId, axes: Vec<i64>, sizes: &[Dim]) -> Option<Places> {
-        let sizes: Vec<i64> = sizes.iter().map(Dim::known).collect::<Option<_>>()?;
+        let sizes: Vec<i64> = known(sizes)?;
         let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_PLACES)?;
         let parts = tensor.ints()?;
         let number = |place: &[i64]| {
@@ -242,9 +237,7 @@ impl Places {
     /// Returns how the entries are arranged in the array. `None` if two have the same place.
     fn arrangement(&self) -> Option<Arrangement> {
         let Places { axes, sizes, parts, numbers, .. } = self;
-        if numbers.iter().collect::<FxHashSet<_>>().len() < numbers.len() {
-            return None;
-        }
+        require(numbers.iter().collect::<FxHashSet<_>>().len() >= numbers.len())?;
         let is_full = numbers.len() as i64 == sizes.iter().product::<i64>();
         if is_full && numbers.is_sorted() {
             return Some(Arrangement::Same);
@@ -272,9 +265,7 @@ impl Places {
         let rounds = *self.axes.first()? as usize;
         let per_round = |places: &Places| places.numbers.len() / rounds.max(1);
         let (wrote, reads) = (per_round(self), per_round(read));
-        if self.sizes != read.sizes || wrote == 0 || reads == 0 {
-            return None;
-        }
+        require(self.sizes == read.sizes && wrote != 0 && reads != 0)?;
         let written: FxHashMap<i64, usize> =
             self.numbers.iter().enumerate().map(|(entry, &at)| (at, entry / wrote)).collect();
         let is_initial = |(entry, at): (usize, &i64)| {

@@ -6,15 +6,16 @@
 
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
+use crate::algebra::access::Access;
+use crate::rewrite::require;
+
 pub(crate) fn run(edit: &mut Edit<'_>) {
     if !edit.is_in_loop() {
         return;
     }
     let mut groups: Vec<Group> = Vec::new();
     for index in edit.nodes() {
-        let Some(choice) = Choice::at(edit, index) else {
-            continue;
-        };
+        let Some(choice) = Choice::at(edit, index) else { continue };
         match groups.iter_mut().find(|group| group.takes(edit, &choice)) {
             Some(group) => group.choices.push(choice),
             None => groups.push(Group { choices: vec![choice] }),
@@ -36,9 +37,7 @@ struct Choice {
 impl Choice {
     fn at(edit: &Edit<'_>, index: usize) -> Option<Choice> {
         let node = edit.node(index);
-        if !edit.is_live(index) || node.op != OpType::Where {
-            return None;
-        }
+        require(edit.is_live(index) && node.op == OpType::Where)?;
         let [flag, on_true, on_false] = [0, 1, 2].map(|operand| edit.input(index, operand));
         let (flag, on_true, on_false) = (flag?, on_true?, on_false?);
         let ty = edit.ty(node.outputs[0])?.clone();
@@ -62,7 +61,7 @@ impl Group {
     /// True if a later choice has the same flag, and nothing up to it reads a result of the others.
     fn takes(&self, edit: &Edit<'_>, later: &Choice) -> bool {
         let is_read_before = |choice: &Choice| {
-            let mut readers = edit.readers(edit.node(choice.index).outputs[0]);
+            let mut readers = edit.readers(edit.result(choice.index));
             readers.any(|reader| reader == later.index || edit.is_before(reader, later.index))
         };
         self.choices.iter().all(|choice| choice.flag == later.flag && !is_read_before(choice))

@@ -8,6 +8,7 @@
 use onnx::{DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, declined};
 
 use super::{Array, Carry, Counted, node_reads, number};
+use crate::rewrite::require;
 
 /// A loop of more rounds counts for itself.
 const MAX_ROUNDS: i64 = 1 << 16;
@@ -24,9 +25,7 @@ impl Counter {
     /// Reads a carry of which each round makes `carry + step`.
     fn of(edit: &Edit<'_>, counted: &Counted, carry: Carry) -> Option<Counter> {
         let ty = edit.ty(carry.before)?;
-        if !matches!(ty.dtype, DType::I32 | DType::I64) || ty.rank() > 0 {
-            return None;
-        }
+        require(matches!(ty.dtype, DType::I32 | DType::I64) && ty.rank() == 0)?;
         let sum = counted.nodes.iter().find(|node| node.outputs.contains(&carry.after))?;
         let step = match sum.inputs[..] {
             _ if sum.op != OpType::Add => return None,
@@ -64,9 +63,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let number = counted.counter.map(|counter| counter.number);
     let found = counted.carries.iter().filter_map(|&carry| Counter::of(edit, &counted, carry));
     let counters: Vec<Counter> = found.collect();
-    if (counters.is_empty() && number.is_none()) || counted.outputs().count() == counters.len() {
-        return None;
-    }
+    require(
+        (!counters.is_empty() || number.is_some()) && counted.outputs().count() != counters.len(),
+    )?;
     let Some(rounds) = counted.rounds.known().filter(|&rounds| (1..=MAX_ROUNDS).contains(&rounds))
     else {
         return declined("the number of iterations is unknown or very large");

@@ -9,6 +9,7 @@ use onnx::{Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 
 use super::node_reads;
 use crate::prune::drop_carries::Carries;
+use crate::rewrite::require;
 
 /// A carry that a body reshapes.
 struct Reshaped {
@@ -31,9 +32,7 @@ impl Reshaped {
         let ty = edit.ty(first.outputs[0])?;
         let may_read_it =
             |node: &Node| node.outputs == first.outputs || broadcasts(edit, node, before, ty);
-        if !readers.all(may_read_it) || body.outputs.contains(&before) {
-            return None;
-        }
+        require(readers.all(may_read_it) && !body.outputs.contains(&before))?;
         let is_made = |value: ValueId| body.nodes.iter().find(|node| node.outputs.contains(&value));
         let last = is_made(after)?;
         let computed = reshapes(edit, last)?;
@@ -73,9 +72,7 @@ fn reshape_arrays(
 ) -> bool {
     let mut is_changed = false;
     for (place, whole) in inputs.iter_mut().enumerate().skip(first) {
-        let Some((node, sizes)) = sole_reshape(edit, body, body.inputs[place]) else {
-            continue;
-        };
+        let Some((node, sizes)) = sole_reshape(edit, body, body.inputs[place]) else { continue };
         let node = node.clone();
         if let Some(reshaped) = reshape_array(edit, &node, *whole, &sizes) {
             *whole = Some(reshaped);
@@ -133,9 +130,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let arrays = carries.operands + carries.count;
     let runs_over_first = node.attr("scan_input_axes").is_none() && node.op == OpType::Scan;
     let has_arrays = runs_over_first && reshape_arrays(edit, &mut body, &mut inputs, arrays);
-    if found.is_empty() && !has_arrays {
-        return None;
-    }
+    require(!found.is_empty() || has_arrays)?;
     for Reshaped { carry, before, first, last } in &found {
         let initial = inputs[carries.operands + carry]?;
         let shaped = edit.lift(first, reading(first, initial));

@@ -19,7 +19,7 @@ mod tests;
 
 use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure};
 use body::Body;
 use linear::Linear;
 
@@ -61,9 +61,7 @@ fn scan_of<'e>(edit: &'e Edit<'_>, index: usize) -> Option<(&'e Node, Option<Val
     else {
         return None;
     };
-    let [scan] = &branch.nodes[..] else {
-        return None;
-    };
+    let [scan] = &branch.nodes[..] else { return None };
     let is_whole = scan.op == OpType::Scan && branch.outputs[..] == scan.outputs[..];
     is_whole.then_some((scan, Some(edit.input(index, 0)?)))
 }
@@ -105,9 +103,7 @@ fn fuse(edit: &mut Patch<'_, '_>, place: Place) -> Result<Vec<(usize, ValueId)>,
     let batch = batch_of(edit, cell, &ty, &states)?;
     let direction = direction?;
     let weights = Weights::of(edit, cell, ty.dtype).ok_or("the weights are not all known")?;
-    if !weights.are_small() {
-        return Err("a weight is not finite, or so large that a gate may overflow".into());
-    }
+    ensure(weights.are_small(), "a weight is not finite, or so large that a gate may overflow")?;
     let is_batched = batch.is_some();
     let fits = guard::fits(edit, x, &states, condition);
 
@@ -154,9 +150,7 @@ fn fuse(edit: &mut Patch<'_, '_>, place: Place) -> Result<Vec<(usize, ValueId)>,
     let outputs = edit.node(index).outputs.to_vec();
     let mut results = Vec::with_capacity(outputs.len());
     for (output, (slot, axes)) in slots.into_iter().enumerate() {
-        let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else {
-            continue;
-        };
+        let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else { continue };
         let axes = axes_constant(edit, axes)?;
         let result = edit.insert(Op::new(OpType::Squeeze, &[made, axes]));
         results.push((output, result));
@@ -183,9 +177,7 @@ fn choose(
             read.push((slot, output));
         }
     }
-    if read.is_empty() {
-        return Err("nothing reads it".into());
-    }
+    ensure(!read.is_empty(), "nothing reads it")?;
     let otherwise = edit.branch("recurrent/scan", |edit| {
         let scanned = edit.insert_copy();
         let shaped = read
@@ -239,9 +231,10 @@ fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>, D
     let mut ways = runs("scan_input_directions", 1);
     ways.extend(runs("scan_output_directions", steps));
     let is_axis = |name: &str| node.attr(name).is_some();
-    if is_axis("scan_input_axes") || is_axis("scan_output_axes") {
-        return Err("it runs over another axis than the first".into());
-    }
+    ensure(
+        !is_axis("scan_input_axes") && !is_axis("scan_output_axes"),
+        "it runs over another axis than the first",
+    )?;
     match &ways[..] {
         ways if ways.iter().all(|&way| way == 0) => Ok(Vec::new()),
         ways if ways.iter().all(|&way| way == 1) => Ok(vec![("direction", "reverse".into())]),

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batches::{Batches, is_small_beside};
 use super::{Counted, Stack, copy_of, for_each_read, replacing};
 use crate::loops::recurrent;
+use crate::rewrite::require;
 
 /// So many nodes before a result are looked at.
 const MAX_NODES: usize = 256;
@@ -125,19 +126,13 @@ impl<'l> Body<'l> {
                 reads_source = true;
                 continue;
             }
-            if self.state.contains(&value) {
-                return None;
-            }
+            require(!self.state.contains(&value))?;
             reads_element |= self.elements.contains(&value);
-            let Some(&place) = self.makers.get(&value) else {
-                continue;
-            };
+            let Some(&place) = self.makers.get(&value) else { continue };
             let node = &self.counted.nodes[place];
             let is_own =
                 |output: &ValueId| !self.carried.contains(output) && !stacked.contains(output);
-            if !may_move(node) || !node.outputs.iter().all(is_own) {
-                return None;
-            }
+            require(may_move(node) && node.outputs.iter().all(is_own))?;
             if nodes.insert(place) {
                 open.extend(node.inputs.iter().flatten());
             }
@@ -162,15 +157,11 @@ fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
     let mut scan = Counted::at(edit, index)?;
     // Arrays and results have the same order only if both run in the same direction.
     let runs_forward = !scan.is_reverse && scan.directions.is_none();
-    if !runs_forward || scan.rounds.is(0) {
-        return None;
-    }
+    require(runs_forward && !scan.rounds.is(0))?;
     let body = Body::of(&scan);
     let plans = (0..scan.stacks.len()).filter_map(|stack| body.plan(edit, stack));
     let plans: Vec<Plan> = plans.collect();
-    if plans.is_empty() {
-        return None;
-    }
+    require(!plans.is_empty())?;
     let Body { carried, state, .. } = body;
     let is_moved = |place: usize| plans.iter().any(|plan| plan.nodes.contains(&place));
     let nodes = std::mem::take(&mut scan.nodes).into_iter().enumerate();
@@ -209,9 +200,7 @@ fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
         _ => edit.insert_instead(op, &replacing(&results)),
     };
     let place = made.first().map_or(Some(index), |&first| edit.producer(first))?;
-    if !keep(edit, place) {
-        return None;
-    }
+    require(keep(edit, place))?;
     let made: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
     for source in plans.iter().filter_map(|plan| plan.source) {
         batches.of.insert(source, *made.get(stacked.get(&source)?)?);

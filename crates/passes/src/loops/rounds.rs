@@ -6,12 +6,11 @@
 use onnx::{DType, Edit, Fact, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::{node_reads, number};
+use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if edit.node(index).op != OpType::Loop || edit.input(index, 0).is_some() {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Loop && edit.input(index, 0).is_none())?;
     let body = edit.node(index).bodies().next()?;
     let end = End::of(edit, body)?;
     let start = number(edit, edit.input(index, 2 + end.carry)?)?;

@@ -22,6 +22,7 @@ use super::batches::Batches;
 use super::{Carry, Counted, for_each_read, node_reads, replacing, results_in_place};
 use crate::algebra::axis_map::transpose;
 use crate::algebra::eval::eval;
+use crate::rewrite::require;
 
 /// The name of the program's loop, which runs if there is no solution yet.
 const LOOP: &str = "settle-flags/loop";
@@ -36,9 +37,7 @@ const MAX_PAIRS: i64 = 1 << 20;
 const MAX_PRODUCTS: i64 = 16;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
-    if edit.node(edit.root()).op != OpType::Scan {
-        return None;
-    }
+    require(edit.node(edit.root()).op == OpType::Scan)?;
     let scan = Counted::at(edit, edit.root()).filter(|scan| &*scan.name != LOOP)?;
     let found = scan.carries.iter().find_map(|&carry| Dropping::of(edit, &scan, carry))?;
     found.settle(edit, scan)
@@ -69,9 +68,7 @@ impl Dropping {
         let ty = edit.ty(carry.before)?;
         let shape = sizes(edit, carry.before)?;
         let pairs = shape.iter().product::<i64>().checked_mul(rounds)?;
-        if scan.is_reverse || pairs > MAX_PAIRS || rounds > *shape.last()? {
-            return None;
-        }
+        require(!scan.is_reverse && pairs <= MAX_PAIRS && rounds <= *shape.last()?)?;
         let mut body = Body::new(edit, scan, carry, shape.len());
         own_nodes(scan, carry)?.into_iter().try_for_each(|node| body.take(node))?;
         let with = |is_active_if| Some((is_active_if, body.effect(is_active_if)?));

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batches::Batches;
 use super::{Array, Counted, for_each_read, rename};
 use crate::algebra::access::axis_of;
+use crate::rewrite::require;
 
 /// A larger constant is not looked at.
 const MAX_CONSTANT: usize = 1 << 16;
@@ -21,9 +22,7 @@ const SMALL: i64 = 1024;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if edit.node(index).op != OpType::Scan {
-        return None;
-    }
+    require(edit.node(index).op == OpType::Scan)?;
     let Some(mut scan) = Counted::at(edit, index) else {
         return declined("the inputs run over other axes, or in both directions");
     };

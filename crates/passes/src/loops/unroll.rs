@@ -9,7 +9,7 @@ use options::Options;
 use rustc_hash::FxHashMap;
 
 use super::Counted;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure};
 
 /// The cost of a loop in tenths of a small node: to enter it, for each iteration, and for each carried value.
 const ENTRY: i64 = 160;
@@ -40,20 +40,18 @@ fn unroll(
     rounds: i64,
     max_nodes: usize,
 ) -> Result<Vec<(usize, ValueId)>, Declined> {
-    if rounds < 1 {
-        return Err("the loop has no iterations".into());
-    }
-    if counted.nodes.iter().any(|node| node.bodies().next().is_some()) {
-        return Err("an iteration contains a loop or a branch".into());
-    }
-    if counted.nodes.iter().any(|node| !node.op.is_onnx()) {
-        return Err("an iteration calls a function".into());
-    }
+    ensure(rounds >= 1, "the loop has no iterations")?;
+    ensure(
+        !counted.nodes.iter().any(|node| node.bodies().next().is_some()),
+        "an iteration contains a loop or a branch",
+    )?;
+    ensure(!counted.nodes.iter().any(|node| !node.op.is_onnx()), "an iteration calls a function")?;
     let is_constant = |id: ValueId| edit.tensor(id).is_some();
     let is_weight = |id: ValueId| is_constant(id) && edit.name(id).is_some();
-    if counted.arrays.iter().any(|array| is_weight(array.whole)) {
-        return Err("the loop runs over weights, which would be split".into());
-    }
+    ensure(
+        !counted.arrays.iter().any(|array| is_weight(array.whole)),
+        "the loop runs over weights, which would be split",
+    )?;
     let arrays = counted.arrays.iter().filter(|array| !is_constant(array.whole)).count();
     let accesses = (arrays + counted.stacks.len()) as i64;
     let copies = |node: &&onnx::Node| node.op == OpType::Identity;
@@ -68,9 +66,7 @@ fn unroll(
     }
     let carried = CARRY * counted.carries.len() as i64;
     let is_faster = ENTRY + rounds * (ROUND + carried) > rounds * ACCESS * accesses;
-    if !is_faster {
-        return Err("splitting the inputs would take as many nodes as unrolling saves".into());
-    }
+    ensure(is_faster, "splitting the inputs would take as many nodes as unrolling saves")?;
     let unknown = || Declined::from("the type of a value is unknown");
     for stack in &counted.stacks {
         let dtype = edit.ty(stack.result).ok_or_else(unknown)?.dtype;

@@ -8,13 +8,10 @@
 use onnx::{Attr, Op, OpType, Tensor, Type, ValueId};
 
 use crate::algebra::pattern::{Pattern, constant, hole};
-use crate::rewrite::{Declined, Formulas, Found, Rewrite};
+use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 
-pub(crate) static REWRITES: Formulas = Formulas::new(&[&[Rewrite {
-    name: "fuse-batch-norm",
-    pattern: scaled_and_shifted,
-    replacement: to_batch_norm,
-}]]);
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[rewrite("fuse-batch-norm", scaled_and_shifted, to_batch_norm)]]);
 
 fn scaled_and_shifted() -> Pattern {
     (hole("x") * constant("scale")).named("product") + constant("shift")
@@ -23,21 +20,13 @@ fn scaled_and_shifted() -> Pattern {
 fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
-    if ty.rank() < 3 {
-        return Err("no channel axis precedes the last axis".into());
-    }
-    if found.ty(found.result())? != ty {
-        return Err("the scale has more axes than the operand".into());
-    }
-    if found.edit.reads(found.value("product")?) != 1 {
-        return Err("another node reads the product".into());
-    }
+    ensure(ty.rank() >= 3, "no channel axis precedes the last axis")?;
+    ensure(found.ty(found.result())? == ty, "the scale has more axes than the operand")?;
+    ensure(found.edit.reads(found.value("product")?) == 1, "another node reads the product")?;
     found.expect_kernel(OpType::BatchNormalization, x)?;
     let scale = numbers_of_channels(found, "scale", &ty)?;
     let shift = numbers_of_channels(found, "shift", &ty)?;
-    if scale.len() == 1 && shift.len() == 1 {
-        return Err("all channels have the same scale and shift".into());
-    }
+    ensure(scale.len() != 1 || shift.len() != 1, "all channels have the same scale and shift")?;
     let channels = scale.len().max(shift.len());
     let (scale_source, shift_source) = (found.value("scale")?, found.value("shift")?);
     let mut vector = |numbers: &[f64], from: &[ValueId]| {
@@ -67,13 +56,12 @@ fn numbers_of_channels(
     let mut sizes = tensor.shape.iter().enumerate().map(|(axis, &size)| (axis + missing, size));
     let is_of_channels =
         |(axis, size): (usize, i64)| size == 1 || (axis == 1 && ty.shape[1].is(size));
-    if !sizes.all(is_of_channels) {
-        return Err("a constant varies along axes other than the channel axis".into());
-    }
+    ensure(sizes.all(is_of_channels), "a constant varies along axes other than the channel axis")?;
     let numbers = tensor.floats().ok_or("the type of a constant is not a float")?;
-    if !numbers.iter().all(|number| number.is_finite()) {
-        return Err("a number is not finite, and the operator would multiply it by the mean".into());
-    }
+    ensure(
+        numbers.iter().all(|number| number.is_finite()),
+        "a number is not finite, and the operator would multiply it by the mean",
+    )?;
     Ok(numbers)
 }
 

@@ -1,9 +1,9 @@
 //! `make-gemm`: fuses a matrix product with the transposes of its operands and a bias.
 
-use onnx::kernels::Support;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     match patch.node(patch.root()).op.onnx()? {
@@ -17,12 +17,10 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
-    let result = edit.ty(edit.node(index).outputs[0])?;
+    let result = edit.result_ty(index)?;
     let (of_a, of_b) = (own_transpose(edit, a), own_transpose(edit, b));
     let fused: Vec<usize> = [of_a, of_b].into_iter().flatten().collect();
-    if fused.is_empty() || !is_matrix(a) || !is_matrix(b) {
-        return None;
-    }
+    require(!fused.is_empty() && is_matrix(a) && is_matrix(b))?;
     if !has_kernel(edit, result) {
         return declined("ONNX Runtime has no `Gemm` for this type");
     }
@@ -59,16 +57,14 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let (a, b) = (edit.input(product, 0)?, edit.input(product, 1)?);
     let ty = |id: ValueId| edit.ty(id);
     let are_matrices = ty(a)?.rank() == 2 && ty(b)?.rank() == 2;
-    let result: &Type = ty(edit.node(index).outputs[0])?;
+    let result: &Type = ty(edit.result(index))?;
     // The runtime has a bias of one row at most quickly.
     let is_row = match (&ty(bias)?.shape[..], &result.shape[..]) {
         ([columns], [_, wanted]) => columns == wanted,
         ([rows, columns], [_, wanted]) => rows.is(1) && columns == wanted,
         _ => false,
     };
-    if ty(value)? != result {
-        return None;
-    }
+    require(ty(value)? == result)?;
     let has_kernel = has_kernel(edit, result);
     if !are_matrices {
         return declined("an operand of the product is not a matrix");
@@ -85,7 +81,7 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 
 fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
     let is_wide = matches!(result.dtype, DType::F32 | DType::F64);
-    is_wide && edit.runs(OpType::Gemm, result.dtype) == Support::Yes
+    is_wide && edit.has_kernel(OpType::Gemm, result.dtype)
 }
 
 #[cfg(test)]

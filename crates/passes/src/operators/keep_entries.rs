@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
 use crate::algebra::access::Access;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut seen: FxHashSet<usize> = FxHashSet::default();
@@ -32,9 +32,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 
 /// The node that computes an entry or a value of its shape, if the node at an index gives the value a last axis.
 fn stacked(edit: &Edit<'_>, index: usize) -> Option<usize> {
-    if !edit.is_live(index) || edit.node(index).op != OpType::Unsqueeze {
-        return None;
-    }
+    require(edit.is_live(index) && edit.node(index).op == OpType::Unsqueeze)?;
     let value = edit.input(index, 0)?;
     let ty = edit.ty(value)?;
     let is_last = edit.axes(index)? == [ty.rank()];
@@ -44,9 +42,7 @@ fn stacked(edit: &Edit<'_>, index: usize) -> Option<usize> {
 /// True if a node takes an entry of such a shape, or computes a value of that shape from others.
 fn is_candidate(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
     let node = edit.node(index);
-    let &[output] = &node.outputs[..] else {
-        return false;
-    };
+    let &[output] = &node.outputs[..] else { return false };
     edit.ty(output).is_some_and(|ty| ty.shape[..] == *shape)
         && (is_entry(edit, index) || node.op.is(POINTWISE))
 }
@@ -70,8 +66,7 @@ struct Region {
 
 impl Region {
     fn around(edit: &Edit<'_>, source: usize) -> Region {
-        let shape =
-            edit.ty(edit.node(source).outputs[0]).map_or_else(Vec::new, |ty| ty.shape.to_vec());
+        let shape = edit.result_ty(source).map_or_else(Vec::new, |ty| ty.shape.to_vec());
         let mut nodes: FxHashSet<usize> = FxHashSet::default();
         let mut open = vec![source];
         while let Some(node) = open.pop() {
@@ -80,7 +75,7 @@ impl Region {
             }
             let operands = (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
             let makers = operands.filter_map(|operand| edit.producer(operand));
-            let readers = edit.readers(edit.node(node).outputs[0]);
+            let readers = edit.readers(edit.result(node));
             let is_new =
                 |other: &usize| !nodes.contains(other) && is_candidate(edit, *other, &shape);
             // What an entry is taken from is another matter.
@@ -95,7 +90,7 @@ impl Region {
                 (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
             let keeps = is_entry(edit, node) || operands.any(|operand| kept.contains(&operand));
             if keeps {
-                kept.insert(edit.node(node).outputs[0]);
+                kept.insert(edit.result(node));
             }
             keeps
         });
@@ -105,13 +100,10 @@ impl Region {
     /// Declines if something reads a value that cannot read it with one more axis.
     fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
         let mut stacks = 0;
-        let kept: FxHashSet<ValueId> =
-            self.keeps.iter().map(|&node| edit.node(node).outputs[0]).collect();
+        let kept: FxHashSet<ValueId> = self.keeps.iter().map(|&node| edit.result(node)).collect();
         for &node in &self.keeps {
-            let value = edit.node(node).outputs[0];
-            if edit.outputs().contains(&value) {
-                return Err("a value is a result".into());
-            }
+            let value = edit.result(node);
+            ensure(!edit.outputs().contains(&value), "a value is a result")?;
             // Beside values with one more axis, only numbers broadcast as before.
             let is_number = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 0);
             let mut operands =
@@ -154,10 +146,10 @@ impl Region {
             let input = |id: ValueId| lists.get(&id).copied().unwrap_or(id);
             let inputs = inputs.into_iter().map(|id| id.map(input)).collect();
             let op = Op::of(edit.node(index), inputs);
-            lists.insert(edit.node(index).outputs[0], edit.insert(op));
+            lists.insert(edit.result(index), edit.insert(op));
         }
         let is_kept = |reader: &usize| self.nodes.contains(reader);
-        let values = self.keeps.iter().map(|&index| edit.node(index).outputs[0]);
+        let values = self.keeps.iter().map(|&index| edit.result(index));
         let readers: BTreeSet<usize> = values.flat_map(|value| edit.readers(value)).collect();
         for reader in readers.into_iter().filter(|reader| !is_kept(reader)) {
             let read = edit.inputs(reader);

@@ -3,7 +3,7 @@
 use onnx::{Attr, Edit, Op, OpType, Outcome, Patch};
 
 use crate::algebra::access::Access;
-use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let padded = Padded::of(patch, patch.root())?;
@@ -27,11 +27,8 @@ impl Padded {
         let array = edit.input(index, 0).filter(|_| is_convolution)?;
         let by = edit.producer(array).filter(|_| edit.reads(array) == 1)?;
         let is_pad = edit.node(by).op == OpType::Pad && edit.node(by).attr("mode").is_none();
-        let is_zero =
-            edit.input(by, 2).is_none_or(|value| edit.tensor(value).and_then(uniform) == Some(0.0));
-        if !is_pad || !is_zero || edit.input(by, 3).is_some() {
-            return None;
-        }
+        let is_zero = edit.input(by, 2).is_none_or(|value| edit.number(value) == Some(0.0));
+        require(is_pad && is_zero && edit.input(by, 3).is_none())?;
         let all = edit.ints(by, 1)?;
         let (before, after) = all.split_at_checked(all.len() / 2)?;
         let is_of_places = [before, after].iter().all(|amounts| {

@@ -7,6 +7,9 @@
 use onnx::operator::properties::BROADCASTING;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
+use crate::algebra::access::Access;
+use crate::rewrite::require;
+
 /// With fewer elements, the node that reshapes a number that is computed takes as long as it saves.
 const MIN_ELEMENTS: i64 = 128;
 
@@ -15,9 +18,7 @@ const OPSET_OF_NORMS: i64 = 23;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let index = patch.root();
-    if !patch.node(index).op.is(BROADCASTING) {
-        return None;
-    }
+    require(patch.node(index).op.is(BROADCASTING))?;
     let mut inputs = patch.inputs(index);
     for (operand, input) in inputs.iter_mut().enumerate() {
         *input = reshaped(patch, index, operand).or(*input);
@@ -39,9 +40,7 @@ fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<Va
         let is_worth = is_number && ty.rank() < needed && elements >= MIN_ELEMENTS;
         return is_worth.then(|| reshape_number(edit, value, needed))?;
     };
-    if needed == ty.rank() || (needed > ty.rank() && is_in_norm(edit, index)) {
-        return None;
-    }
+    require(needed != ty.rank() && (needed <= ty.rank() || !is_in_norm(edit, index)))?;
     let shape = if is_number { vec![1; needed] } else { tensor.shape[leading..].to_vec() };
     let shaped = tensor.with_shape(shape);
     Some(edit.constant(shaped, &[value]))
@@ -49,7 +48,7 @@ fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<Va
 
 /// Returns the type of another operand that is computed and has all axes of the result.
 fn whole_operand(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Type> {
-    let rank = edit.ty(edit.node(index).outputs[0])?.rank();
+    let rank = edit.result_ty(index)?.rank();
     let others = (0..edit.node(index).inputs.len()).filter(|&other| other != operand);
     let mut values = others.filter_map(|other| edit.input(index, other));
     let whole = values.find(|&value| {

@@ -1,9 +1,10 @@
 //! `simplify-sizes`: reads all sizes of one array with a single node.
 
-use onnx::kernels::Support;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
+use crate::algebra::access::Access;
 use crate::algebra::sizes::computed_size;
+use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     match patch.node(patch.root()).op.onnx()? {
@@ -15,7 +16,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 
 /// Sizes one after the other, as an array has them, are its shape.
 fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let ty = edit.ty(edit.node(index).outputs[0])?.clone();
+    let ty = edit.result_ty(index)?.clone();
     let mut sizes = Vec::new();
     let mut fused = Vec::new();
     let mut place = None;
@@ -31,9 +32,7 @@ fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
         let is_cast = |node: &usize| edit.node(*node).op == OpType::Cast;
         let cast = edit.producer(part).filter(is_cast);
         let uses = parts.iter().filter(|&&other| other == part).count();
-        if cast.is_some() && edit.reads(part) != uses {
-            return None;
-        }
+        require(cast.is_none() || edit.reads(part) == uses)?;
         fused.extend(cast);
         let part = cast.map_or(Some(part), |cast| edit.input(cast, 0))?;
         let shape = shape_of(edit, part)?;
@@ -45,9 +44,7 @@ fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let shape = &edit.ty(array)?.shape;
     let end = start + sizes.len();
     let is_in_order = shape.get(start..end).is_some_and(|dims| *dims == sizes[..]);
-    if !is_in_order || !matches!(ty.dtype, DType::I64 | DType::I32) {
-        return None;
-    }
+    require(is_in_order && matches!(ty.dtype, DType::I64 | DType::I32))?;
     let mut op = Op::new(OpType::Shape, &[array]);
     if sizes.len() < shape.len() {
         op = op.attr("start", start as i64).attr("end", end as i64);
@@ -71,9 +68,7 @@ struct Sizes {
 fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
     let index = edit.producer(value)?;
     let (node, of) = (edit.node(index), edit.input(index, 0)?);
-    if node.op != OpType::Shape {
-        return None;
-    }
+    require(node.op == OpType::Shape)?;
     let rank = edit.ty(of)?.rank();
     let at = |name: &str, default: usize| match node.attr(name) {
         Some(&Attr::Int(at)) => usize::try_from(at).ok().filter(|&at| at <= rank),
@@ -85,18 +80,14 @@ fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
 
 /// The product of all sizes of an array is the number of its elements.
 fn multiply(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let result = edit.node(index).outputs[0];
-    if *edit.ty(result)? != Type::new(DType::I64, Vec::new()) {
-        return None;
-    }
+    let result = edit.result(index);
+    require(*edit.ty(result)? == Type::new(DType::I64, Vec::new()))?;
     let (size, mut nodes) = computed_size(edit, result)?;
     let op = |index: usize| &edit.node(index).op;
-    if nodes.iter().any(|&node| *op(node) == OpType::Cast) {
-        return None;
-    }
+    require(!nodes.iter().any(|&node| *op(node) == OpType::Cast))?;
     let is_whole = |&array: &ValueId| {
         edit.ty(array).is_some_and(|ty| {
-            let has_kernel = edit.runs(OpType::Size, ty.dtype) == Support::Yes;
+            let has_kernel = edit.has_kernel(OpType::Size, ty.dtype);
             has_kernel && Dim::checked_product(&*ty.shape).as_ref() == Some(&size)
         })
     };

@@ -6,7 +6,7 @@
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use crate::algebra::access::Access;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, require};
 
 /// The longest axis for which the nodes take less time than the reduction.
 const MAX_ENTRIES: i64 = 4;
@@ -22,12 +22,8 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 
 /// Returns the axis of a product and its size, if the axis is short.
 fn short_axis(edit: &Edit<'_>, index: usize) -> Option<(usize, i64)> {
-    if edit.node(index).op != OpType::ReduceProd {
-        return None;
-    }
-    let &[axis] = &edit.axes(index)?[..] else {
-        return None;
-    };
+    require(edit.node(index).op == OpType::ReduceProd)?;
+    let &[axis] = &edit.axes(index)?[..] else { return None };
     let ty = edit.ty(edit.input(index, 0)?)?;
     let size = ty.shape.get(axis)?.known()?;
     (ty.dtype.is_float() && (2..=MAX_ENTRIES).contains(&size)).then_some((axis, size))

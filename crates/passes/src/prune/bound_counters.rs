@@ -94,9 +94,7 @@ impl<'m> Counter<'m> {
         let condition = self.body.outputs.first().filter(|_| self.node.op == OpType::Loop)?;
         let mut open = vec![*condition];
         while let Some(flag) = open.pop() {
-            let Some(node) = maker(self.body, original(self.body, flag)) else {
-                continue;
-            };
+            let Some(node) = maker(self.body, original(self.body, flag)) else { continue };
             let operand = |at: usize| node.inputs.get(at).copied().flatten();
             let is_next =
                 |at: usize| operand(at).is_some_and(|id| original(self.body, id) == self.after);

@@ -22,9 +22,7 @@ fn is_safe(node: &Node, values: &Values) -> bool {
 
 /// True if a lookup finds all that it looks up.
 fn is_inside(node: &Node, values: &Values) -> Option<bool> {
-    let &[Some(array), Some(places)] = &node.inputs[..] else {
-        return None;
-    };
+    let &[Some(array), Some(places)] = &node.inputs[..] else { return None };
     let shape = &values[array].ty.as_ref()?.shape;
     let size = shape.get(axis_of(node, shape.len())?)?.known()?;
     let places = values[places].tensor.as_ref()?.ints()?;

@@ -3,6 +3,7 @@
 use onnx::Dim;
 
 use super::{Axis, AxisMap, cut_off};
+use crate::rewrite::require;
 
 /// A map with the fewest atoms, numbered in the order in which they appear. It is the same for equal maps.
 #[derive(PartialEq)]
@@ -17,9 +18,7 @@ impl AxisMap {
     /// Returns this map and then another one. `None` if the shapes differ, or the two take an axis apart in
     /// ways that have no common parts.
     pub(crate) fn then(&self, next: &AxisMap) -> Option<AxisMap> {
-        if self.after.len() != next.before.len() {
-            return None;
-        }
+        require(self.after.len() == next.before.len())?;
         let (mut first, mut second) = (self.clone(), next.clone());
         for axis in 0..first.after.len() {
             align(&mut first, &mut second, axis)?;

@@ -3,7 +3,9 @@
 use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{AxisMap, Step};
+use crate::algebra::access::known;
 use crate::algebra::sizes::emit_sizes;
+use crate::rewrite::require;
 
 /// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
 pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op {
@@ -75,9 +77,7 @@ pub(crate) fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
 /// Returns a shape as `Reshape` takes it without anything being computed: zero is the size that the operand
 /// has there, −1 what is left over.
 fn reshape_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<i64>> {
-    if after.iter().any(|dim| dim.is(0)) {
-        return None;
-    }
+    require(!after.iter().any(|dim| dim.is(0)))?;
     let named = after.iter().filter(|dim| dim.known().is_none()).count();
     let size = |(axis, dim): (usize, &Dim)| match dim.known() {
         Some(size) => Some(size),
@@ -123,7 +123,7 @@ impl Step {
         match self {
             Step::Transpose(perm) => x.transposed(perm),
             Step::Reshape(shape) => {
-                let shape = shape.iter().map(Dim::known).collect::<Option<_>>()?;
+                let shape = known(shape)?;
                 Some(x.with_shape(shape))
             }
             Step::Broadcast(_) => None,

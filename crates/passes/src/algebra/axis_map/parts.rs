@@ -3,6 +3,7 @@
 use onnx::Dim;
 
 use super::{Axis, AxisMap};
+use crate::rewrite::require;
 
 impl AxisMap {
     /// Returns the map that takes axes apart into the given parts, and puts each part, named by its axis and
@@ -93,7 +94,7 @@ impl AxisMap {
 
     /// Returns the same map with another number of repeats along an axis that is made of them alone.
     pub(crate) fn with_repeats(mut self, axis: usize, times: &Dim) -> Option<AxisMap> {
-        self.is_repeated_along(axis).then_some(())?;
+        require(self.is_repeated_along(axis))?;
         self.after[axis].clear();
         if !times.is(1) {
             self.after[axis].push(self.sizes.len());
@@ -105,9 +106,7 @@ impl AxisMap {
     /// Returns the same map of one entry of an axis after, which is a part of an axis before. Also the shape
     /// of the whole array before, with an axis that begins with the entries, and which axis that is.
     pub(crate) fn pick(mut self, after: usize) -> Option<(Vec<Dim>, AxisMap, usize)> {
-        let &[entries] = &self.after.get(after)?[..] else {
-            return None;
-        };
+        let &[entries] = &self.after.get(after)?[..] else { return None };
         let place = |atoms: &Axis| atoms.iter().position(|&atom| atom == entries);
         let (mut axis, place) =
             self.before.iter().enumerate().find_map(|(axis, atoms)| Some((axis, place(atoms)?)))?;

@@ -3,6 +3,7 @@
 use onnx::Dim;
 
 use super::{Axis, AxisMap};
+use crate::rewrite::require;
 
 /// One node of a spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +41,7 @@ impl AxisMap {
     /// broadcast.
     pub(crate) fn steps(&self) -> Option<Vec<Step>> {
         let is_after = |atom: &usize| self.after.iter().any(|axis| axis.contains(atom));
-        if !self.before.iter().flatten().all(is_after) {
-            return None;
-        }
+        require(self.before.iter().flatten().all(is_after))?;
         if self.is_broadcast() { self.broadcast_steps() } else { self.layout_steps() }
     }
 

@@ -3,6 +3,7 @@
 use onnx::{Attr, DType, OpType, Tensor};
 
 use crate::algebra::access::axes_from_front;
+use crate::rewrite::require;
 
 use super::{broadcast, of_each, strided_indices};
 
@@ -67,9 +68,7 @@ fn sum(
         _ => return None,
     };
     let axes = axes_from_front(axes, x.shape.len())?;
-    if axes.is_empty() || node.attr("noop_with_empty_axes") == Some(&Attr::Int(1)) {
-        return None;
-    }
+    require(!axes.is_empty() && node.attr("noop_with_empty_axes") != Some(&Attr::Int(1)))?;
     let values = x.floats()?;
     let stride = |axis: usize| -> i64 { x.shape[axis + 1..].iter().product() };
     let part = |of: &dyn Fn(usize) -> bool| {
@@ -94,9 +93,7 @@ fn exact_sum(values: impl Iterator<Item = f64> + Clone, digits: i32, most: f64) 
         exponent + mantissa.trailing_zeros() as i32
     };
     let nonzero = || values.clone().filter(|&value| value != 0.0);
-    if values.clone().any(|value| !value.is_finite() || value.is_subnormal()) {
-        return None;
-    }
+    require(!values.clone().any(|value| !value.is_finite() || value.is_subnormal()))?;
     let Some(lowest) = nonzero().map(last_digit).min() else {
         // The sign of a sum of zeros is that of positive ones.
         return Some(0.0);

@@ -112,9 +112,7 @@ impl Search<'_, '_> {
         commutes: bool,
         value: ValueId,
     ) -> bool {
-        let Some(index) = self.edit.producer(value) else {
-            return false;
-        };
+        let Some(index) = self.edit.producer(value) else { return false };
         let node = self.edit.node(index);
         if node.op != *op || node.inputs.len() < operands.len() {
             return false;
@@ -162,14 +160,10 @@ impl Search<'_, '_> {
         if depth > 6 {
             return false;
         }
-        let Some(index) = self.edit.producer(value) else {
-            return false;
-        };
+        let Some(index) = self.edit.producer(value) else { return false };
         let node = self.edit.node(index);
         let operands = (self.edit.input(index, 0), self.edit.input(index, 1));
-        let (true, (Some(a), Some(b))) = (node.op.is_onnx(), operands) else {
-            return false;
-        };
+        let (true, (Some(a), Some(b))) = (node.op.is_onnx(), operands) else { return false };
         self.attempt(|s| {
             s.bindings.nodes.push(index);
             match s.edit.node(index).op.onnx() {

@@ -2,8 +2,8 @@
 
 use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId};
 
-use crate::algebra::pattern::uniform;
-use crate::rewrite::{Declined, Found};
+use crate::algebra::access::{Access, known};
+use crate::rewrite::{Declined, Found, ensure};
 
 /// The maximum number of equal numbers that are stored instead of one number.
 const MAX_EQUAL: i64 = 4096;
@@ -47,14 +47,10 @@ impl Vector {
         x: ValueId,
         axes: &[usize],
     ) -> Result<Option<Vector>, Declined> {
-        let Some(value) = found.maybe(name) else {
-            return Ok(None);
-        };
+        let Some(value) = found.maybe(name) else { return Ok(None) };
         let Type { shape, dtype } = found.ty(x)?;
         let given = found.ty(value)?;
-        if given.dtype != dtype {
-            return Err("the type of the scale differs".into());
-        }
+        ensure(given.dtype == dtype, "the type of the scale differs")?;
         let missing = shape
             .len()
             .checked_sub(given.rank())
@@ -70,7 +66,7 @@ impl Vector {
         if others.clone().all(is_unit) && is_over {
             return Ok(Some(Vector::Given(value, wanted)));
         }
-        let number = found.edit.tensor(value).and_then(uniform);
+        let number = found.edit.number(value);
         match number.filter(|_| given.shape.iter().all(|size| size.is(1))) {
             Some(number) => {
                 let Vector::Filled(sizes, ..) = Vector::filled(&shape, axes, number, MAX_EQUAL)?
@@ -92,9 +88,10 @@ impl Vector {
     ) -> Result<Vector, Declined> {
         let sizes = axes.iter().map(|&axis| shape[axis].known()).collect::<Option<Vec<_>>>();
         let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
-        if sizes.iter().product::<i64>() > max {
-            return Err("there is no scale, and a scale of ones would be too large".into());
-        }
+        ensure(
+            sizes.iter().product::<i64>() <= max,
+            "there is no scale, and a scale of ones would be too large",
+        )?;
         Ok(Vector::Filled(sizes, number, Vec::new()))
     }
 
@@ -127,7 +124,7 @@ impl Vector {
         if found.ty(value)?.shape[..] == shape[..] {
             return Ok(value);
         }
-        let sizes = shape.iter().map(Dim::known).collect::<Option<Vec<_>>>();
+        let sizes = known(&shape);
         let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
         if let Some(tensor) = found.edit.tensor(value) {
             let renamed = tensor.with_shape(sizes);

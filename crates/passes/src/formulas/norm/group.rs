@@ -8,9 +8,10 @@ use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, Vector};
 use super::{Quotient, epsilon, expect_whole, fast_variance, radicand};
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, plan, transpose};
 use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
-use crate::rewrite::{Declined, Found};
+use crate::rewrite::{Declined, Found, ensure};
 
 /// Groups of fewer elements than these often happen to be of one number. What JAX makes of their variance,
 /// where it is the mean square less the squared mean, is then rounding alone, and not the operator's.
@@ -95,7 +96,7 @@ impl Groups {
         axes: &[usize],
     ) -> Option<(ValueId, Groups)> {
         let edit = &found.edit;
-        let reshape = edit.producer(x).filter(|&index| edit.node(index).op == OpType::Reshape)?;
+        let reshape = edit.made_by(x, OpType::Reshape)?;
         let source = edit.input(reshape, 0)?;
         let groups = Groups::of(found, source, x, axes).ok()?;
         let has_places = axes.len() > 1;
@@ -115,14 +116,16 @@ impl Groups {
         let is_split =
             rank > 1 && grouped.len() == rank + 1 && grouped[..rank - 1] == shape[..rank - 1];
         let leading = axes.first().map_or(rank, |&first| first.min(rank - 1));
-        if !is_split || leading == 0 || axes.iter().copied().ne((leading..rank - 1).chain([rank])) {
-            return Err("the groups are not on the last axis".into());
-        }
+        ensure(
+            is_split && leading != 0 && !axes.iter().copied().ne((leading..rank - 1).chain([rank])),
+            "the groups are not on the last axis",
+        )?;
         let count: Option<i64> = axes.iter().map(|&axis| grouped[axis].known()).product();
         let are_few = count.is_some_and(|count| count < FEWEST_FOR_FAST_VARIANCE);
-        if are_few && found.maybe("fast variance").is_some() {
-            return Err("with so few elements, the variance depends on rounding".into());
-        }
+        ensure(
+            !are_few || found.maybe("fast variance").is_none(),
+            "with so few elements, the variance depends on rounding",
+        )?;
         let (Some(count), Some(width), Some(_)) =
             (grouped[rank - 1].known(), grouped[rank].known(), count)
         else {
@@ -192,15 +195,14 @@ pub(super) fn to_split_groups(
 pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
-    if found.axes("square mean")? != axes {
-        return Err("the axes of the variance differ from those of the mean".into());
-    }
+    ensure(
+        found.axes("square mean")? == axes,
+        "the axes of the variance differ from those of the mean",
+    )?;
     let of_groups = found.value("groups")?;
     let groups = Groups::of(found, x, of_groups, &axes)?;
     let shape = found.ty(x)?.shape;
-    if !shape[groups.leading..].iter().all(Dim::is_positive) {
-        return Err("a normalized axis may be empty".into());
-    }
+    ensure(shape[groups.leading..].iter().all(Dim::is_positive), "a normalized axis may be empty")?;
     if let Some(mean) = found.maybe("mean in groups") {
         found.expect_reduced(mean, of_groups, &axes)?;
     }

@@ -8,8 +8,9 @@ use onnx::{Op, OpType, Tensor, Type, ValueId};
 
 use super::affine::{Affine, Vector};
 use super::{epsilon, expect_whole, group};
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::rewrite::{Declined, Found};
+use crate::rewrite::{Declined, Found, ensure};
 
 /// The maximum number of ones that are stored to represent a missing scale.
 const MAX_ONES: i64 = 4096;
@@ -17,9 +18,10 @@ const MAX_ONES: i64 = 4096;
 pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
-    if found.axes("square mean")? != axes {
-        return Err("the axes of the variance differ from those of the mean".into());
-    }
+    ensure(
+        found.axes("square mean")? == axes,
+        "the axes of the variance differ from those of the mean",
+    )?;
     for name in ["spread mean", "mean in variance", "factor"] {
         if let Some(value) = found.maybe(name) {
             found.expect_reduced(value, x, &axes)?;
@@ -28,12 +30,8 @@ pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Decline
     expect_whole(found, x)?;
     let shape = found.ty(x)?.shape;
     let rank = shape.len();
-    if axes.is_empty() {
-        return Err("no axis is reduced".into());
-    }
-    if !axes.iter().all(|&axis| shape[axis].is_positive()) {
-        return Err("a normalized axis may be empty".into());
-    }
+    ensure(!axes.is_empty(), "no axis is reduced")?;
+    ensure(axes.iter().all(|&axis| shape[axis].is_positive()), "a normalized axis may be empty")?;
     if let Some((source, groups)) = group::Groups::behind(found, x, &axes) {
         let affine = Affine::over(found, x, &[rank - 2, rank - 1])?;
         return group::to_split_groups(found, source, &groups, affine);
@@ -63,9 +61,7 @@ pub(super) fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined>
     found.expect_reduced(found.value("factor")?, x, &axes)?;
     expect_whole(found, x)?;
     let Type { shape, dtype } = found.ty(x)?;
-    if axes.is_empty() {
-        return Err("no axis is reduced".into());
-    }
+    ensure(!axes.is_empty(), "no axis is reduced")?;
     found.expect_kernel(OpType::RMSNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
     let scale = match Vector::over(found, "scale", x, &axes)? {
@@ -175,7 +171,7 @@ fn before_reshape(
     constants: &[(OpType, ValueId)],
 ) -> Option<(ValueId, Vec<Tensor>)> {
     let edit = &found.edit;
-    let reshape = edit.producer(x).filter(|&index| edit.node(index).op == OpType::Reshape)?;
+    let reshape = edit.made_by(x, OpType::Reshape)?;
     let source = edit.input(reshape, 0)?;
     let back = AxisMap::of_chain(edit, source, &[reshape])?.inverse();
     let tensors = constants.iter().map(|&(_, value)| {

@@ -8,11 +8,11 @@ use onnx::{Dim, Edit, OpType, Patch, ValueId};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
-use crate::algebra::access::Access;
+use crate::algebra::access::{Access, known};
 use crate::algebra::axis_map::{AxisMap, Planned, cost, emit, plan, transposes};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::Side;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, require};
 
 /// How an attention is written down.
 pub(super) struct Choice {
@@ -104,7 +104,7 @@ impl Roles {
         let last = parts.len().saturating_sub(1);
         // Heads of many rows are what the kernel is fast with.
         let is_smaller = |group: usize| {
-            let sizes: Option<Vec<i64>> = parts.iter().map(Dim::known).collect();
+            let sizes = known(&parts);
             sizes.is_none_or(|sizes| sizes[group].pow(2) <= sizes.iter().product())
         };
         let in_groups = [last, 0].into_iter().filter(|&group| last > 0 && is_smaller(group));
@@ -225,15 +225,13 @@ impl Choice {
 /// True if the result goes into a product, which can have its axes in any order.
 fn is_for_product(edit: &Edit<'_>, found: &Attention) -> bool {
     let end = found.after.last().copied().unwrap_or(found.index);
-    let reader = edit.sole_reader(edit.node(end).outputs[0]);
+    let reader = edit.sole_reader(edit.result(end));
     reader.is_some_and(|reader| edit.node(reader).op == OpType::MatMul)
 }
 
 /// True if a value is a product, up to numbers and biases, so that its axes can be had in any order.
 fn is_product(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
-    let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
-        return false;
-    };
+    let Some(node) = edit.producer(value).filter(|_| depth > 0) else { return false };
     let inner = |operand| edit.input(node, operand);
     let is_inner =
         |value: Option<ValueId>| value.is_some_and(|value| is_product(edit, value, depth - 1));
@@ -260,9 +258,7 @@ fn plan_for(
     };
     let (of_k, of_v) = (of_batch(k)?, of_batch(v)?);
     let is_whole = |axis: usize| of_k[axis] == batch[axis] || Some(axis) == roles.heads;
-    if of_batch(&found.q)? != batch || of_k != of_v || !(0..batch.len()).all(is_whole) {
-        return None;
-    }
+    require(of_batch(&found.q)? == batch && of_k == of_v && (0..batch.len()).all(is_whole))?;
     let heads = (!roles.is_apart)
         .then(|| {
             let of_k = roles.heads.map_or(Some(1), |axis| of_k[axis].known())?;
@@ -304,7 +300,7 @@ fn before_repeating(edit: &Edit<'_>, side: &Side, heads: usize) -> Option<(Side,
     let (source, chain) = edit.through(side.source, EXPANDS);
     let broadcast = AxisMap::of_chain(edit, source, &chain)?;
     let (map, times) = broadcast.then(&side.map)?.without_repeats(heads)?;
-    (!map.is_broadcast()).then_some(())?;
+    require(!map.is_broadcast())?;
     let mut once = side.clone();
     (once.source, once.map) = (source, map);
     once.links.extend(chain);

@@ -10,8 +10,7 @@ use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
-use crate::algebra::pattern::uniform;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 
 /// What takes a score out: far below any, and not the lowest.
 const MASKED: f64 = -2.381_976_325_057_654e38;
@@ -139,9 +138,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
         &[(bias, 1.0)] => number.is_none() && leaves_something(edit, bias),
         _ => false,
     };
-    if !leaves_something {
-        return Err("an added mask may hide a whole row".into());
-    }
+    ensure(leaves_something, "an added mask may hide a whole row")?;
     let is_choice = |mask: &&Mask| match mask {
         // Zero takes the place of NaN in a row of nothing else.
         Mask::Chosen { is_bias, .. } => !is_bias || found.is_zeroed,
@@ -152,12 +149,11 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
         true => spread::limit(edit, found, facts),
         false => spread::limit_without_nan(edit, found, facts),
     };
-    if has_exact_nan && limit(Facts::with(Weights::Assumed)).is_none() {
-        return Err("a masked score may be NaN or infinite, and the kernel would add it".into());
-    }
-    let Some(number) = number.filter(|&number| number > BELOW_ALL) else {
-        return Ok(());
-    };
+    ensure(
+        !has_exact_nan || limit(Facts::with(Weights::Assumed)).is_some(),
+        "a masked score may be NaN or infinite, and the kernel would add it",
+    )?;
+    let Some(number) = number.filter(|&number| number > BELOW_ALL) else { return Ok(()) };
     // The weights are read only if what is assumed of them is not enough.
     let absorbs = |weights: Weights| {
         let limit = found.cap.or_else(|| limit(Facts::with(weights)))?;
@@ -197,7 +193,7 @@ fn effective<'f>(edit: &Edit<'_>, found: &'f Attention) -> impl Iterator<Item = 
 
 /// True if it is known that no score is masked.
 fn keeps_all(edit: &Edit<'_>, flags: ValueId, keeps: bool) -> bool {
-    edit.tensor(flags).and_then(uniform) == Some(f64::from(u8::from(keeps)))
+    edit.number(flags) == Some(f64::from(u8::from(keeps)))
 }
 
 fn shape_of(tensor: &Tensor) -> Vec<Dim> {
@@ -252,9 +248,7 @@ fn known_flags(
         let (row, column) = (row.min(own_rows - 1), column.min(own_columns - 1));
         kept.get((row * own_columns + column) as usize) == Some(&true)
     };
-    if !(0..rows).all(|row| (0..columns).any(|column| is_kept(row, column))) {
-        return None;
-    }
+    require((0..rows).all(|row| (0..columns).any(|column| is_kept(row, column))))?;
     let all = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
     if rows == columns && all().all(|(row, column)| is_kept(row, column) == (column <= row)) {
         return Some(Prepared::Causal);
@@ -290,8 +284,8 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) 
 /// True if a value is `0, 1, 2, …`, up to layout ops.
 fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
     let (value, _) = edit.through(value, LAYOUT_OPS | CASTS);
-    let number = |node, operand| edit.tensor(edit.input(node, operand)?).and_then(uniform);
-    let range = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Range);
+    let number = |node, operand| edit.number(edit.input(node, operand)?);
+    let range = edit.made_by(value, OpType::Range);
     range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
 }
 
@@ -429,9 +423,9 @@ fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
         });
     }
     let (bias, _) = edit.through(bias, LAYOUT_OPS);
-    let node = edit.producer(bias).filter(|&node| edit.node(node).op == OpType::Where);
+    let node = edit.made_by(bias, OpType::Where);
     let above = |operand| {
-        let number = edit.tensor(edit.input(node?, operand)?).and_then(uniform)?;
+        let number = edit.number(edit.input(node?, operand)?)?;
         Some(number > LOWEST)
     };
     above(1) == Some(true) && above(2) == Some(true)

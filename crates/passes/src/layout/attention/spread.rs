@@ -13,6 +13,7 @@ use super::Attention;
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
 use crate::layout_ops::products::Side;
+use crate::rewrite::require;
 
 /// How many nodes are followed from the operands to the rows that they are made of.
 const MOST_NODES: usize = 100;
@@ -33,7 +34,7 @@ pub(super) fn limit(edit: &Edit<'_>, found: &Attention, mut facts: Facts) -> Opt
     };
     let is_unit = |axis: &usize| v.map.size_before(*axis).is_some_and(|size| size.is(1));
     let mut axes = (0..v.map.rank_before()).filter(|axis| !is_unit(axis));
-    (is_spread && axes.all(stays)).then_some(())?;
+    require(is_spread && axes.all(stays))?;
 
     let rows = facts.of(edit, source.x);
     limited(rows)?;

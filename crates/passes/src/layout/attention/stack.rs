@@ -10,6 +10,7 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
 use crate::algebra::pattern::uniform;
 use crate::layout_ops::products::Side;
+use crate::rewrite::require;
 
 /// How many layout ops are looked through.
 const MAX_LINKS: usize = 4;
@@ -38,7 +39,7 @@ struct Pick {
 
 impl Pick {
     fn of(edit: &Edit<'_>, value: ValueId) -> Option<Pick> {
-        let node = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Gather)?;
+        let node = edit.made_by(value, OpType::Gather)?;
         let data = edit.input(node, 0)?;
         let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
         let axis = edit.axis(node)?;
@@ -55,9 +56,9 @@ impl Stack {
         let places = picks.each_ref().map(|pick| pick.as_ref().map(|pick| pick.place));
         let count = edit.ty(data)?.shape.get(axis)?.known()?;
         let has = |place: i64| places.contains(&Some(place as usize));
-        if count < 2 || !(0..count).all(has) || places.iter().flatten().count() != count as usize {
-            return None;
-        }
+        require(
+            count >= 2 && (0..count).all(has) && places.iter().flatten().count() == count as usize,
+        )?;
         let mut nodes: Vec<usize> = picks.iter().flatten().map(|pick| pick.node).collect();
         let links = edit.walk(data, LAYOUT_OPS).take(MAX_LINKS);
         let (chain, sources): (Vec<usize>, Vec<ValueId>) = links.unzip();

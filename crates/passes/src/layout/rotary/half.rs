@@ -5,6 +5,7 @@ use onnx::{Edit, OpType, ValueId};
 use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 /// One element of each pair of an array.
 pub(super) struct Half {
@@ -43,9 +44,7 @@ impl Half {
 
     /// Returns one of the two results of a node.
     fn of_split(edit: &Edit<'_>, node: usize, value: ValueId) -> Option<Half> {
-        let &[first, second] = &edit.node(node).outputs[..] else {
-            return None;
-        };
+        let &[first, second] = &edit.node(node).outputs[..] else { return None };
         let is_half = edit.is_along_last_axis(node) && edit.ty(first)? == edit.ty(second)?;
         is_half.then(|| Half::new(edit, edit.input(node, 0)?, value == second, false, &[node]))?
     }
@@ -60,9 +59,7 @@ impl Half {
         let (start, end) = (number(1)?, number(2)?);
         let step = if edit.input(node, 4).is_some() { number(4)? } else { 1 };
         let size = edit.ty(x)?.shape.last()?.known()?;
-        if edit.axes(node)? != [edit.ty(x)?.rank() - 1] || size % 2 != 0 {
-            return None;
-        }
+        require(edit.axes(node)? == [edit.ty(x)?.rank() - 1] && size % 2 == 0)?;
         match (start, step) {
             (0, 1) if end == size / 2 => Half::new(edit, x, false, false, &[node]),
             (_, 1) if start == size / 2 && end >= size => Half::new(edit, x, true, false, &[node]),
@@ -88,7 +85,7 @@ impl Half {
     /// Returns one entry of an axis of pairs.
     fn of_axis(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let pairs = edit.input(node, 0)?;
-        let reshape = edit.producer(pairs).filter(|&node| edit.node(node).op == OpType::Reshape)?;
+        let reshape = edit.made_by(pairs, OpType::Reshape)?;
         let x = edit.input(reshape, 0)?;
         let (pair, rest) = edit.ty(pairs)?.shape.split_last()?;
         let whole = &edit.ty(x)?.shape;

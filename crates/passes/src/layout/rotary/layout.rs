@@ -2,14 +2,14 @@
 //!
 //! The tables are repeated for every batch, so that what is rotated keeps its shape.
 
-use onnx::kernels::Support;
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use super::Rotation;
 use super::table::Single;
+use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, emit_after, plan, plan_with_sizes};
 use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::Declined;
+use crate::rewrite::{Declined, ensure, require};
 
 struct Layout {
     /// What the kernel is given, in the order of the axes that the array has.
@@ -28,9 +28,7 @@ impl Layout {
         let width = table.last()?.clone();
         let one = Dim::Known(1);
         let varies: Vec<usize> = (0..lead.len()).filter(|&axis| !table[axis].is(1)).collect();
-        if varies.iter().any(|&axis| table[axis] != shape[axis]) {
-            return None;
-        }
+        require(!varies.iter().any(|&axis| table[axis] != shape[axis]))?;
         let rank = shape.len();
         let of_batch = |batch: &Dim, rows: &Dim| vec![batch.clone(), rows.clone(), width.clone()];
         let apart = |batch: &Dim, heads: Dim, rows: &Dim, of_table: &Dim| Layout {
@@ -77,11 +75,11 @@ impl Layout {
 pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Declined> {
     let unknown = || Declined::from("the type of a value is unknown");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
-    let result = edit.ty(edit.node(edit.root()).outputs[0]).cloned().ok_or_else(unknown)?;
-    let is_supported = edit.runs(OpType::RotaryEmbedding, DType::F32);
-    if ty.dtype != DType::F32 || !matches!(is_supported, Support::Yes) {
-        return Err("RotaryEmbedding needs float32 and opset 23".into());
-    }
+    let result = edit.result_ty(edit.root()).cloned().ok_or_else(unknown)?;
+    ensure(
+        ty.dtype == DType::F32 && edit.has_kernel(OpType::RotaryEmbedding, DType::F32),
+        "RotaryEmbedding needs float32 and opset 23",
+    )?;
     let table = |table| Single::of(edit, found, table);
     let (Some(cos), Some(sin)) = (table(found.cos), table(found.sin)) else {
         return Err("the two numbers of a pair may differ".into());
@@ -92,9 +90,10 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Dec
     else {
         return Err("the table has more axes than what is rotated".into());
     };
-    if axes != of_sin || result != ty || !is_half {
-        return Err("the table does not have one number for each row and pair".into());
-    }
+    ensure(
+        axes == of_sin && result == ty && is_half,
+        "the table does not have one number for each row and pair",
+    )?;
     let mut fused = [&found.fused[..], &cos.passed, &sin.passed].concat();
     let before = transposed_before(edit, found.x);
     let (x, order, layout) = before
@@ -118,10 +117,7 @@ fn of_rank(shape: &[Dim], rank: usize) -> Option<Vec<Dim>> {
 
 /// Returns the node that transposes to make a value, what it transposes, and how, if the last axis stays the
 /// last one.
-pub(super) fn transposed_before(
-    edit: &Edit<'_>,
-    value: ValueId,
-) -> Option<(usize, ValueId, AxisOrder)> {
+fn transposed_before(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId, AxisOrder)> {
     let node = edit.producer(value)?;
     let order = AxisOrder::of_node(edit, node)?;
     Some((node, edit.input(node, 0)?, order)).filter(|(_, _, order)| order.keeps_last_axis())

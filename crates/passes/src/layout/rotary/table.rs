@@ -5,12 +5,13 @@ use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{Rotation, halves_of};
 use crate::algebra::access::Access;
+use crate::rewrite::require;
 
 /// How far back a table is looked into.
 const DEEPEST: usize = 8;
 
 /// What is computed element by element.
-pub(super) const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
+const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
 
 /// A table with a number for each pair, of which another one was made with a number for each element.
 pub(super) struct Single {
@@ -46,7 +47,7 @@ impl Single {
                 passed.into_iter().partition(|&node| edit.node(node).op.is_one_of(UNARY));
             return Some(single);
         }
-        has_equal_pairs(edit, table, rotation.is_interleaved, DEEPEST).then_some(())?;
+        require(has_equal_pairs(edit, table, rotation.is_interleaved, DEEPEST))?;
         single.cut = Some(if rotation.is_interleaved { [size, 2] } else { [size / 2, 1] });
         Some(single)
     }
@@ -83,7 +84,7 @@ impl Single {
 }
 
 /// Returns what a node writes twice, and the nodes from the last to that one. The last axis stays the last.
-pub(super) fn doubled_by_node(
+fn doubled_by_node(
     edit: &Edit<'_>,
     table: ValueId,
     is_interleaved: bool,
@@ -126,7 +127,7 @@ pub(super) fn doubled_by_node(
 
 /// Returns what an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
 fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
-    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
     let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
@@ -137,12 +138,10 @@ fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<us
 
 /// Returns what an `Expand` writes twice along the axis before the last one, as `jnp.tile` does before JAX 0.8.
 fn repeated_in_rows(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
-    let expand = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand)?;
+    let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
     let (few, many) = (&edit.ty(single)?.shape[..], &edit.ty(value)?.shape[..]);
-    let ([own @ .., one, width], [all @ .., two, same]) = (few, many) else {
-        return None;
-    };
+    let ([own @ .., one, width], [all @ .., two, same]) = (few, many) else { return None };
     let is_twice = one.is(1) && two.is(2) && own == all && width == same;
     is_twice.then_some((single, vec![expand]))
 }
@@ -157,9 +156,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         let is_twice = |run: &[u8]| run[..run.len() / 2] == run[run.len() / 2..];
         return row > 0 && row % run == 0 && tensor.bytes().chunks_exact(run).all(is_twice);
     }
-    let Some(node) = edit.producer(value).filter(|_| depth > 0) else {
-        return false;
-    };
+    let Some(node) = edit.producer(value).filter(|_| depth > 0) else { return false };
     let last = |value| edit.ty(value).and_then(|ty| ty.shape.last().cloned());
     let is_one = |value| last(value).is_none_or(|dim| dim.is(1));
     let is_twice = |operand| {

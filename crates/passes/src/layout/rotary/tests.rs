@@ -294,35 +294,6 @@ y:f32[5,4] = Add(%0, %1)",
 }
 
 #[test]
-fn tables_that_are_known_take_up_the_sign() {
-    check(
-        crate::layout::rotary::run,
-        "graph g(x:f32[1,4]) -> (y)
-b:f32[1,2] = Slice(x, [2]:i64, [4]:i64, [1]:i64)
-n:f32[1,2] = Neg(b)
-a:f32[1,2] = Slice(x, [0]:i64, [2]:i64, [1]:i64)
-r:f32[1,4] = Concat(n, a) {axis=1}
-%0:f32[1,4] = Mul(x, [1.0, 2.0, 3.0, 4.0])
-%1:f32[1,4] = Mul(r, [5.0, 6.0, 7.0, 8.0])
-y:f32[1,4] = Add(%0, %1)",
-        expect![[r#"
-            graph g(x:f32[1,4]) -> (y)
-            b = Slice(x, [2]:i64, [4]:i64, [1]:i64)  # 2
-            n = Neg(b)  # 3
-            a = Slice(x, [0]:i64, [2]:i64, [1]:i64)  # 4
-            r = Concat(n, a) {axis=1}  # 5
-            %0 = Mul(x, [1.0, 2.0, 3.0, 4.0])  # 6
-            %1 = Mul(r, [5.0, 6.0, 7.0, 8.0])  # 7
-            %2, %3 = Split(x, [2, 2]:i64) {axis=1}  # 8 2 3 4 5 6 7
-            %4 = Concat(%3, %2) {axis=1}  # 5 2 3 4 6 7 8
-            %5 = Mul(x, [[1.0, 2.0, 3.0, 4.0]])  # 7 2 3 4 5 6 8
-            %6 = Mul(%4, [[-5.0, -6.0, 7.0, 8.0]])  # 7 2 3 4 5 6 8
-            y:f32[1,4] = Add(%5, %6)  # 8 2 3 4 5 6 7
-        "#]],
-    );
-}
-
-#[test]
 fn a_rotation_with_the_second_half_negated_is_not_fused() {
     check(
         crate::layout::rotary::run,

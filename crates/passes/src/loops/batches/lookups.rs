@@ -1,10 +1,12 @@
 //! Looks up for all steps together what each step takes of an array.
 
-use onnx::{DType, Dim, Node, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::{DType, Node, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{Batches, Operand};
+use crate::algebra::access::known;
 use crate::algebra::access::{axes_from_front, axis_of};
 use crate::algebra::axis_map::transpose;
+use crate::rewrite::require;
 
 impl Batches {
     /// Takes a slice of one array in each step, of which the start along one axis differs.
@@ -28,12 +30,9 @@ impl Batches {
             });
             strides.is_some_and(|strides| strides.iter().all(|&stride| stride == 1))
         };
-        if !operands.get(4).is_none_or(is_one) {
-            return None;
-        }
-        let sizes: Vec<i64> =
-            edit.ty(array)?.shape.iter().map(Dim::known).collect::<Option<_>>()?;
-        let taken: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+        require(operands.get(4).is_none_or(is_one))?;
+        let sizes: Vec<i64> = known(&edit.ty(array)?.shape)?;
+        let taken: Vec<i64> = known(&ty.shape)?;
         let axes = axes_from_front(&edit.tensor(axes)?.ints()?, sizes.len())?;
         let starts = match starts {
             Operand::Same(starts) => edit.tensor(starts)?.ints()?.repeat(steps as usize),
@@ -50,9 +49,7 @@ impl Batches {
                 starts.iter().skip(place).step_by(axes.len()).map(from).collect();
             let &first = starts.first()?;
             if starts.iter().any(|&start| start != first) {
-                if moving.replace((axis, starts)).is_some() {
-                    return None;
-                }
+                require(moving.replace((axis, starts)).is_none())?;
             } else if taken[axis] < sizes[axis] {
                 shape[axis] = taken[axis];
                 let bounds = [first, first + taken[axis], axis as i64];

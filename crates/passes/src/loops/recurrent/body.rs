@@ -4,6 +4,7 @@ use onnx::{Edit, Graph, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
+use crate::rewrite::require;
 
 /// A body with the nodes that make its values.
 pub(super) struct Body<'b> {
@@ -110,7 +111,7 @@ impl<'b> Body<'b> {
         let along = if is_transposed { 0 } else { rank.checked_sub(1)? };
         let ints = |operand: usize| self.tensor(node.inputs.get(operand).copied()??)?.ints();
         let start = if node.op == OpType::Split {
-            (axis_of(node, rank)? == along).then_some(())?;
+            require(axis_of(node, rank)? == along)?;
             let before = node.outputs.iter().take_while(|&&output| output != value);
             let widths = before.map(|&output| self.ty(output)?.shape[along].known());
             widths.sum::<Option<i64>>()?

@@ -6,6 +6,7 @@ use super::Cell;
 use super::body::Body;
 use super::linear::Linear;
 use crate::algebra::pattern::uniform;
+use crate::rewrite::require;
 
 /// `h′ = (1 − z)·n + z·h` with `n = tanh(x·W + b + r·(h·R + c))`, `r = σ(…)`, `z = σ(…)`
 ///
@@ -13,9 +14,7 @@ use crate::algebra::pattern::uniform;
 /// old one change places, the update gate is `1 − σ(v) = σ(−v)`. `n + z·(h − n)` is the same sum, and within its
 /// rounding.
 pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
-    if body.carries() != 1 {
-        return None;
-    }
+    require(body.carries() == 1)?;
     let state = body.carry(0);
     let Mixed { update, new, is_swapped } = mixed(body, body.output(0)?, state)?;
     let size = usize::try_from(body.ty(state)?.shape.last()?.known()?).ok()?;

@@ -5,6 +5,8 @@
 
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
+use crate::algebra::access::Access;
+
 /// Sums of magnitudes below this do not overflow in a gate with weights below it.
 const MAX_SUM: f32 = (1u64 << 60) as f32;
 
@@ -54,7 +56,7 @@ pub(super) fn is_small(tensor: &Tensor) -> bool {
 
 /// True of small constants and of what repeats one, such as zeros of a symbolic size.
 fn is_known_to_be_small(edit: &Edit<'_>, value: ValueId) -> bool {
-    let repeated = edit.producer(value).filter(|&node| edit.node(node).op == OpType::Expand);
+    let repeated = edit.made_by(value, OpType::Expand);
     let value = repeated.and_then(|node| edit.input(node, 0)).unwrap_or(value);
     edit.tensor(value).is_some_and(is_small)
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use onnx::{DType, Edit, OpType, Tensor, ValueId};
 
 use crate::algebra::access::axis_of;
+use crate::rewrite::require;
 
 use super::body::Body;
 
@@ -123,7 +124,7 @@ impl Linear {
                 let operands = body.binary(OpType::Add, value)?;
                 for operand in operands {
                     let is_whole = body.tensor(operand).is_some() || width(operand) == width(value);
-                    is_whole.then_some(())?;
+                    require(is_whole)?;
                     let range = range.clone();
                     self.add(body, Numbers { value: operand, range, is_transposed }, state)?;
                 }
@@ -170,7 +171,7 @@ impl Linear {
         let parts: Vec<ValueId> = match concat {
             Some(node) => {
                 let rank = body.ty(operand)?.rank();
-                (axis_of(node, rank)? + 1 == rank).then_some(())?;
+                require(axis_of(node, rank)? + 1 == rank)?;
                 node.inputs.iter().copied().collect::<Option<_>>()?
             }
             None => vec![operand],
@@ -230,9 +231,7 @@ impl Linear {
 /// Which numbers of a bias those columns are; one number may stand for all.
 fn bias_range(tensor: &Tensor, columns: Range<usize>) -> Option<Range<usize>> {
     let leading = tensor.shape.split_last().map_or(&[][..], |(_, leading)| leading);
-    if leading.iter().any(|&size| size != 1) {
-        return None;
-    }
+    require(!leading.iter().any(|&size| size != 1))?;
     match tensor.len() {
         1 => Some(0..1),
         length => (columns.end <= length).then_some(columns),
@@ -248,9 +247,7 @@ fn sum_of_parts(
     sign: f64,
 ) -> Option<Tensor> {
     let fits = |part: &Part| part.rows.len() == depth && part.columns.len() == size;
-    if !parts.iter().all(fits) {
-        return None;
-    }
+    require(parts.iter().all(fits))?;
     let shape = vec![size as i64, depth as i64];
     if let ([part], true) = (parts, sign > 0.0) {
         return part.transposed(edit, dtype).filter(|tensor| tensor.dtype == dtype);

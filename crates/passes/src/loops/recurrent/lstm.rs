@@ -5,21 +5,18 @@ use onnx::{OpType, ValueId};
 use super::Cell;
 use super::body::Body;
 use super::linear::Linear;
+use crate::rewrite::require;
 
 /// `c′ = σ(f)·c + σ(i)·tanh(g)`, `h′ = σ(o)·tanh(c′)`
 pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
-    if body.carries() != 2 {
-        return None;
-    }
+    require(body.carries() == 2)?;
     [0, 1].into_iter().find_map(|hidden| {
         let cell = 1 - hidden;
         let state = body.carry(cell);
         let [new_hidden, new_cell] = [body.output(hidden)?, body.output(cell)?];
         let sigmoid = |value: ValueId| body.gate(value);
         let (output, squashed) = body.either(OpType::Mul, new_hidden, sigmoid)?;
-        if body.unary(OpType::Tanh, squashed)? != new_cell {
-            return None;
-        }
+        require(body.unary(OpType::Tanh, squashed)? == new_cell)?;
         let forgotten = |value: ValueId| {
             let (forget, old) = body.either(OpType::Mul, value, sigmoid)?;
             (old == state).then_some(forget)

@@ -5,7 +5,9 @@ use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
+use crate::algebra::access::Access;
 use crate::algebra::access::axis_of;
+use crate::rewrite::require;
 
 /// What a round does that is active.
 pub(super) struct Effect {
@@ -89,9 +91,7 @@ impl<'a, 'e> Body<'a, 'e> {
         let &[result] = &node.outputs[..] else { return None };
         self.made.insert(result);
         if self.reads_entry(node) {
-            if !self.of_entry.is_empty() && self.entry != result {
-                return None;
-            }
+            require(self.of_entry.is_empty() || self.entry == result)?;
             self.entry = result;
             self.of_entry.insert(result);
             return Some(());
@@ -172,9 +172,7 @@ impl<'a, 'e> Body<'a, 'e> {
     fn table(&mut self, node: &Node) -> Option<Table> {
         let mut operand = |place: usize| self.flag(node.inputs.get(place).copied().flatten()?);
         // `Min` and `Max` may have more operands.
-        if node.inputs.len() > 2 && node.op != OpType::Where {
-            return None;
-        }
+        require(node.inputs.len() <= 2 || node.op == OpType::Where)?;
         Some(match node.op.onnx()? {
             OpType::And | OpType::Mul | OpType::Min => operand(0)? & operand(1)?,
             OpType::Or | OpType::Max => operand(0)? | operand(1)?,
@@ -211,9 +209,7 @@ impl<'a, 'e> Body<'a, 'e> {
             return is_flag(value).then_some(if is_set { Table::MAX } else { 0 });
         }
         let array = self.scan.arrays.iter().find(|array| array.element == value);
-        if !is_flag(array.map_or(value, |array| array.whole)) {
-            return None;
-        }
+        require(is_flag(array.map_or(value, |array| array.whole)))?;
         let place = self.given.iter().position(|&given| given == value).unwrap_or_else(|| {
             self.given.push(value);
             self.given.len() - 1
@@ -228,9 +224,7 @@ impl<'a, 'e> Body<'a, 'e> {
         let Some(&after) = self.tables.get(&self.carry.after) else {
             return self.choice(active);
         };
-        if (after ^ CARRY) & !active != 0 {
-            return None;
-        }
+        require((after ^ CARRY) & !active == 0)?;
         // No flag is set that was not, or none is cleared that was set.
         let clears = after & active & !CARRY == 0;
         let sets = !after & active & CARRY == 0;
@@ -290,7 +284,7 @@ fn is_flag(edit: &Edit<'_>, array: ValueId) -> bool {
     if let Some(numbers) = edit.tensor(array).and_then(numbers) {
         return numbers.iter().all(|&number| number == 1.0 || number.to_bits() == 0);
     }
-    let cast = edit.producer(array).filter(|&node| edit.node(node).op == OpType::Cast);
+    let cast = edit.made_by(array, OpType::Cast);
     is_bool(array) || cast.and_then(|node| edit.input(node, 0)).is_some_and(is_bool)
 }
 
@@ -304,9 +298,7 @@ fn is_behind_round(edit: &Edit<'_>, flags: ValueId) -> bool {
             (0..).zip(&flags).all(|(place, &flag)| flag == 0 || is_behind(place))
         });
     }
-    let Some(node) = edit.producer(flags).filter(|&node| edit.node(node).op == OpType::And) else {
-        return false;
-    };
+    let Some(node) = edit.made_by(flags, OpType::And) else { return false };
     // A mask that is broadcast along the rounds or the entries says nothing about their order.
     let ends = |value| edit.ty(value).map(|ty| (ty.rank(), ty.shape.first(), ty.shape.last()));
     let mut operands = [0, 1].into_iter().filter_map(|operand| edit.input(node, operand));
