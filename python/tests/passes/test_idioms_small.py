@@ -234,6 +234,8 @@ IDIOMS = [
     Idiom("celu", lambda x: jax.nn.celu(x, 2.0), [ROUND_ZERO], ["Celu"]),
     Idiom("selu", jax.nn.selu, [ROUND_ZERO], ["Selu"]),
     Idiom("mish", jax.nn.mish, [ROUND_ZERO], ["Mish"]),
+    Idiom("mish.sum", lambda x: jax.nn.mish(x + 1), [ROUND_ZERO], ["Add", "Mish"]),
+    Idiom("softplus.sum", lambda x: jax.nn.softplus(x + 1), [ROUND_ZERO], ["Add", "Softplus"]),
     Idiom("soft_sign", jax.nn.soft_sign, [ROUND_ZERO], ["Softsign"]),
     Idiom("prelu", lambda x: jnp.where(x >= 0, x, B * x), [ROUND_ZERO], ["PRelu"]),
     Idiom("prelu.rows", lambda x: jnp.where(x > 0, x, x * W), [ROWS], ["PRelu"]),

@@ -208,7 +208,9 @@ fn softplus() -> Pattern {
     let smooth = relu(&x) + log1p(&exp(&-abs(&x)));
     let is_number = node(OpType::Equal, &[&x, &x]);
     let smooth = either(&[&node(OpType::Softplus, &[&x]), &smooth]);
-    either(&[&node(OpType::Where, &[&is_number, &smooth, &(&x + 0.0)]), &smooth])
+    // `x + 0` is already `x` if `x` cannot be −0, as in `softplus(y + 1)`.
+    let otherwise = either(&[&(&x + 0.0), &x]);
+    either(&[&node(OpType::Where, &[&is_number, &smooth, &otherwise]), &smooth])
 }
 
 /// `min(max(x + 3, 0), 6)`
@@ -550,6 +552,21 @@ u:f32[3] = Add(%0, %6)",
                 %5 = Relu(%4)  # 8
                 %6 = Mul(%5, [-inf, 1.0, 2.0])  # 9
                 u:f32[3] = Add(%0, %6)  # 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_softplus_without_the_sum_with_zero_is_fused() {
+        check(
+            lean,
+            "graph g(x:f32[3]) -> (y)
+%0:bool[3] = Equal(x, x)
+%1:f32[3] = Softplus(x)
+y:f32[3] = Where(%0, %1, x)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (y)
+                y:f32[3] = Softplus(x)  # 3 2 4
             "#]],
         );
     }
