@@ -315,13 +315,16 @@ pub const PLUGINS: &[Plugin] = &[
     many("psum_invariant", psum).parts(),
     many("pvary", pass_through).parts().ignores(&["axes", "axis_index_groups"]),
     many("reduce_scatter", reduce_scatter).parts(),
+    many("reduced_vary_cast", pass_through).parts().ignores(&["axes"]),
     many("reduced_vary_cast_p", pass_through).parts().ignores(&["axes"]),
+    many("relayout", pass_through).parts().ignores(&["dst_layout"]),
     many("reshard", pass_through).parts(),
     many("shard_alike", pass_through).parts(),
     many("shard_map", shard_map).parts().limits(&["the mesh must have one device"]),
     many("sharding_constraint", pass_through).parts().ignores(&["layout", "unconstrained_dims"]),
     many("unreduced_psum", psum).parts(),
     many("unreduced_reduce_scatter", reduce_scatter).parts(),
+    many("vary_unreduced_cast", pass_through).parts().ignores(&["axes"]),
     many("vary_unreduced_cast_p", pass_through).parts().ignores(&["axes"]),
     many("xla_pmap", pmap).parts().limits(&["the axis must have one device"]),
     // Callbacks without results.
@@ -354,6 +357,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("unvmap_all", unvmap_all),
     eqn("unvmap_any", unvmap_any),
     eqn("unvmap_max", unvmap_max),
+    many("xla_metadata_call", any_call).parts(),
     many("xla_metadata_value", pass_through).parts().ignores(&["xla_metadata_kvs"]),
 ];
 

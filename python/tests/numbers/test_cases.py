@@ -37,6 +37,10 @@ ELSEWHERE = {
     "one_minus_square": "in newer versions, for the derivative of `tanh`",
     "pjit": "`jit` in newer versions",
     "xla_pmap": "`shard_map` in newer versions",
+    "reduced_vary_cast": "`reduced_vary_cast_p` in older versions",
+    "relayout": "in newer versions, for explicit layouts",
+    "xla_metadata_call": "in newer versions, for metadata of XLA",
+    "vary_unreduced_cast": "`vary_unreduced_cast_p` in older versions",
     "random_gamma_grad": "made of others in newer versions",
 }
 
