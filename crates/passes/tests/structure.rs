@@ -40,8 +40,8 @@ fn occurs_once(text: &str, file: &str) {
 
 #[test]
 fn one_place_reads_permutations_and_one_writes_them() {
-    occurs_once(r#".attr("perm")"#, "access.rs");
-    occurs_once(r#".attr("perm","#, "axis_map/emit.rs");
+    occurs_once(r#".attr("perm")"#, "algebra/access.rs");
+    occurs_once(r#".attr("perm","#, "algebra/axis_map/emit.rs");
 }
 
 #[test]
@@ -65,5 +65,5 @@ fn no_file_lists_the_layout_ops_and_one_walks_through_them() {
             }
         }
     }
-    occurs_once("std::iter::successors(step(value)", "access.rs");
+    occurs_once("std::iter::successors(step(value)", "algebra/access.rs");
 }

@@ -1,4 +1,4 @@
-"""Choices, one-hot codes and sums of products: the operators that come out, and the numbers of JAX."""
+"""Choices, one-hot codes and sums of products: the operators, and the numbers of JAX."""
 
 from __future__ import annotations
 
