@@ -97,7 +97,6 @@ def test_a_convolution_that_a_norm_is_folded_into_has_the_name_of_its_primitive(
 @pytest.mark.parametrize(
     ("fn", "name", "op"),
     [
-        (jnp.tril, "trilu", "Trilu"),
         (lambda x: jnp.clip(x, -1, 1), "clip", "Clip"),
         (lambda x: jnp.mean(x, axis=-1), "reduce_mean", "ReduceMean"),
         (lambda x: jnp.linalg.norm(x, axis=-1), "reduce_l2", "ReduceL2"),
