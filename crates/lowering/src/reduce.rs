@@ -246,12 +246,12 @@ mod tests {
     fn booleans_are_bytes_if_an_axis_may_be_empty() {
         check(
             "x:bool[B] -> y:bool[] = reduce_and{axes=[0]} x",
-            expect![[r"
+            expect![[r#"
                 graph test(in_0:bool[B]) -> (out_0)
-                %0 = Cast(in_0) {to=2}
+                %0 = Cast(in_0) {to=1}
                 %1 = ReduceMin(%0, [0]:i64) {keepdims=0}
                 out_0:bool[] = Cast(%1) {to=9}
-            "]],
+            "#]],
         );
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod layouts;
 pub(crate) mod recurrent;
 pub(crate) mod results;
 pub(crate) mod rounds;
+pub(crate) mod scanned;
 pub(crate) mod settle;
 pub(crate) mod steps;
 pub(crate) mod unroll;

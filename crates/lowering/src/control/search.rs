@@ -9,7 +9,7 @@ use jaxpr::{Atom, Aval, Eqn, Jaxpr, Param, VarId};
 use onnx::{Attr, DType, Dim, Expr, OpType, Tensor, Type};
 use rustc_hash::FxHashMap;
 
-use super::{own_results, types};
+use crate::bodies::{own_results, types};
 use crate::element::{self, guards_nan};
 
 /// A search compares with all entries of a sorted constant if there are at most so many of them,

@@ -91,9 +91,15 @@ mod tests {
             expect![[r#"
                 graph test(in_0:u32[3], in_1:u32[3]) -> (out_0)
                 %0 = Equal(in_1, 0:u32)
-                %1 = Where(%0, 1:u32, in_1)
-                %2 = Div(in_0, %1)
-                out_0:u32[3] = Where(%0, 4294967295:u32, %2)
+                %1 = Cast(1:u32) {to=7}
+                %2 = Cast(in_1) {to=7}
+                %3 = Where(%0, %1, %2)
+                %4 = Cast(%3) {to=12}
+                %5 = Div(in_0, %4)
+                %6 = Cast(4294967295:u32) {to=7}
+                %7 = Cast(%5) {to=7}
+                %8 = Where(%0, %6, %7)
+                out_0:u32[3] = Cast(%8) {to=12}
             "#]],
         );
     }
@@ -120,11 +126,20 @@ mod tests {
                 %0 = Equal(-1:i8, 0:i8)
                 %1 = Equal(-1:i8, -1:i8)
                 %2 = Or(%0, %1)
-                %3 = Where(%2, 1:i8, -1:i8)
-                %4 = Neg(in_0)
-                %5 = Div(in_0, %3)
-                %6 = Where(%1, %4, %5)
-                out_0:i8[3] = Where(%0, -1:i8, %6)
+                %3 = Cast(1:i8) {to=6}
+                %4 = Cast(-1:i8) {to=6}
+                %5 = Where(%2, %3, %4)
+                %6 = Cast(%5) {to=3}
+                %7 = Neg(in_0)
+                %8 = Div(in_0, %6)
+                %9 = Cast(%7) {to=6}
+                %10 = Cast(%8) {to=6}
+                %11 = Where(%1, %9, %10)
+                %12 = Cast(%11) {to=3}
+                %13 = Cast(-1:i8) {to=6}
+                %14 = Cast(%12) {to=6}
+                %15 = Where(%0, %13, %14)
+                out_0:i8[3] = Cast(%15) {to=3}
             "#]],
         );
     }

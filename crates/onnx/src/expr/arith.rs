@@ -7,6 +7,7 @@ use super::{Expr, Operand};
 use crate::attr::Attr;
 use crate::build::{Attrs, Numbers};
 use crate::dtype::DType;
+use crate::kernels::Support;
 use crate::operator::OpType;
 
 /// Defines methods that add one node each.
@@ -41,7 +42,6 @@ operators! {
         atanh = Atanh,
         bitwise_not = BitwiseNot,
         ceil = Ceil,
-        cos = Cos,
         cosh = Cosh,
         erf = Erf,
         exp = Exp,
@@ -137,6 +137,20 @@ impl<'g> Expr<'g> {
     #[track_caller]
     pub fn not_equal(self, other: impl Operand<'g>) -> Expr<'g> {
         self.equal(other).logical_not()
+    }
+
+    /// Returns `cos(x)`.
+    ///
+    /// Without a kernel it is `1 − 2·sin²(x / 2)`, which is as close as the kernel of newer runtimes.
+    #[track_caller]
+    pub fn cos(self) -> Expr<'g> {
+        let has_kernel =
+            self.builder.target().runs(OpType::Cos, self.builder.opset(), self.dtype());
+        if self.dtype() != DType::F64 || has_kernel == Support::Yes {
+            return self.unary(OpType::Cos);
+        }
+        let half = (self * 0.5).sin();
+        1.0 - half * half * 2.0
     }
 
     /// Returns `-1`, `0` or `1`.

@@ -141,8 +141,7 @@ impl Target {
         let first = ranges.next().unwrap_or(Lookup::Unlisted);
         ranges.fold(first, |known, other| match (known, other) {
             (Lookup::Kernel(known), Lookup::Kernel(other)) => Lookup::Kernel(known.and(&other)),
-            (Lookup::Kernel(_), lacking) => lacking,
-            (lacking, _) => lacking,
+            (Lookup::Kernel(_), lacking) | (lacking, _) => lacking,
         })
     }
 

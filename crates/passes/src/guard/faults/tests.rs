@@ -59,9 +59,7 @@ fn the_transpose_of_doubles_is_kept_apart_from_the_product() {
 y:f64[3,3] = MatMul(%0, b)",
         expect![[r#"
             graph g(a:f64[2,3], b:f64[2,3]) -> (y)
-            %0 = Transpose(a) {perm=[1, 0]}  # 2
-            %1 = Max(%0)  # 2
-            y:f64[3,3] = MatMul(%1, b)  # 3
+            y:f64[3,3] = Gemm(a, b) {transA=1}  # 3
         "#]],
     );
 }
