@@ -52,7 +52,7 @@ impl<'g> Search<'g> {
         };
         let found = Body::of(body).search()?;
         let (a, v) = if found.a == body.inputs[0] { (a, v) } else { (v, a) };
-        let (&[ref entries], rounds) = (&a.shape()[..], length.known()?) else {
+        let ([entries], rounds) = (&a.shape()[..], length.known()?) else {
             return None;
         };
         let entries = entries.known().filter(|entries| (1..MAX_SEARCHED).contains(entries))?;
@@ -171,7 +171,7 @@ fn way(entries: i64, end: i64) -> Vec<(i64, bool)> {
     let (mut low, mut high) = (0, entries);
     let mut way: Vec<(i64, bool)> = Vec::new();
     while low < high {
-        let middle = (low + high) / 2;
+        let middle = i64::midpoint(low, high);
         let is_right = middle < end;
         if way.contains(&(middle, is_right)) {
             break;
