@@ -34,7 +34,7 @@ help:
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
 	@echo "make grid               compare every elementwise function with JAX at special values of every type"
 	@echo "make test-jax-versions  run the end-to-end tests with the oldest and the newest JAX"
-	@echo "make test-runtimes      run the end-to-end cases with the oldest and the newest ONNX Runtime"
+	@echo "make test-runtimes      run the end-to-end cases with four releases of ONNX Runtime"
 	@echo "make test-libraries     compare programs of Keras, diffrax, brax and other libraries with JAX"
 	@echo "make test-faults        kill exports at every system call, fill the disk, and write one path together"
 	@echo "make docs               build the documentation site"

@@ -1,4 +1,4 @@
-"""The releases of ONNX Runtime that every model by default runs in, and how a tool gets one of them."""
+"""The releases of ONNX Runtime that every model runs in by default, and how a tool gets them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: The first release of each version, the oldest first. The oldest is the first that loads the default
-#: opset. To promise a new version, add a line and run `tools/generate_kernels.py`.
+#: The first release of each version, the oldest first. The oldest is the first that loads the
+#: default opset. To promise a new version, add a line and run `tools/generate_kernels.py`.
 RELEASES = (
     "1.23.0",
     "1.24.1",
@@ -25,7 +25,7 @@ RELEASES = (
 
 
 def installed(version: str = "") -> Path:
-    """The folder below .venvs that contains a release, or the newest one; it is installed if need be."""
+    """Install a release below .venvs, or the newest one, and return its folder."""
     folder = ROOT / ".venvs" / f"onnxruntime-{version or 'newest'}"
     if not version or not (folder / "onnxruntime").is_dir():
         package = f"onnxruntime=={version}" if version else "onnxruntime"

@@ -17,6 +17,8 @@ A = np.arange(60, dtype=np.float32).reshape(3, 4, 5) - 17.5
 M = np.linspace(-3, 3, 24, dtype=np.float32).reshape(6, 4)
 V = np.array([3.0, -1.0, np.nan, 7.5, -0.0, 2.0, np.inf], np.float32)
 I = np.array([0, 2, 5, -1, 3, 2], np.int32)  # noqa: E741
+#: Equal numbers, both zeros, infinities and NaN; the first nine are finite.
+TIES = np.array([2, -1, 0.0, 2, -0.0, 2, 5, -1, 3, np.inf, -np.inf, np.nan, np.nan, 2], np.float32)
 #: Far out of bounds on both sides.
 WILD = np.array([0, 5, 6, -1, -6, -7, 100, -100, 2**31 - 1, -(2**31)], np.int32)
 MODES = ("fill", "clip", "promise_in_bounds")
@@ -118,6 +120,31 @@ READS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (np.array([0, 59, 60, -1, 17], np.int32),),
     ),
     "searchsorted": (lambda x, v: jnp.searchsorted(x, v), (np.sort(M.ravel()), V[:2])),
+    "searchsorted_ties": (
+        lambda x, v: [jnp.searchsorted(x, v, side=side) for side in ("left", "right")],
+        (np.sort(TIES), TIES.reshape(2, 7)),
+    ),
+    "searchsorted_unsorted": (
+        lambda x, v: [jnp.searchsorted(x, v, side=side) for side in ("left", "right")],
+        (TIES, TIES[:3]),
+    ),
+    "searchsorted_constant": (
+        lambda v: [jnp.searchsorted(np.sort(TIES[:9]), v, side=side) for side in ("left", "right")],
+        (TIES,),
+    ),
+    "searchsorted_unsorted_constant": (
+        lambda v: [jnp.searchsorted(TIES, v, side=side) for side in ("left", "right")],
+        (TIES,),
+    ),
+    "searchsorted_long": (
+        lambda x, v: [jnp.searchsorted(x, v, side=side) for side in ("left", "right")],
+        (np.sort(np.tile(TIES, 5)), TIES),
+    ),
+    "searchsorted_scalar": (lambda x, v: jnp.searchsorted(x, v), (V, np.float32(0.1))),
+    "searchsorted_nothing": (lambda x, v: jnp.searchsorted(x, v), (V, V[:0])),
+    "searchsorted_batched": (jax.vmap(jnp.searchsorted), (np.sort(M, axis=1), M)),
+    "digitize": (lambda x, b: jnp.digitize(x, b), (V, np.sort(M[0])[::-1].copy())),
+    "interp": (lambda x, p: jnp.interp(x, p, p * p), (V, np.sort(M[0]))),
     "choose": (
         lambda i, x: jnp.choose(i, x, mode="clip"),
         (np.array([0, 2, 5, -1, 1], np.int32), A[:, 0]),

@@ -55,7 +55,7 @@ def test_a_case_has_the_numbers_of_jax_and_one_graph_at_every_level(case: Case) 
             raise
         pytest.skip(f"JAX {jax.__version__} lacks what the case uses: {error}")
     assert set(case.covers) <= primitives or not HAS_JAX_OF_TABLE
-    with runtimes.allowed_to_lack_kernels(case.name):
+    with runtimes.allowed_to_lack_kernels():
         model = bench.check(
             case.fn,
             case.inputs,

@@ -61,9 +61,9 @@ y:f32[3] = If(c) {else_branch={
             |edit| {
                 let Some(x) = edit.input(1, 0) else { return };
                 let back = |value| Op::new(OpType::Cast, &[value]).attr("to", 1);
-                let cos = Op::new(OpType::Cos, &[x]);
+                let tanh = Op::new(OpType::Tanh, &[x]);
                 assert!(edit.patch(1, |patch| {
-                    patch.retype(1, &[], cos, &back).ok()?;
+                    patch.retype(1, &[], tanh, &back).ok()?;
                     patch.finish()
                 }));
                 edit.drop_unread();
@@ -74,7 +74,7 @@ y:f32[3] = Exp(%0)",
             expect![[r#"
                 graph g(x:f64[3]) -> (y)
                 %0 = Sin(x)  # 2
-                %1 = Cos(%0)  # 3
+                %1 = Tanh(%0)  # 3
                 y:f32[3] = Cast(%1) {to=1}  # 3
             "#]],
         );

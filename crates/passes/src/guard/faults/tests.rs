@@ -52,7 +52,7 @@ y:f32[3] = MatMul(a, v)",
 }
 
 #[test]
-fn the_transpose_of_doubles_is_kept_apart_from_the_product() {
+fn a_product_transposes_doubles_itself() {
     check(
         "graph g(a:f64[2,3], b:f64[2,3]) -> (y)
 %0:f64[3,2] = Transpose(a) {perm=[1, 0]}
@@ -366,4 +366,43 @@ fn the_page_on_faults_shows_every_one() {
         );
         assert!(page.contains(&row), "docs/runtime-faults.md lacks the row\n{row}");
     }
+}
+
+#[test]
+fn the_error_function_of_nan_is_chosen_apart_unless_a_factor_is_nan_too() {
+    check_model(
+        super::run,
+        "graph g(x:f32[3], b:f32[3]) -> (y, z)
+y:f32[3] = Erf(x)
+%0:f32[3] = Div(b, 1.5)
+%1:f32[3] = Erf(%0)
+%2:f32[3] = Add(%1, 1.0)
+%3:f32[3] = Mul(b, 0.5)
+z:f32[3] = Mul(%3, %2)",
+        expect![[r#"
+            graph g(x:f32[3], b:f32[3]) -> (y, z)
+            %0 = IsNaN(x)  # 2
+            %1 = Erf(x)  # 2
+            y:f32[3] = Where(%0, x, %1)  # 2
+            %2 = Div(b, 1.5)  # 3
+            %3 = Erf(%2)  # 4
+            %4 = Add(%3, 1.0)  # 5
+            %5 = Mul(b, 0.5)  # 6
+            z:f32[3] = Mul(%5, %4)  # 7
+        "#]],
+    );
+}
+
+#[test]
+fn an_empty_result_is_an_empty_constant() {
+    check_model(
+        super::run,
+        "graph g(x:f32[0]) -> (y)
+%0:f32[0] = Mul(x, 2.0)
+y:f32[0] = Add(%0, 1.0)",
+        expect![[r#"
+            graph g(x:f32[0]) -> (y)
+            y:f32[0] = Identity([]:f32)  # 3 2
+        "#]],
+    );
 }
