@@ -50,7 +50,7 @@ pub const RULES: &[&[Rule]] = &[
         chains::RULE,
         layout_ops::merge::RULE,
     ],
-    &[folding::RULE, sharing::RULE],
+    &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
 ];
 
 /// The result of a rule for one node.
