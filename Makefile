@@ -59,6 +59,7 @@ demo-wheel: $(VENV)/maturin
 test: $(VENV)/maturin
 	@$(MAKE) --no-print-directory -j2 $(VENV)/installed compile
 	@$(MAKE) --no-print-directory check test-rust test-python
+	$(PY) tools/test_runtimes.py --sample
 	$(PY) tools/test_wheel.py --quick
 
 test-all:
