@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -127,8 +128,10 @@ def test_a_value_holds_its_variable_in_each_round_of_a_program(name: str, optimi
     assert checked.compared > 0
 
 
-#: The vectors of complex matrices are unique up to a factor, which rounding decides.
-UNIQUE = [case for case in all_cases() if not case.name.startswith("linalg.complex")]
+#: The vectors of complex matrices are unique up to a factor, which rounding decides. Of infinity,
+#: ONNX Runtime's `DFT` is NaN in other places.
+DIFFERING = re.compile(r"linalg\.complex|fft\.rfft_\d\.is_real")
+UNIQUE = [case for case in all_cases() if not DIFFERING.match(case.name)]
 
 
 @pytest.mark.parametrize("case", UNIQUE[::40], ids=repr)
