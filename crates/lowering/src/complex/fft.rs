@@ -110,10 +110,14 @@ fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     Expr::concat(&[half, conjugate], axis)
 }
 
-/// Adds a `DFT`. Since opset 20, the axis is an operand, not an attribute.
+/// Adds a `DFT`. Since opset 20, the axis is an operand, not an attribute. A single signal gets an axis for a batch, as
+/// ONNX requires: without it, ONNX Runtime before 1.27 adds an axis to the result.
 #[track_caller]
 fn dft<'g>(x: Expr<'g>, axis: usize, mut attrs: Vec<(&str, Attr)>) -> Expr<'g> {
     let builder = x.builder;
+    if x.rank() == 2 {
+        return dft(x.unsqueeze(&[0]), axis + 1, attrs).squeeze(&[0]);
+    }
     let inputs = if builder.opset() >= 20 {
         let axis = builder.constant_ints(DType::I64, &[], &[axis as i64]);
         vec![Some(x), None, Some(axis)]

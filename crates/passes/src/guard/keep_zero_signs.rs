@@ -150,7 +150,8 @@ fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
 
 fn keep_extreme(edit: &mut Patch<'_, '_>, op: OpType, operands: [ValueId; 2]) -> Outcome {
     let [of_x, of_y] = operands.map(|operand| Zeros::of(edit, operand));
-    if of_x == Zeros::None || of_y == Zeros::None {
+    let may_be_negative = operands.iter().any(|&operand| edit.fact(operand).may_be_negative_zero());
+    if of_x == Zeros::None || of_y == Zeros::None || !may_be_negative {
         return None;
     }
     let made = edit.formula(operands, |[x, y]| {

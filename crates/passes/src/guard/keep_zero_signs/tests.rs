@@ -331,3 +331,22 @@ a:f32[] = Reciprocal(%1)",
         "#]],
     );
 }
+
+#[test]
+fn positive_zeros_are_the_same_zero() {
+    check_model(
+        super::run,
+        "graph g(x:f32[3], y:f32[3]) -> (a)
+%0:f32[3] = Abs(x)
+%1:f32[3] = Abs(y)
+%2:f32[3] = Max(%0, %1)
+a:f32[3] = Reciprocal(%2)",
+        expect![[r#"
+            graph g(x:f32[3], y:f32[3]) -> (a)
+            %0 = Abs(x)  # 2
+            %1 = Abs(y)  # 3
+            %2 = Max(%0, %1)  # 4
+            a:f32[3] = Reciprocal(%2)  # 5
+        "#]],
+    );
+}
