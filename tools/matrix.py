@@ -1,0 +1,117 @@
+"""Run programs of typical JAX code in the runtimes that people ship with.
+
+    python tools/matrix.py                         every runtime
+    python tools/matrix.py --runtime tract rten    these runtimes
+    python tools/matrix.py --program lstm gru      these programs
+
+Each runtime is installed below .venvs/runtimes. Each result is compared with that of `jax.jit`. The
+command prints what is wrong or refused, with the words of the runtime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+from runtimes.installed import Runtime, runtimes
+from runtimes.process import Process, RefusalError
+from runtimes.programs import PROGRAMS, Program
+
+import jax2onnx
+
+#: Elements may differ by this share of the largest one: runtimes sum in other orders than XLA.
+TOLERANCE = {"float16": 5e-3, "float32": 2e-5, "float64": 1e-9}
+
+
+def main() -> int:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--runtime", nargs="+", help="the names of runtimes")
+    parser.add_argument("--program", nargs="+", help="the names of programs")
+    parser.add_argument("--json", type=Path, help="write the results to a file")
+    options = parser.parse_args()
+    programs = [p for p in PROGRAMS if not options.program or p.name in options.program]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        references = {p.name: _reference(p) for p in programs}
+        exported = {p.name: _export(p, folder / p.name) for p in programs}
+        results: dict[str, dict[str, str]] = {}
+        for runtime in runtimes():
+            key = f"{runtime.name} {runtime.version}".strip()
+            if options.runtime and not {runtime.name, key} & {*options.runtime}:
+                continue
+            runtime.install()
+            results[key] = _run(runtime, programs, exported, references, folder)
+            _report(key, results[key])
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+    return 0
+
+
+def _report(runtime: str, results: dict[str, str]) -> None:
+    kinds = ("right", "wrong", "refused")
+    counts = {kind: sum(each.startswith(kind) for each in results.values()) for kind in kinds}
+    said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    print(f"{runtime}: {said}", flush=True)
+    for program, result in results.items():
+        if result != "right":
+            print(f"    {program}: {result[:300]}", flush=True)
+
+
+def _reference(program: Program) -> list[np.ndarray]:
+    results = jax.jit(program.function)(*program.arguments)
+    return [np.asarray(each) for each in jax.tree.leaves(results)]
+
+
+def _export(program: Program, folder: Path) -> Path:
+    folder.mkdir()
+    model = folder / "exported.onnx"
+    specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.arguments]
+    jax2onnx.to_onnx(program.function, specs, return_mode="file", output_path=model)
+    return model
+
+
+def _run(
+    runtime: Runtime,
+    programs: list[Program],
+    exported: dict[str, Path],
+    references: dict[str, list[np.ndarray]],
+    folder: Path,
+) -> dict[str, str]:
+    results = {}
+    with Process(runtime) as process:
+        for program in programs:
+            try:
+                found = process.run(
+                    exported[program.name], program.arguments, folder / program.name
+                )
+            except RefusalError as error:
+                results[program.name] = f"refused: {error}"
+            else:
+                results[program.name] = compare(found, references[program.name])
+    return results
+
+
+def compare(found: list[np.ndarray], expected: list[np.ndarray]) -> str:
+    """Returns `right`, or how the results differ."""
+    if len(found) != len(expected):
+        return f"wrong: {len(found)} results instead of {len(expected)}"
+    for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+        if one.shape != other.shape:
+            return f"wrong: result {i} has shape {one.shape} instead of {other.shape}"
+        # Some runtimes know fewer types than ONNX, and return flags and whole numbers as int32.
+        one, other = one.astype(np.float64), other.astype(np.float64)
+        largest = float(np.max(np.abs(other[np.isfinite(other)]), initial=1))
+        tolerance = TOLERANCE.get(expected[i].dtype.name, 0) * largest
+        if not np.allclose(one, other, 0, tolerance, equal_nan=True):
+            return f"wrong: result {i} is {one.ravel()[:4]} instead of {other.ravel()[:4]}"
+    return "right"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Runs exported models in the runtimes that people ship with."""

@@ -1,0 +1,107 @@
+"""A process that runs models in one runtime, and is started again if a model ends it."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from .installed import Runtime
+
+SECONDS: Final = 120
+
+
+class RefusalError(Exception):
+    """The runtime refused a model, ended its process, or took too long."""
+
+
+class Process:
+    """Runs one model after the other."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self._process: subprocess.Popen[str] | None = None
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._errors.close()
+
+    def run(self, model: Path, inputs: Sequence[np.ndarray], folder: Path) -> list[np.ndarray]:
+        """Returns the results of a model, in order.
+
+        Raises:
+            RefusalError: With the words of the runtime.
+        """
+        write(model, inputs, folder)
+        answer = self._ask(folder)
+        if "error" in answer:
+            raise RefusalError(answer["error"])
+        return [
+            np.fromfile(folder / f"output_{i}.bin", one["dtype"]).reshape(one["shape"])
+            for i, one in enumerate(answer["outputs"])
+        ]
+
+    def _ask(self, folder: Path) -> dict[str, Any]:
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{folder}\n")
+        process.stdin.flush()
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            if not selector.select(SECONDS):
+                self._stop()
+                raise RefusalError(f"no answer in {SECONDS} seconds")
+        line = process.stdout.readline()
+        if line:
+            return json.loads(line)
+        code = process.wait()
+        self._process = None
+        self._errors.seek(0)
+        raise RefusalError(
+            f"the process ended with code {code}: {self._errors.read()[-2000:].strip()}"
+        )
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._errors.seek(0)
+        self._errors.truncate()
+        self._process = subprocess.Popen(
+            self.runtime.command(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=self.runtime.environment(),
+            text=True,
+        )
+        return self._process
+
+    def _stop(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def write(model: Path, inputs: Sequence[np.ndarray], folder: Path) -> None:
+    """Writes a model and its inputs as `workers/frame.py` reads them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = model.read_bytes()
+    (folder / "model.onnx").write_bytes(data)
+    graph = onnx.load_from_string(data).graph
+    described = []
+    for i, (value, array) in enumerate(zip(graph.input, inputs, strict=True)):
+        np.ascontiguousarray(array).tofile(folder / f"input_{i}.bin")
+        described.append({"name": value.name, "dtype": array.dtype.name, "shape": array.shape})
+    (folder / "inputs.json").write_text(json.dumps(described))
+    (folder / "outputs.json").write_text(json.dumps([value.name for value in graph.output]))
