@@ -1,10 +1,10 @@
 //! `move-transposes`: chooses the order of axes that needs the fewest transposes.
 //!
-//! JAX convolves with the channels last and ONNX with the channels first, so that a convolution is between
-//! two transposes. The operators between two convolutions work in any order of axes: elementwise operators,
-//! sums of branches, joins, reductions. Such operators and what they read and make are a region. Each
-//! region gets the order that leaves the fewest transposes at its border. A dense layer between two convolutions
-//! becomes a convolution of one place, and one that was mapped over columns becomes one of rows.
+//! JAX convolves with the channels last and ONNX with the channels first, so each convolution is between two
+//! transposes. The operators between two convolutions work in any order of axes: elementwise operators, sums of
+//! branches, joins, reductions. These operators and their arrays form a region. Each region gets the order that
+//! leaves the fewest transposes at its border. A dense layer between two convolutions becomes a 1×1 convolution. A
+//! product that `vmap` computes for the columns of a matrix becomes a product for its rows.
 
 pub(crate) mod attention;
 mod carry;
@@ -43,15 +43,15 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// Carries the nodes of regions over to their orders.
+/// Rewrites the nodes of regions for the orders of their regions.
 struct Mover<'r> {
     regions: &'r Regions,
-    /// What stands for a value in the order of its region, and the node whose part its readers take
-    /// over.
+    /// The value that replaces a value in the order of its region. Readers of it inherit the origins of the node, if
+    /// there is one.
     stored: FxHashMap<ValueId, (ValueId, Option<usize>)>,
     /// Constants by order.
     constants: FxHashMap<(ValueId, AxisOrder), ValueId>,
-    /// The additions to these for the node that is moved: values, and constants with their orders.
+    /// The entries that the current node added to `stored` (without an order) and to `constants` (with one).
     added: Vec<(ValueId, Option<AxisOrder>)>,
 }
 
@@ -74,7 +74,8 @@ impl Mover<'_> {
         moved
     }
 
-    /// Forgets what was added for a node that could not be moved: it is no longer there.
+    /// Ends the current node. If it could not be moved, its patch was dropped, and the entries that it added go with
+    /// it.
     fn finish(&mut self, is_moved: bool) {
         for (value, order) in self.added.drain(..).filter(|_| !is_moved) {
             match order {
@@ -107,8 +108,8 @@ impl Mover<'_> {
         edit.finish()
     }
 
-    /// Writes a product in its other form: that of an image as a convolution, that of the columns of a matrix as
-    /// one of its rows.
+    /// Writes a product in its other form: the product of an image as a convolution, and a product for columns as one
+    /// for rows.
     fn product(&mut self, edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Outcome {
         let result = edit.result(index);
         let order = self.order_of(result)?;
@@ -140,13 +141,13 @@ impl Mover<'_> {
         edit.done(&fused, op)
     }
 
-    /// Returns the order of the region of a value, unless it is the one that the value has.
+    /// Returns the order of the region of a value, unless the value has that order already.
     fn order_of(&self, value: ValueId) -> Option<AxisOrder> {
         let region = self.regions.region(value)?;
         (!region.order.is_identity()).then(|| region.order.clone())
     }
 
-    /// Returns what a node reads for an operand in the order of its region.
+    /// Returns an operand of a node in the order of the node's region.
     fn operand(
         &mut self,
         edit: &mut Patch<'_, '_>,
@@ -184,7 +185,7 @@ impl Mover<'_> {
         Some(stored)
     }
 
-    /// Returns what stands for a value in the order in which it is made, and that order.
+    /// Returns the replacement of a value in the order in which its producer computes it, and that order.
     fn made(&self, value: ValueId, rank: usize) -> (ValueId, AxisOrder) {
         let maker = self.regions.maker(value);
         let follows = maker.is_some_and(|maker| self.regions.follows_order(maker));
@@ -194,7 +195,8 @@ impl Mover<'_> {
         }
     }
 
-    /// Returns an array at the border of a region, in the order of the region.
+    /// Returns an array that enters a region, in the order of the region. The second result is a node whose origins
+    /// the reader inherits.
     fn entering(
         &mut self,
         edit: &mut Patch<'_, '_>,
@@ -224,8 +226,8 @@ impl Mover<'_> {
     }
 }
 
-/// Returns a constant that broadcasts with transposed arrays as this one does with the arrays before, with
-/// no more leading unit axes than it needs.
+/// Transposes a constant so that it broadcasts with the transposed arrays as before. It gets no more leading unit
+/// axes than it needs.
 fn transposed_constant(tensor: &Tensor, order: &AxisOrder) -> Option<Tensor> {
     let missing = order.rank().checked_sub(tensor.shape.len())?;
     let shape = [&vec![1; missing][..], &tensor.shape].concat();

@@ -1,20 +1,19 @@
-//! `Attention`: `softmax(scale · q·kᵀ, masked) · v`, where scores may be limited by a hyperbolic tangent.
+//! `Attention`: `softmax(scale · q·kᵀ, masked) · v`, with an optional limit of the scores by a hyperbolic tangent.
 //!
-//! The kernel of ONNX Runtime takes `q`, `k` and `v` with the heads side by side, as the projections
-//! compute them, and needs no transposes around the two products. If the heads are separate arrays, it
-//! takes them separately.
+//! ONNX Runtime's kernel takes `q`, `k` and `v` with the heads side by side, as the projections compute them, and
+//! needs no transposes around the two products. If the heads are on an axis of their own, it takes them that way too.
 //!
-//! What it does with a mask is known, and decides what is fused:
-//! * It adds the mask: a number that absorbs the score, where a choice would put another number. That is the same if all
-//!   kept scores are far above that other number: their limit follows from norms, the weights of projections and soft
-//!   caps. Numbers below −10³⁸ are below every score.
-//!   NaN and infinity are not absorbed, and spread over their row, while in JAX a choice takes them
-//!   out. So a choice is fused only where NaN need not be exact, or reaches the result anyway ([`spread`]).
-//! * A row of nothing but −∞ or the lowest number becomes zeros. In JAX a finite number gives the mean of
-//!   `v` there, which the kernel does too with a number that is not the lowest; −∞ gives NaN, so that
-//!   it is fused only where the mask is known to leave something in each row. If weights are zero where
-//!   scores are masked, as Keras has it, flags or −∞ do the same.
-//! * Each head is computed by one thread, so that a single head is left as it is.
+//! The kernel treats masks differently from JAX, so not every mask can be fused:
+//! * The kernel adds a number that absorbs the score. A choice in JAX replaces the score instead. Both are the same
+//!   if all kept scores are far above the number that replaces masked scores. A limit of the scores follows from
+//!   norms, the weights of projections and soft caps. Numbers below −10³⁸ are below every score. The kernel does not
+//!   absorb NaN and infinity: they spread over their row, while a choice in JAX removes them. So a choice is fused
+//!   only if NaN need not be exact, or if NaN reaches the result anyway ([`spread`]).
+//! * The kernel returns zeros for a row that contains only −∞ or the lowest number. For a row of another finite
+//!   number, both JAX and the kernel return the mean of `v`. For −∞, JAX returns NaN, so such a mask is fused only if
+//!   it leaves a score in each row. If the program sets the weights of masked scores to zero, as Keras does, flags or
+//!   −∞ have the same result.
+//! * The kernel computes each head in one thread, so a single head is not fused.
 
 mod choice;
 mod mask;
@@ -33,22 +32,21 @@ use choice::Choice;
 use mask::Prepared;
 use stack::Stack;
 
-/// Numbers from here down are what the kernel takes for masked, should there be nothing else in a row.
+/// If a row contains no larger number than this, the kernel treats the whole row as masked.
 const LOWEST: f64 = -3e38;
 
-/// How many nodes there may be between a product and the softmax.
+/// The maximum number of nodes between the first product and the softmax.
 const MAX_LINKS: usize = 8;
 
-/// How many sums of masks are taken apart.
+/// The maximum number of masks in a sum.
 const MAX_TERMS: usize = 4;
 
 /// The stages of the fusion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// While products are as they were asked for: what needs no transposes, or only such as a product can
-    /// be written without.
+    /// Before products are oriented: fuses only if no transposes are needed, or if a product can absorb them.
     Plain,
-    /// When layout ops have been merged: whatever needs no more of them than the parts.
+    /// After layout ops are merged: fuses if that needs no more layout ops than the separate nodes.
     Any,
 }
 
@@ -72,25 +70,26 @@ pub(crate) fn run(edit: &mut Edit<'_>, stage: Stage) {
     }
 }
 
-/// An attention that was found, part by part.
+/// The parts of an attention in the graph.
 struct Attention {
-    /// With the axes of the batch, then row and element; `k` and `v` may have one for all heads.
+    /// Each with the batch axes, a row and a depth axis. `k` and `v` may have a unit axis that all heads share.
     q: Side,
     k: Side,
     v: Side,
     scale: f64,
     /// The limit of scores: `cap · tanh(score / cap)`.
     cap: Option<f64>,
-    /// The masks in the order in which they are applied, each with the map from the scores to where it is.
+    /// The masks in the order in which they are applied, each with the map from the scores to the mask's position in
+    /// the chain.
     masks: Vec<(Mask, AxisMap)>,
-    /// Whether weights are zero where scores are masked, even in a row of nothing else.
+    /// True if the weights of masked scores are zero, even in a row that is masked completely.
     is_zeroed: bool,
-    /// The sizes of the scores: the batch, row and column.
+    /// The shape of the scores: the batch, row and column.
     shape: Vec<Dim>,
-    /// From the result, with the axes of the batch, row and element, to what is made of it.
+    /// The map from the result, with the batch, row and depth axes, to the end of the chain.
     result: AxisMap,
     value_depth: Dim,
-    /// What the three are parts of.
+    /// The array that `q`, `k` and `v` are picked from.
     stack: Option<Stack>,
     /// The second product, and the layout ops after it.
     index: usize,
@@ -101,15 +100,15 @@ struct Attention {
 
 #[derive(Clone, Copy)]
 enum Mask {
-    /// Multiplied by a factor and added to the scores.
+    /// Adds a bias, multiplied by a factor, to the scores.
     Added { bias: ValueId, factor: f64 },
-    /// Scores are kept where the flag is `keeps`, and are `otherwise` elsewhere, or that is added where it
-    /// is a bias.
+    /// Keeps the scores whose flag equals `keeps`. Replaces the others by `otherwise`, or adds it to them if
+    /// `is_bias`.
     Chosen { flags: ValueId, keeps: bool, otherwise: f64, is_bias: bool },
 }
 
 impl Mask {
-    /// Returns the mask of scores that are scaled after it.
+    /// Returns the same mask for scores that are scaled before it.
     fn times(self, scale: f64) -> Option<Mask> {
         let is_reduction = scale > 0.0 && scale <= 1.0;
         is_reduction.then_some(match self {
@@ -121,7 +120,8 @@ impl Mask {
     }
 }
 
-/// Looks for an attention whose second product is the node, which may be the other way round.
+/// Finds the attention whose second product is this node. If `is_transposed`, the node computes the transposed
+/// product.
 fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention> {
     let [weights, v] = sides(edit, index, is_transposed)?;
     let zeroed = Zeroed::of(edit, weights.source);
@@ -187,7 +187,7 @@ fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention>
     })
 }
 
-/// Returns the sides of a product, or those of the product that it is the transpose of.
+/// Returns the sides of a product, or of its transpose.
 fn sides(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<[Side; 2]> {
     let (left, right) = (side(edit, index, 0)?, side(edit, index, 1)?);
     if is_transposed {
@@ -196,7 +196,7 @@ fn sides(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<[Side; 2]
     Some([left, right])
 }
 
-/// Returns a side with as many axes as the product has.
+/// Adds leading unit axes to a side, so that it has the rank of the product.
 fn padded(mut side: Side, batch: &[Dim]) -> Option<Side> {
     let own = side.map.shape_after()?;
     let missing = (batch.len() + 2).checked_sub(own.len())?;
@@ -207,8 +207,8 @@ fn padded(mut side: Side, batch: &[Dim]) -> Option<Side> {
     Some(side)
 }
 
-/// `v` with the axes of the batch in the order that they have in the scores; `whole` leads from those to
-/// the second product.
+/// Returns `v` with its batch axes in the order of the scores. `whole` maps the scores to the left side of the second
+/// product.
 fn value_like_scores(v: Side, whole: AxisMap, depth: &Dim) -> Option<Side> {
     let (product, scores) = (whole.shape_after()?, whole.rank_before());
     let batch = &product[..product.len() - 2];
@@ -224,7 +224,7 @@ fn value_like_scores(v: Side, whole: AxisMap, depth: &Dim) -> Option<Side> {
     Some(v)
 }
 
-/// Returns the node that makes a value which is read once.
+/// Returns the producer of a value, if the value has one reader.
 fn read_once(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     edit.producer(value).filter(|&node| edit.reads(value) == 1 && edit.node(node).op.is_onnx())
 }
@@ -233,7 +233,7 @@ fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
     edit.axis(node).filter(|_| edit.node(node).op == OpType::Softmax)
 }
 
-/// Weights that are zero where the flag is not `keeps`.
+/// A choice that replaces weights by zero unless their flag equals `keeps`.
 struct Zeroed {
     node: usize,
     weights: ValueId,
@@ -256,7 +256,7 @@ impl Zeroed {
         has_shape.then_some(Zeroed { node, weights, flags, keeps })
     }
 
-    /// True if exactly the masked scores have no weight. `to_softmax` leads from the scores to the softmax.
+    /// True if exactly the masked scores get zero weights. `to_softmax` maps the scores to the softmax.
     fn is_by_mask(&self, masks: &[(Mask, AxisMap)], to_softmax: &AxisMap) -> bool {
         let is_added = |(mask, _): &(Mask, AxisMap)| matches!(mask, Mask::Added { .. });
         let [before @ .., (Mask::Chosen { flags, keeps, .. }, map)] = masks else { return false };
@@ -265,16 +265,16 @@ impl Zeroed {
     }
 }
 
-/// What is between the first product and the softmax.
+/// The chain of nodes between the first product and the softmax.
 struct Scores {
     first: usize,
     scale: f64,
     cap: Option<f64>,
-    /// Each with the number of links before it.
+    /// Each mask with the number of links before it.
     masks: Vec<(Mask, usize)>,
-    /// In the order in which they are computed.
+    /// The nodes of the chain in topological order.
     links: Vec<usize>,
-    /// What else goes with the masks.
+    /// The nodes that compute the masks from flags.
     passed: Vec<usize>,
 }
 
@@ -292,7 +292,7 @@ impl Scores {
                 .filter(|&node| edit.node(node).op == OpType::Tanh && scaled.factor > 0.0);
             let source = tanh.map_or(Some(scaled.source), |tanh| edit.input(tanh, 0))?;
             let mut scores = Scores::of(edit, source, most - 1)?;
-            // What is limited is no longer scaled, and what is masked is not limited.
+            // The kernel scales before it limits, and limits before it masks.
             (scores.cap.is_none() && (tanh.is_none() || scores.masks.is_empty())).then_some(())?;
             scores.scale *= scaled.factor;
             for (mask, _) in &mut scores.masks {
@@ -314,7 +314,7 @@ impl Scores {
         Some(scores)
     }
 
-    /// Returns the map of the first of the links.
+    /// Returns the map of the first `count` links.
     fn map(&self, edit: &Edit<'_>, start: AxisMap, count: usize) -> Option<AxisMap> {
         self.links[..count].iter().try_fold(start, |map, &link| {
             if is_layout_op(edit, link) {
@@ -327,11 +327,11 @@ impl Scores {
     }
 }
 
-/// Returns what may be masked by the node, and how.
+/// Returns the operands that may be the scores that a node masks, each with its mask.
 fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
     let number = |value: ValueId| edit.number(value);
     let result = edit.result_ty(node);
-    // Axes of one element that come before all others make no difference.
+    // Leading unit axes make no difference.
     let has_shape = |other: &ValueId| {
         let lead =
             result.zip(edit.ty(*other)).and_then(|(a, b)| a.shape.strip_suffix(&b.shape[..]));
@@ -357,7 +357,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
     found.into_iter().filter(|(scores, _)| has_shape(scores)).collect()
 }
 
-/// What is added to scores: masks, and the nodes that make one array of them.
+/// The masks of an array that is added to the scores, and the nodes that compute the array from them.
 struct Bias {
     masks: Vec<Mask>,
     nodes: Vec<usize>,
@@ -368,7 +368,7 @@ impl Bias {
         Bias { masks: vec![Mask::Added { bias, factor }], nodes: Vec::new() }
     }
 
-    /// Takes a sum apart if one of its terms is a mask by flags.
+    /// Splits a sum if one of its terms is a mask by flags.
     fn of(edit: &Edit<'_>, value: ValueId, most: usize) -> Bias {
         if let Some(mask) = chosen_bias(edit, value) {
             return Bias { masks: vec![mask], nodes: edit.producer(value).into_iter().collect() };
@@ -385,7 +385,7 @@ impl Bias {
     }
 }
 
-/// Returns the mask by flags that a bias is, if all of it is zero or the lowest number.
+/// Returns a bias as a mask by flags, if each of its numbers is either zero or the lowest number.
 fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
     let node = edit.made_by(bias, OpType::Where)?;
     let number = |operand| edit.number(edit.input(node, operand)?);
@@ -404,12 +404,13 @@ fn chosen_bias(edit: &Edit<'_>, bias: ValueId) -> Option<Mask> {
 struct Scaled {
     node: usize,
     factor: f64,
-    /// What is scaled, and as which operand.
+    /// The other operand, and its position.
     source: ValueId,
     operand: usize,
 }
 
-/// Returns something scaled, of its own shape, that nothing else reads.
+/// Reads a value as another one times a number. `None` if the value has several readers, or if the product
+/// broadcasts.
 fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     let node = read_once(edit, value)?;
     let number = |operand| edit.number(edit.input(node, operand)?);
@@ -423,7 +424,7 @@ fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     (edit.ty(source)? == edit.ty(value)?).then_some(Scaled { node, factor, source, operand })
 }
 
-/// Returns a side without a number that it is scaled by.
+/// Removes a scale from a side and multiplies `scale` by it.
 fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
     let bare = || {
         let scaled = scaled(edit, side_of_product.source)?;
@@ -437,7 +438,7 @@ fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
     inner
 }
 
-/// Returns the best choice for which there is a mask too.
+/// Returns the cheapest layout for which the mask can be prepared too.
 fn chosen(
     edit: &Edit<'_>,
     found: &Attention,
@@ -496,7 +497,7 @@ fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
         Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),
         Support::No => return Err("ONNX Runtime has no Attention for these types".into()),
     }
-    // A scale of zero or below is refused by the kernel.
+    // The kernel rejects a scale that is not positive.
     let is_scale = found.scale.is_finite() && found.scale as f32 > 0.0;
     if is_scale { Ok(()) } else { Err("the scale is not positive".into()) }
 }

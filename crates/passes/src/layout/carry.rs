@@ -7,8 +7,8 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::require;
 
-/// Returns the operator of the node at `index` on arrays in another order. `stored` returns what stands for
-/// an array. `None` if an axis or a list is not known, which [`role`](super::role::role) has made sure of.
+/// Returns the operator of the node at `index` for arrays in another order. `stored` returns the replacement of an
+/// array. `None` if an axis or a list is unknown, which [`role`](super::role::role) rules out.
 pub(super) fn carried(
     edit: &mut Patch<'_, '_>,
     node: &onnx::Node,
@@ -39,7 +39,7 @@ pub(super) fn carried(
     Some(op)
 }
 
-/// Returns the operands with an entry per axis, or two.
+/// Returns the operands with one or two entries per axis.
 fn lists(edit: &Edit<'_>, node: &onnx::Node, index: usize) -> Vec<usize> {
     match node.op.onnx() {
         Some(OpType::Expand) => vec![1],
@@ -51,7 +51,7 @@ fn lists(edit: &Edit<'_>, node: &onnx::Node, index: usize) -> Vec<usize> {
     }
 }
 
-/// Returns a constant list with an entry per axis, or one and then another, for the axes after.
+/// Permutes a constant list. If it has two entries per axis, as `Pad` has, it permutes each half.
 fn permuted_list(
     edit: &mut Patch<'_, '_>,
     index: usize,
@@ -75,7 +75,7 @@ fn permuted_list(
     Some(edit.constant(permuted, &[id]))
 }
 
-/// Returns a constant operand with other integers in it.
+/// Returns a constant operand with other integers.
 fn replaced(
     edit: &mut Patch<'_, '_>,
     index: usize,
@@ -88,7 +88,7 @@ fn replaced(
     Some(edit.constant(tensor, &[old]))
 }
 
-/// Returns what a source makes in another order, in front of a reader.
+/// Inserts a copy of a source that computes its result in another order.
 pub(super) fn made_in_order(
     edit: &mut Patch<'_, '_>,
     source: usize,
@@ -116,11 +116,11 @@ pub(super) fn made_in_order(
     Some(edit.insert_for(&[source], op))
 }
 
-/// Returns the axes to add to an array of a lower rank, so that it broadcasts with transposed arrays as it
-/// does with these. `None` if its own axes would be in another order.
+/// Returns the unit axes to add to an array of a lower rank, so that it broadcasts with the transposed arrays as
+/// before. `None` if its own axes would be in another order.
 pub(super) fn axes_to_add(order: &AxisOrder, shape: &[Dim]) -> Option<Vec<i64>> {
     let (all, last) = (order.rank(), shape.len().checked_sub(1)?);
-    // Leading axes of one element may stay where they are.
+    // Leading unit axes may stay where they are.
     let units = shape[..last].iter().take_while(|dim| dim.is(1)).count();
     let own: Vec<usize> = (all.checked_sub(shape.len() - units)?..all).collect();
     require(order.keeps_order(&own))?;
@@ -132,7 +132,7 @@ pub(super) fn axes_to_add(order: &AxisOrder, shape: &[Dim]) -> Option<Vec<i64>> 
     (shape.len() + added.len() <= all).then_some(added)
 }
 
-/// Returns an array of a lower rank with the axes that it needs, in front of a reader.
+/// Adds the unit axes that an array of a lower rank needs.
 pub(super) fn widened(
     edit: &mut Patch<'_, '_>,
     value: ValueId,

@@ -9,7 +9,8 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     patch.done(&[], tensor)
 }
 
-/// No more elements than there were, so this is done whatever the size.
+/// Evaluates a transpose or a slice of a constant. The result has no more elements than the constant, so its size
+/// does not matter.
 fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
     let is_move = |op: &OpType| matches!(op, OpType::Transpose | OpType::Slice);

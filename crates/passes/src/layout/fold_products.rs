@@ -1,9 +1,8 @@
-//! `fold-products`: folds constants that scale or shift the operand or the result of a convolution or
-//! a matrix product into its weights and bias.
+//! `fold-products`: folds constants that scale or shift the operand or the result of a convolution or a matrix
+//! product into its weights and bias.
 //!
-//! `(W ∗ x + b) · s + t = (W · s) ∗ x + (b · s + t)`, for constants with one number per channel.
-//! Each weight is rounded once more, so results are those of the formula up to the rounding of the
-//! type.
+//! `(W ∗ x + b) · s + t = (W · s) ∗ x + (b · s + t)`, for constants with one number per channel. Each weight is
+//! rounded once more, so the results are equal up to the rounding of the type.
 
 use std::ops::RangeInclusive;
 
@@ -14,13 +13,13 @@ use crate::algebra::access::Access;
 use crate::algebra::stored::Stored;
 use crate::rewrite::require;
 
-/// Larger and smaller factors may let a term overflow or vanish whose sum does not.
+/// With a factor outside this range, a term may overflow or underflow although the sum does not.
 const FACTORS: RangeInclusive<f64> = 1e-9..=1e9;
 
-/// A larger bias may be there to round, as in `(y + 2²³) − 2²³`.
+/// A larger bias may be meant to round, as in `(y + 2²³) − 2²³`.
 const LARGEST_BIAS: f64 = 1e4;
 
-/// A larger shift of what a product reads may cancel most digits, which a bias would not give back.
+/// A larger shift of the operand may cancel most digits, which a bias would not restore.
 const LARGEST_SHIFT: f64 = 1e3;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -43,7 +42,7 @@ const LARGE: &str = "the weights are large, and another node reads them too";
 
 const IMMODERATE: &str = "a scaled term may overflow or underflow although the sum does not";
 
-/// A product with constant weights, and the axis of channels.
+/// A product with constant weights.
 struct Product {
     index: usize,
     x: ValueId,
@@ -90,7 +89,7 @@ impl Product {
         Op::of(edit.node(self.index), inputs[..given].to_vec())
     }
 
-    /// Returns the bias, zeros where there is none.
+    /// Returns the bias, or zeros if there is none.
     fn bias(&self, edit: &Edit<'_>) -> Option<Vec<f64>> {
         match self.bias {
             Some(bias) => edit.tensor(bias)?.floats(),
@@ -99,8 +98,8 @@ impl Product {
     }
 }
 
-/// Returns the product that makes a value, or makes what only is in another order or without some axes of size
-/// one; that move, and the axis of channels behind it.
+/// Finds the product that computes a value, directly or before a transpose or a squeeze. Returns the product, that
+/// layout op, and the axis of the channels after it.
 fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<usize>, usize)> {
     let index = edit.producer(value)?;
     if let Some(product) = Product::of(edit, index) {
@@ -124,7 +123,7 @@ fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<us
     Some((product, Some(index), axis))
 }
 
-/// `y · s + t` of what a product makes, where nothing else reads it.
+/// Folds `y · s + t` into the product that computes `y`, if nothing else reads `y`.
 fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let index = edit.root();
     let (value, constant) = beside_constant(edit, index)?;
@@ -194,7 +193,7 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     edit.done(&fused, op)
 }
 
-/// `(x · W + b) · s` is `x · (W · s) + b · s`, of a product of matrices, which has no bias.
+/// Rewrites `(x · W + b) · s` as `x · (W · s) + b · s`. A matrix product has no bias of its own.
 fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let index = edit.root();
     require(edit.node(index).op == OpType::Mul)?;
@@ -228,7 +227,7 @@ fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     edit.done(&fused, Op::new(OpType::Add, &[made, shift]))
 }
 
-/// Returns the operand of a node that is no constant, and the one that is.
+/// Returns the computed operand of a node and the constant one.
 fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> {
     let (first, second) = (edit.input(index, 0)?, edit.input(index, 1)?);
     match (edit.tensor(first), edit.tensor(second)) {
@@ -238,8 +237,8 @@ fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> 
     }
 }
 
-/// `x · s + t` of what a product reads, where nothing else reads it. What is padded is padded with
-/// zeros, so a shift goes through where nothing is.
+/// Folds `x · s + t` into the product that reads it, if nothing else does. A shift is folded only without padding,
+/// because padding adds zeros after the shift.
 fn fold_before(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let index = edit.root();
     let product = Product::of(edit, index)?;
@@ -294,7 +293,7 @@ fn fold_before(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     }
 }
 
-/// Returns one number for each channel, of a constant that is spread over all other axes.
+/// Returns one number per channel, if the constant broadcasts along all other axes.
 fn of_channels(constant: &Tensor, shape: &[Dim], axis: usize) -> Option<Vec<f64>> {
     let lead = shape.len().checked_sub(constant.shape.len())?;
     let channels = usize::try_from(shape.get(axis)?.known()?).ok()?;
@@ -316,7 +315,7 @@ fn are_within(numbers: &[f64], bound: f64) -> bool {
     numbers.iter().all(|number| number.abs() <= bound)
 }
 
-/// Returns a tensor whose slices along an axis are multiplied.
+/// Multiplies the slices of a tensor along an axis by factors.
 fn scaled(edit: &Edit<'_>, tensor: &Tensor, axis: usize, factors: &[f64]) -> Option<Tensor> {
     let mut shape = vec![1; tensor.shape.len()];
     *shape.get_mut(axis)? = factors.len() as i64;
@@ -324,7 +323,8 @@ fn scaled(edit: &Edit<'_>, tensor: &Tensor, axis: usize, factors: &[f64]) -> Opt
     tensor.scaled(&factors.broadcast(&tensor.shape)?, edit.assumptions())
 }
 
-/// Returns the weights of a convolution, whose channels of `x` are multiplied; each group has its own.
+/// Multiplies the weights of a convolution by factors for the channels of `x`. In a grouped convolution, each group
+/// reads its own channels.
 fn scaled_of_groups(edit: &Edit<'_>, weights: &Tensor, factors: &[f64]) -> Option<Tensor> {
     let Places { of_pair, of_group, results_of_group, .. } = Places::of(weights, factors.len())?;
     let groups = factors.len() / of_group;
@@ -334,7 +334,7 @@ fn scaled_of_groups(edit: &Edit<'_>, weights: &Tensor, factors: &[f64]) -> Optio
     weights.scaled(&factors.with_shape(weights.shape.clone()), edit.assumptions())
 }
 
-/// Adds, for each channel of the result, what a shift of the channels of `x` makes.
+/// Adds the effect of shifted channels of `x` to the bias of each channel of the result.
 fn add_weighted(bias: &mut [f64], weights: &Tensor, shift: &[f64]) -> Option<()> {
     let places = Places::of(weights, shift.len())?;
     let mut place = 0;
@@ -347,11 +347,11 @@ fn add_weighted(bias: &mut [f64], weights: &Tensor, shift: &[f64]) -> Option<()>
     is_added.then_some(())
 }
 
-/// Where the channels of `x` stand in the weights of a convolution.
+/// The positions of the channels of `x` in the weights of a convolution.
 struct Places {
-    /// How many weights a channel of the result has.
+    /// The number of weights per channel of the result.
     of_result: usize,
-    /// How many weights a pair of channels has.
+    /// The number of weights per pair of channels.
     of_pair: usize,
     of_group: usize,
     results_of_group: usize,
@@ -374,14 +374,14 @@ impl Places {
         })
     }
 
-    /// Returns the channel of `x` that a weight is for.
+    /// Returns the channel of `x` that a weight multiplies.
     fn channel(&self, place: usize) -> usize {
         let group = place / self.of_result / self.results_of_group;
         group * self.of_group + place % self.of_result / self.of_pair
     }
 }
 
-/// Returns a tensor of these numbers, where the type holds each of them with all its digits.
+/// Returns a tensor of these numbers, if each of them is zero or a normal number of the type.
 fn finite(dtype: DType, shape: Vec<i64>, values: &[f64]) -> Option<Tensor> {
     let (least, most) = match dtype {
         DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),

@@ -1,4 +1,4 @@
-//! Finds regions of arrays that share an axis order, and the order that needs the fewest transposes.
+//! Finds regions of arrays that share an axis order, and chooses the order that needs the fewest transposes.
 
 use onnx::{Dim, Edit, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,26 +8,26 @@ use super::role::{Role, data_values, narrow_values, role};
 use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 
-/// How often all regions are looked at again.
+/// The maximum number of passes over all regions.
 const MAX_SWEEPS: usize = 4;
 
-/// How many orders are tried for a region.
+/// The maximum number of orders to try for a region.
 const MAX_CANDIDATES: usize = 6;
 
 /// The cost of an impossible order.
 const NEVER: usize = 1 << 20;
 
-/// Arrays that are all in the same order, because members read some and make others.
+/// Arrays that have the same order, because members read and write them.
 pub(super) struct Region {
     pub(super) order: AxisOrder,
     values: Vec<ValueId>,
     /// The nodes that transpose into the region or out of it.
     transposes: Vec<usize>,
-    /// The axes that the sinks of the region want in order, each.
+    /// For each sink of the region, the axes that must keep their order.
     sinks: Vec<Vec<usize>>,
     /// The shapes of arrays that broadcast from fewer axes.
     narrow: Vec<Vec<Dim>>,
-    /// The products that read an array of the region, or make one.
+    /// The products that read or write an array of the region.
     products: Vec<usize>,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct Regions {
     pub(super) roles: Vec<Role>,
     all: Vec<Region>,
     region_of: FxHashMap<ValueId, usize>,
-    /// The producer of a value, and whether an operator that needs a fixed order reads it.
+    /// The producer of a value.
     makers: FxHashMap<ValueId, usize>,
     fixed_reads: FxHashMap<ValueId, bool>,
-    /// Operand and result of each `Transpose` and of each product.
+    /// The operand and the result of each `Transpose` and of each product.
     ends: FxHashMap<usize, (ValueId, ValueId)>,
     /// The products that read a value.
     product_reads: FxHashMap<ValueId, Vec<usize>>,
-    /// The transposes of what convolutions make and read.
+    /// The transposes before and after convolutions.
     beside_convolutions: FxHashSet<usize>,
 }
 
@@ -172,7 +172,7 @@ impl Regions {
         self.sweep(&(0..self.all.len()).collect::<Vec<_>>());
     }
 
-    /// Improves regions one after the other, until none is better otherwise.
+    /// Improves regions one after the other until no change is better.
     fn sweep(&mut self, regions: &[usize]) {
         for _ in 0..MAX_SWEEPS {
             let changes = regions.iter().filter(|&&region| self.improve(region)).count();
@@ -182,7 +182,7 @@ impl Regions {
         }
     }
 
-    /// Returns the regions that products lead from one to the other.
+    /// Returns groups of regions that products connect.
     fn joined_by_products(&self) -> Vec<Vec<usize>> {
         let mut is_joined = vec![false; self.all.len()];
         let mut joined = Vec::new();
@@ -209,8 +209,9 @@ impl Regions {
         joined
     }
 
-    /// Puts all of these regions into the other order, and back where that is better, if that makes fewer
-    /// transposes. One region alone would only move a transpose to the other side of a product.
+    /// Switches all of these regions to the order of the other form, then lets each one switch back if that is
+    /// better. Keeps the change only if it needs fewer transposes in total. A single region would only move a
+    /// transpose to the other side of a product.
     fn improve_together(&mut self, regions: &[usize]) {
         let orders: Vec<AxisOrder> =
             regions.iter().map(|&region| self.all[region].order.clone()).collect();
@@ -253,7 +254,7 @@ impl Regions {
         changed
     }
 
-    /// Returns the orders in which some transpose at the border is not needed.
+    /// Returns the orders that make a transpose at the border unnecessary.
     fn candidates(&self, region: usize) -> Vec<AxisOrder> {
         let own = &self.all[region];
         let mut candidates = vec![AxisOrder::identity(own.order.rank())];
@@ -278,8 +279,8 @@ impl Regions {
         candidates
     }
 
-    /// Returns how many transposes there are in a region and at its border; how many of those stand right beside
-    /// a convolution, which otherwise could take over what scales and shifts; and how many products are
+    /// Returns three costs of a region, the most important one first: the transposes in it and at its border; the
+    /// transposes right beside a convolution, which prevent it from taking over scales and shifts; and the products
     /// in their other form.
     fn cost(&self, region: usize) -> (usize, usize, usize) {
         let own = &self.all[region];
@@ -304,7 +305,7 @@ impl Regions {
         (of_transposes + of_values + of_sinks + of_narrow, beside, reordered)
     }
 
-    /// Returns how many transposes there are at the other ends of the products of a region.
+    /// Returns the number of transposes at the other ends of a region's products.
     fn cost_beyond_products(&self, region: usize) -> usize {
         let ends = self.all[region].products.iter().flat_map(|index| {
             let (from, to) = self.ends[index];
@@ -329,7 +330,7 @@ impl Regions {
         }
     }
 
-    /// True if something reads a value in the order that it has.
+    /// True if a node needs a value in its original order.
     fn is_read_as_it_is(&self, value: ValueId) -> bool {
         let mut products = self.product_reads.get(&value).into_iter().flatten();
         self.fixed_reads.get(&value).copied().unwrap_or(true)
@@ -361,28 +362,28 @@ impl Regions {
         }
     }
 
-    /// Returns the region of a value.
     pub(super) fn region(&self, value: ValueId) -> Option<&Region> {
         self.region_of.get(&value).map(|&region| &self.all[region])
     }
 
-    /// Returns the node of this graph that makes a value of a region.
+    /// Returns the node of this graph that computes a value of a region.
     pub(super) fn maker(&self, value: ValueId) -> Option<usize> {
         self.makers.get(&value).copied()
     }
 
-    /// Returns the order in which a value is made.
+    /// Returns the order in which the producer computes a value.
     pub(super) fn stored_order(&self, value: ValueId, rank: usize) -> AxisOrder {
         let follows = self.maker(value).is_some_and(|index| self.follows_order(index));
         if follows { self.wanted_order(value, rank) } else { AxisOrder::identity(rank) }
     }
 
-    /// True if a node makes its results in the order of their region.
+    /// True if a node computes its results in the order of their region.
     pub(super) fn follows_order(&self, index: usize) -> bool {
         self.roles[index] == Role::Member || self.is_reordered(index)
     }
 
-    /// True if a product is written in its other form, because what it reads and makes are in the order of that.
+    /// True if a product is written in its other form, because both its operand and its result have the order of that
+    /// form.
     pub(super) fn is_reordered(&self, index: usize) -> bool {
         let Some(&(from, to)) =
             self.ends.get(&index).filter(|_| matches!(self.roles[index], Role::Product { .. }))
@@ -401,8 +402,7 @@ impl Regions {
     }
 }
 
-/// Returns the order that the other form of a product has: of an image with the channels first, of a matrix
-/// transposed.
+/// Returns the axis order of the other form of a product: channels first for an image, transposed for a matrix.
 fn order_of_other_form(rank: usize) -> AxisOrder {
     match rank {
         2 => AxisOrder::new([1, 0]),
@@ -415,11 +415,11 @@ fn is_convolution(edit: &Edit<'_>, index: usize) -> bool {
     matches!(node.op.onnx(), Some(OpType::Conv | OpType::ConvTranspose))
 }
 
-/// Sets of values that are joined.
+/// Disjoint sets of values.
 #[derive(Default)]
 struct Sets {
     parents: FxHashMap<ValueId, ValueId>,
-    /// In the order in which they were met.
+    /// In the order of their first use.
     values: Vec<ValueId>,
 }
 

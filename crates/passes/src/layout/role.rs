@@ -12,33 +12,33 @@ fn broadcasts(op: OpType) -> bool {
     op.is(BROADCASTING) || matches!(op, OpType::Mean | OpType::PRelu | OpType::Sum)
 }
 
-/// The ranks of images and volumes, with an axis of the batch and one of channels.
+/// The ranks of images and volumes, with a batch axis and a channel axis.
 const IMAGE_RANKS: &[usize] = &[4, 5];
 
-/// Larger weights that others read too are not copied.
+/// Weights that are larger than this are not copied if other nodes read them.
 const MAX_SHARED: usize = 1 << 14;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// All operands but constants and narrower ones, and all results, are in one order, whichever.
+    /// Works in any order, as long as all results and all operands have the same one. Constants and operands of a
+    /// lower rank are exceptions.
     Member,
     Transpose(AxisOrder),
-    /// A product of this operand with constant weights. Of the last axis of an image, it is a convolution if
-    /// the channels come first. Of the first axis of a matrix, it is one of the last axis if that is transposed.
+    /// A product of this operand with constant weights. If the channels of an image come first, a product over its
+    /// last axis is a convolution. If a matrix is transposed, a product over its first axis is one over its last
+    /// axis.
     Product {
         operand: usize,
     },
-    /// The result is the same whichever order the operand is in, as long as these axes keep theirs.
+    /// The result does not depend on the order of the operand, as long as these axes keep theirs.
     Sink(Vec<usize>),
-    /// The result can be made in any order in which these axes keep theirs.
+    /// Can compute its result in any order in which these axes keep theirs.
     Source(Vec<usize>),
-    /// The order matters.
+    /// Depends on the order of axes.
     Fixed,
 }
 
-/// Returns the transpose that a reshape is, if it moves the channels of an image of one place.
-///
-/// Other axes keep their order.
+/// Returns the transpose that a reshape is equivalent to, if it moves the only axis that is not a unit axis.
 fn order_of_units(from: &[Dim], to: &[Dim]) -> Option<AxisOrder> {
     let (&[old], &[new]) = (&filled_axes(from)[..], &filled_axes(to)[..]) else { return None };
     let is_image = from.len() >= 3 && from.len() == to.len();
@@ -50,7 +50,8 @@ fn order_of_units(from: &[Dim], to: &[Dim]) -> Option<AxisOrder> {
     })
 }
 
-/// Returns what the node at `index` does. Only what can be carried over to any order is a member.
+/// Returns the role of a node. A node is a member only if [`carried`](super::carry::carried) can rewrite it for any
+/// order.
 pub(super) fn role(edit: &Edit<'_>, index: usize) -> Role {
     known_role(edit, index).unwrap_or(Role::Fixed)
 }
@@ -71,7 +72,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             }
             let target = edit.ints(index, 1)?;
             require(!target.contains(&0))?;
-            // Where both are possible, the result may be in another order.
+            // If both roles are possible, a source lets the result have another order.
             let ones = |dims: &[Dim]| dims.len() - filled_axes(dims).len();
             Some(match ones(&result.shape) > ones(shape) {
                 true => Role::Source(filled_axes(&result.shape)),
@@ -135,7 +136,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     }
 }
 
-/// Returns the role of a product that can be written in another form, unless its weights were stored twice then.
+/// Returns the role of a product that has another form, unless that form would store its weights twice.
 fn product_with_weights(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let operand = operands.iter().position(|&value| edit.tensor(value).is_none())?;
@@ -161,7 +162,7 @@ fn others(rank: usize, axes: &[usize]) -> Vec<usize> {
     (0..rank).filter(|axis| !axes.contains(axis)).collect()
 }
 
-/// Returns the operands of a member that are arrays, and not sizes, axes or single numbers.
+/// Counts the operands of a member that are arrays, not sizes, axes or scalars.
 pub(super) fn data_operands(node: &Node) -> usize {
     match node.op.onnx() {
         Some(op) if broadcasts(op) || op == OpType::Concat => node.inputs.len(),
@@ -169,7 +170,7 @@ pub(super) fn data_operands(node: &Node) -> usize {
     }
 }
 
-/// Returns the arrays of a member that are of the rank of its result, constants apart.
+/// Returns the computed operands of a member that have the rank of its result.
 pub(super) fn data_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
     let node = edit.node(index);
     let rank = edit.ty(node.outputs[0]).map(onnx::Type::rank);
@@ -179,7 +180,7 @@ pub(super) fn data_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
         .collect()
 }
 
-/// Returns the arrays of a member that broadcast from a lower rank, constants apart.
+/// Returns the computed operands of a member that broadcast from a lower rank.
 pub(super) fn narrow_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
     let node = edit.node(index);
     let rank = edit.ty(node.outputs[0]).map_or(0, onnx::Type::rank);

@@ -1,8 +1,8 @@
-//! `RotaryEmbedding`: pairs of elements of each head rotated by the angle of its row.
+//! `RotaryEmbedding`: rotates pairs of elements of each head by the angle of their row.
 //!
-//! A pair is an element of each half, or two elements side by side. The kernel takes one cosine and sine
-//! for each row and pair, and rounds as the formula does but for a fused product and sum. It is three
-//! times as fast as the parts, and more.
+//! A pair has one element of each half, or two adjacent elements. The kernel takes one cosine and one sine per row
+//! and pair. It rounds as the formula does, apart from a fused product and sum, and is at least three times as fast
+//! as the separate nodes.
 
 mod half;
 mod layout;
@@ -20,14 +20,14 @@ use crate::rewrite::require;
 use half::Half;
 use layout::fuse;
 
-/// What is rotated, by which tables, and the nodes that do it.
+/// A rotation of `x` by tables, and the nodes that compute it.
 struct Rotation {
     x: ValueId,
     cos: ValueId,
     sin: ValueId,
-    /// True if the tables have a number for each element, the same for both of a pair.
+    /// True if the tables have one number per element, the same for both elements of a pair.
     is_doubled: bool,
-    /// True if the elements of a pair are side by side.
+    /// True if the elements of a pair are adjacent.
     is_interleaved: bool,
     fused: Vec<usize>,
 }
@@ -67,12 +67,12 @@ fn by_parts() -> Pattern {
 fn by_swapping() -> Pattern {
     let negated = transposed(&(-hole("b")).named("-b"));
     let swapped = joined(&negated, &hole("a")) * hole("sin");
-    // Which factor is `x` is known by the others.
+    // The other holes determine which factor is `x`.
     either_order(OpType::Add, &swapped, &node(OpType::Mul, &[&hole("factor"), &hole("other")]))
 }
 
-/// Matches the first and the second elements of pairs, put together along the last axis: one half after the
-/// other, or interleaved.
+/// Matches a join of the first and the second elements of pairs along the last axis: one half after the other, or
+/// interleaved.
 fn joined(first: &Pattern, second: &Pattern) -> Pattern {
     let [first, second] = [first.named("first"), second.named("second")];
     let columns = [
@@ -86,7 +86,7 @@ fn joined(first: &Pattern, second: &Pattern) -> Pattern {
     ])
 }
 
-/// Returns whether elements that are joined are interleaved. `None` if they are joined along other axes.
+/// Returns whether the joined elements are interleaved. `None` if they are joined along other axes.
 fn is_interleaved(edit: &Edit<'_>, found: &Bindings) -> Option<bool> {
     if let Some(halves) = found.value("halves") {
         return halves_of(edit, edit.producer(halves)?).map(|_| false);
@@ -137,7 +137,7 @@ fn of_swapped(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
     Some(Rotation { x, cos, sin: found.value("sin")?, is_doubled: true, is_interleaved, fused })
 }
 
-/// True if `x` is the source, transposed in that way.
+/// True if `x` is the source, transposed to this order.
 fn is_transposed(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &AxisOrder) -> bool {
     let found = || {
         let chain = edit.chain_to(x, source, TRANSPOSES)?;

@@ -1,10 +1,9 @@
-//! `lead-small-axes`: moves a small last axis to the front if operands broadcast along the other
-//! axes.
+//! `lead-small-axes`: moves a small last axis to the front if operands broadcast along the other axes.
 //!
-//! The difference of all pairs of points, `x[:, None, :] - x[None, :, :]`, has few coordinates on its last axis. The
-//! runtime broadcasts run by run, and a run is as long as that axis. With the coordinates first, a run is as long
-//! as the list of points, and the operands, which are transposed for it, are small. If only entries of the axis are read,
-//! each is an array of its own.
+//! The differences of all pairs of points, `x[:, None, :] - x[None, :, :]`, have few coordinates on their last axis.
+//! ONNX Runtime broadcasts run by run, and a run is as long as that axis. With the coordinates first, a run is as
+//! long as the list of points. The operands must be transposed, but they are small. If all readers take single
+//! entries of the axis, each entry becomes a separate array.
 
 mod entries;
 
@@ -18,16 +17,16 @@ use crate::algebra::axis_map::transpose;
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::{Declined, ensure, require};
 
-/// With longer runs, little is gained, and reductions over the first axis take longer.
+/// With longer runs, the rewrite saves little, and reductions over the first axis take longer.
 const MAX_SMALL: i64 = 8;
 
-/// With fewer runs, the transposes take as long as what they save.
+/// With fewer runs, the transposes cost as much as the rewrite saves.
 const MIN_RUNS: i64 = 512;
 
-/// What a size counts for that is not known.
+/// The assumed size of an axis of unknown size.
 const UNKNOWN_SIZE: i64 = 32;
 
-/// An operand that is transposed has at most one of so many elements of the results.
+/// A transposed operand must be at least this many times smaller than the results.
 const MAX_OPERANDS: i64 = 8;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -47,7 +46,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// Returns the shape of the result of a node whose operands broadcast in many short runs.
+/// Returns the shape of the result of a node if its operands broadcast in many short runs.
 fn broadcast_around_small_axis(edit: &Edit<'_>, index: usize) -> Option<Vec<Dim>> {
     let node = edit.node(index);
     require(edit.is_live(index) && node.op.is(BROADCASTING))?;
@@ -55,7 +54,7 @@ fn broadcast_around_small_axis(edit: &Edit<'_>, index: usize) -> Option<Vec<Dim>
     let (small, others) = shape.split_last()?;
     let has_small_axis = small.known().is_some_and(|size| (2..=MAX_SMALL).contains(&size));
     require(has_small_axis && others.len() >= 2 && elements(others) >= MIN_RUNS)?;
-    // A run ends where an operand with the small axis is repeated along another one.
+    // A run ends when an operand with the small axis repeats along another axis.
     let ends_runs = |ty: &Type| {
         let has_small_axis = ty.shape.last().is_some_and(|last| last == small);
         ty.shape[..] != shape[..] && has_small_axis
@@ -70,14 +69,14 @@ fn elements(shape: &[Dim]) -> i64 {
     shape.iter().map(size).fold(1, i64::saturating_mul)
 }
 
-/// Arrays of one shape that elementwise operators make of each other.
+/// Arrays of one shape, connected by elementwise operators.
 struct Region {
     shape: Vec<Dim>,
-    /// The operators, in order.
+    /// The elementwise operators, in topological order.
     members: Vec<usize>,
-    /// The reductions of the arrays and the nodes that take entries, in order.
+    /// The nodes that reduce the arrays or take entries of them, in topological order.
     sinks: Vec<usize>,
-    /// True if something else reads one of the arrays, or makes one.
+    /// True if another node reads or computes one of the arrays.
     has_border: bool,
 }
 
@@ -130,7 +129,7 @@ impl Region {
         let max_elements = elements(&self.shape) / MAX_OPERANDS;
         let is_small = |id: ValueId| {
             let is_constant = edit.tensor(id).is_some();
-            // A unit axis goes to the front without a transpose.
+            // Moving a unit axis to the front needs no transpose.
             let is_cheap = |ty: &Type| {
                 ty.shape.last().is_none_or(|last| last.is(1)) || elements(&ty.shape) <= max_elements
             };
@@ -146,7 +145,7 @@ impl Region {
         }
     }
 
-    /// Puts the last axis of all arrays first.
+    /// Moves the last axis of all arrays to the front.
     fn lead(&self, edit: &mut Patch<'_, '_>) -> Outcome {
         let order = AxisOrder::last_first(self.shape.len());
         let back = order.inverse();
@@ -190,12 +189,12 @@ impl Region {
     }
 }
 
-/// True if an array has the shape of the region, and is not a constant.
+/// True if a value has the shape of the region and is not a constant.
 fn is_whole(edit: &Edit<'_>, id: ValueId, shape: &[Dim]) -> bool {
     edit.tensor(id).is_none() && edit.ty(id).is_some_and(|ty| ty.shape[..] == *shape)
 }
 
-/// True if an operator of each element makes an array of the region.
+/// True if a node is an elementwise operator that computes an array of the region.
 fn is_member(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
     let node = edit.node(index);
     let is_number =
@@ -205,7 +204,7 @@ fn is_member(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
     node.op.is(POINTWISE) && numbers.all(is_number) && is_whole(edit, node.outputs[0], shape)
 }
 
-/// Returns the axes that a node drops: those that it reduces, or the last one, of which it takes one entry.
+/// Returns the axes that a node drops: those that it reduces, or the last axis if it takes one entry of it.
 fn dropped_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
     let node = edit.node(index);
     if node.op == OpType::Gather {
@@ -219,12 +218,12 @@ fn dropped_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
     edit.axes(index).filter(|axes| is_reduction && !axes.is_empty())
 }
 
-/// Returns how many operands of a member are arrays, and not single numbers.
+/// Counts the operands of a member that are arrays, not scalars.
 fn data_operands(node: &Node) -> usize {
     if node.op.is(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
-/// Returns an operand that broadcasts with the moved arrays as it does with these.
+/// Moves the last axis of an operand to the front, so that it broadcasts with the moved arrays as before.
 fn operand(edit: &mut Patch<'_, '_>, value: ValueId, order: &AxisOrder) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
     if ty.rank() == 0 {
@@ -234,7 +233,7 @@ fn operand(edit: &mut Patch<'_, '_>, value: ValueId, order: &AxisOrder) -> Optio
         let moved = transposed_constant(tensor, order)?;
         return Some(edit.constant(moved, &[value]));
     }
-    // The same array is often read twice, with unit axes at different places.
+    // Often, two `Unsqueeze` nodes read the same array. If the transpose comes before them, both share it.
     let unsqueezed = without_unit_axes(edit, value, &ty);
     let also: Vec<usize> = unsqueezed.iter().map(|&(maker, ..)| maker).collect();
     let (array, added) = unsqueezed.map_or((value, Vec::new()), |(_, array, added)| (array, added));
@@ -256,8 +255,8 @@ fn operand(edit: &mut Patch<'_, '_>, value: ValueId, order: &AxisOrder) -> Optio
     Some(edit.insert_for(&also, Op::new(OpType::Unsqueeze, &[array, axes])))
 }
 
-/// Returns the `Unsqueeze` that makes a value, what it reads and the axes that it adds, if the last one is not among
-/// them.
+/// Returns the `Unsqueeze` that computes a value, its operand and the axes that it adds. `None` if it adds the last
+/// axis.
 fn without_unit_axes(
     edit: &Edit<'_>,
     value: ValueId,

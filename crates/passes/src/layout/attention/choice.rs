@@ -1,7 +1,7 @@
-//! Which axes of an attention are batch, heads and rows, and how its operands are laid out.
+//! Chooses the batch, head and row axes of an attention, and the layout of its operands.
 //!
-//! The batch of the scores may be taken for heads, and a part of their rows too: each is an attention of its
-//! own, with the same `k` and `v`. So every choice is right, and the one is taken that transposes the least.
+//! Batch axes of the scores can serve as heads, and so can a part of their rows: each is an independent attention
+//! with the same `k` and `v`. So every choice is correct, and the cheapest one needs the fewest transposes.
 
 use onnx::operator::properties::EXPANDS;
 use onnx::{Dim, Edit, OpType, Patch, ValueId};
@@ -14,12 +14,12 @@ use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::Side;
 use crate::rewrite::{Declined, require};
 
-/// How an attention is written down.
+/// A layout for the operands and the result of an attention.
 pub(super) struct Choice {
     pub q: Operand,
     pub k: Operand,
     pub v: Operand,
-    /// How many heads `q` and `k` have, where they stand side by side.
+    /// The numbers of heads of `q` and `k`, if the heads are side by side.
     pub heads: Option<[i64; 2]>,
     pub after: Vec<Planned>,
     pub view: View,
@@ -29,17 +29,17 @@ pub(super) struct Choice {
 
 /// The scores with the axes batch, head, row and column.
 pub(super) struct View {
-    /// From there to where each of the masks is.
+    /// The map from this view to the position of each mask.
     pub to_masks: Vec<AxisMap>,
     pub rows: Dim,
     pub columns: Dim,
 }
 
-/// `q`, `k` or `v` as the kernel takes it: what it is made of, and by which change of the shape.
+/// `q`, `k` or `v` as the kernel takes it: a source and the layout ops on it.
 pub(super) struct Operand {
     pub source: ValueId,
     pub links: Vec<usize>,
-    /// Which part of a stack it is.
+    /// The index of its part of the stack.
     part: Option<usize>,
     steps: Vec<Planned>,
     cost: usize,
@@ -82,14 +82,14 @@ impl Operand {
     }
 }
 
-/// Which axes are which.
+/// The roles of the axes.
 struct Roles {
-    /// The axis of the batch that is one of heads.
+    /// The batch axis that serves as heads.
     heads: Option<usize>,
-    /// What the rows are made of, and which of these parts is one of heads too.
+    /// The factors of the row axis, and the one that serves as heads.
     rows: Vec<Dim>,
     group: Option<usize>,
-    /// True if heads are apart from elements.
+    /// True if the heads have an axis of their own, false if they are side by side on the last axis.
     is_apart: bool,
 }
 
@@ -102,7 +102,7 @@ impl Roles {
         }
         let whole = (vec![found.shape[batch].clone()], None);
         let last = parts.len().saturating_sub(1);
-        // Heads of many rows are what the kernel is fast with.
+        // The kernel is fast for heads with many rows.
         let is_smaller = |group: usize| {
             let sizes = known(&parts);
             sizes.is_none_or(|sizes| sizes[group].pow(2) <= sizes.iter().product())
@@ -123,8 +123,8 @@ impl Roles {
         all
     }
 
-    /// Returns the map from the axes of the scores, with `last` for the columns, to those of the kernel, where
-    /// the heads are apart from the last axis or not.
+    /// Returns the map from the axes of the scores, with `last` instead of the columns, to those of the kernel.
+    /// `is_apart` says whether the heads have an axis of their own.
     fn of_rows(&self, batch: &[Dim], last: &Dim, is_apart: bool) -> Option<AxisMap> {
         let row = batch.len();
         let group = self.group.map(|part| (row, part));
@@ -132,7 +132,7 @@ impl Roles {
         self.arranged(batch, &self.rows, last, rows.collect(), group, is_apart)
     }
 
-    /// As [`Roles::of_rows`], of `k` and `v`.
+    /// As [`Roles::of_rows`], for `k` and `v`.
     fn of_columns(&self, batch: &[Dim], columns: &Dim, last: &Dim) -> Option<AxisMap> {
         let parts = vec![(batch.len(), 0)];
         self.arranged(batch, std::slice::from_ref(columns), last, parts, None, self.is_apart)
@@ -161,7 +161,7 @@ impl Roles {
         AxisMap::rearrange(&parts, &to)
     }
 
-    /// Returns how many heads there are, where that is known.
+    /// Returns the number of heads, if it is known.
     fn count(&self, batch: &[Dim]) -> Option<i64> {
         let size = |dim: Option<&Dim>| dim.map_or(Some(1), Dim::known);
         let group = self.group.and_then(|part| self.rows.get(part));
@@ -202,7 +202,7 @@ impl Choice {
         if all.is_empty() { Err(why.into()) } else { Ok(all) }
     }
 
-    /// True if less is transposed than in parts.
+    /// True if this layout needs fewer layout ops than the separate nodes.
     fn is_better(&self, edit: &Edit<'_>, found: &Attention, stage: Stage) -> bool {
         let operands = [&self.q, &self.k, &self.v];
         let moved = self.after.iter().filter(|step| step.is_transpose()).count();
@@ -222,14 +222,14 @@ impl Choice {
     }
 }
 
-/// True if the result goes into a product, which can have its axes in any order.
+/// True if a product reads the result: it can absorb a transpose.
 fn is_for_product(edit: &Edit<'_>, found: &Attention) -> bool {
     let end = found.after.last().copied().unwrap_or(found.index);
     let reader = edit.sole_reader(edit.result(end));
     reader.is_some_and(|reader| edit.node(reader).op == OpType::MatMul)
 }
 
-/// True if a value is a product, up to numbers and biases, so that its axes can be had in any order.
+/// True if a value is a product, apart from scales and biases. A product can return its axes in any order.
 fn is_product(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
     let Some(node) = edit.producer(value).filter(|_| depth > 0) else { return false };
     let inner = |operand| edit.input(node, operand);
@@ -285,7 +285,7 @@ fn plan_for(
     Some((cost, Choice { q, k, v, heads, after, view, is_stacked }))
 }
 
-/// `k` and `v` before each was repeated for the heads of `q` that share it.
+/// Returns `k` and `v` before they are repeated for the heads of `q` that share them.
 fn one_for_each_group(edit: &Edit<'_>, found: &Attention) -> Option<[Side; 2]> {
     let batch = found.shape.len() - 2;
     (0..batch).rev().find_map(|heads| {
@@ -295,7 +295,7 @@ fn one_for_each_group(edit: &Edit<'_>, found: &Attention) -> Option<[Side; 2]> {
     })
 }
 
-/// Returns what is repeated to make this axis of heads, each in its place, and how often.
+/// Removes a broadcast that repeats each head in place. Returns the side before it, and the number of repeats.
 fn before_repeating(edit: &Edit<'_>, side: &Side, heads: usize) -> Option<(Side, i64)> {
     let (source, chain) = edit.through(side.source, EXPANDS);
     let broadcast = AxisMap::of_chain(edit, source, &chain)?;

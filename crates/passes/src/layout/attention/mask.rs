@@ -1,6 +1,6 @@
 //! Converts the masks of an attention to the form that the kernel takes.
 //!
-//! Several masks become one array: what is added comes first, and numbers that take scores out replace it.
+//! Several masks become one array: it starts with the added masks, and choices replace its numbers.
 
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
@@ -12,49 +12,49 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
 use crate::rewrite::{Declined, ensure, require};
 
-/// What takes a score out: far below any, and not the lowest.
+/// The number that the kernel adds to a masked score: far below any score, but above the lowest number.
 const MASKED: f64 = -2.381_976_325_057_654e38;
 
 /// Numbers up to this one are below every score: scores that are nearly as low overflow.
 const BELOW_ALL: f64 = -1e38;
 
-/// The exponential of a number that is so far below another is zero beside that of the other, however both are rounded.
+/// If a number is this far below another, its exponential vanishes beside that of the other, however both are
+/// rounded.
 const APART: f64 = 128.0;
 
 /// The mask as the kernel takes it.
 pub(super) enum Prepared {
     None,
     Causal,
-    /// True where a score is kept.
+    /// True for scores that are kept.
     Flags(Tensor, ValueId),
     Added(AddedMask),
 }
 
-/// What is added to the scores.
+/// An array that is added to the scores.
 pub(super) struct AddedMask {
-    /// In the order in which they are applied.
     terms: Vec<Term>,
-    /// How their sum gets all rows and columns.
+    /// The layout ops that broadcast the sum to all rows and columns.
     planned: Vec<Planned>,
 }
 
-/// What one mask adds.
+/// The contribution of one mask.
 struct Term {
     source: ValueId,
-    /// What the source is, where it is a constant with repeats.
+    /// The source without its repeats, if it is a constant.
     once: Option<Tensor>,
-    /// How it gets the axes of the scores, and its shape then.
+    /// The layout ops that give it the axes of the scores, and its shape after them.
     planned: Vec<Planned>,
     shape: Vec<Dim>,
     kind: Kind,
 }
 
-/// What a mask does.
+/// The effect of a mask on the scores.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Adds it, multiplied by a factor.
+    /// Adds the source, multiplied by a factor.
     Adds { factor: f64 },
-    /// Lets scores through where the flag is `keeps`, and adds a number elsewhere.
+    /// Keeps scores whose flag equals `keeps`, and adds a number to the others.
     Chooses { keeps: bool, otherwise: f64 },
 }
 
@@ -140,7 +140,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
     };
     ensure(leaves_something, "an added mask may hide a whole row")?;
     let is_choice = |mask: &&Mask| match mask {
-        // Zero takes the place of NaN in a row of nothing else.
+        // The program replaces NaN by zero in a row that is masked completely.
         Mask::Chosen { is_bias, .. } => !is_bias || found.is_zeroed,
         Mask::Added { .. } => false,
     };
@@ -154,7 +154,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
         "a masked score may be NaN or infinite, and the kernel would add it",
     )?;
     let Some(number) = number.filter(|&number| number > BELOW_ALL) else { return Ok(()) };
-    // The weights are read only if what is assumed of them is not enough.
+    // Reads the weights only if the assumptions about them are not enough.
     let absorbs = |weights: Weights| {
         let limit = found.cap.or_else(|| limit(Facts::with(weights)))?;
         let biases = masks.iter().map(|mask| match **mask {
@@ -173,7 +173,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Decl
     Err("a kept score may be as low as the number that replaces masked scores".into())
 }
 
-/// By how much a sum of products may exceed its limit because it is rounded.
+/// The relative rounding error of a sum of products.
 const ROUNDING: f64 = 1e-3;
 
 /// Returns the largest magnitude of a bias.
@@ -183,7 +183,7 @@ fn magnitude(edit: &Edit<'_>, bias: ValueId, mut facts: Facts) -> Option<f64> {
     Some(found)
 }
 
-/// Returns the masks, and `None` for one that is known to let all scores through.
+/// Returns the masks, with `None` for masks that keep all scores.
 fn effective<'f>(edit: &Edit<'_>, found: &'f Attention) -> impl Iterator<Item = Option<&'f Mask>> {
     found.masks.iter().map(|(mask, _)| match *mask {
         Mask::Chosen { flags, keeps, .. } if keeps_all(edit, flags, keeps) => None,
@@ -191,7 +191,7 @@ fn effective<'f>(edit: &Edit<'_>, found: &'f Attention) -> impl Iterator<Item = 
     })
 }
 
-/// True if it is known that no score is masked.
+/// True if a mask keeps all scores.
 fn keeps_all(edit: &Edit<'_>, flags: ValueId, keeps: bool) -> bool {
     edit.number(flags) == Some(f64::from(u8::from(keeps)))
 }
@@ -200,20 +200,21 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
     tensor.shape.iter().map(|&size| Dim::Known(size)).collect()
 }
 
-/// Returns how a mask of this shape gets the axes batch, head, row and column, and its shape then.
+/// Returns the layout ops that give a mask of this shape the axes batch, head, row and column, and its shape after
+/// them.
 fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
     let unknown = || Declined::from("too many sizes are unknown");
     let from_mask = to_mask.clone().inverse();
     if let Some(map) = from_mask.on_operand(shape) {
         let of_heads = map.shape_after().ok_or_else(unknown)?;
-        // The kernel takes rows and columns as they are.
+        // The kernel accepts a mask with rows and columns only.
         if of_heads[2..] == *shape {
             return Ok((Vec::new(), of_heads));
         }
         let steps = map.steps().ok_or_else(unknown)?;
         return Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads));
     }
-    // A mask for a part of an axis is repeated along the parts before it.
+    // If a mask covers only a factor of an axis, repeat it along the factors before it.
     let full = from_mask.shape_before().ok_or_else(unknown)?;
     let missing = full.len().checked_sub(shape.len()).ok_or("the mask has too many axes")?;
     let own = [&vec![Dim::Known(1); missing][..], shape].concat();
@@ -228,7 +229,7 @@ fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim
     Ok((plan_with_sizes(shape, &steps).ok_or_else(unknown)?, of_heads))
 }
 
-/// Returns a mask that is known, the same for all heads, and leaves something in each row.
+/// Returns a constant mask, if it is the same for all heads and keeps a score in each row.
 fn known_flags(
     edit: &Edit<'_>,
     flags: ValueId,
@@ -257,7 +258,7 @@ fn known_flags(
     Some(Prepared::Flags(Tensor::of_ints(DType::Bool, vec![rows, columns], &kept)?, flags))
 }
 
-/// True if flags are computed to be set where the row is not before the column, as many as there are.
+/// True if the flags are computed as `row >= column`, for a square matrix.
 fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) -> bool {
     let found = || {
         let (compared, _) = edit.through(flags, RESHAPES);
@@ -281,7 +282,7 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) 
     found() == Some(true) && for_scores(&[view.rows.clone(), view.columns.clone()], to_mask).is_ok()
 }
 
-/// True if a value is `0, 1, 2, …`, up to layout ops.
+/// True if a value is `0, 1, 2, …`, apart from layout ops and casts.
 fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
     let (value, _) = edit.through(value, LAYOUT_OPS | CASTS);
     let number = |node, operand| edit.number(edit.input(node, operand)?);
@@ -289,7 +290,7 @@ fn counts_up(edit: &Edit<'_>, value: ValueId) -> bool {
     range.is_some_and(|node| number(node, 0) == Some(0.0) && number(node, 2) == Some(1.0))
 }
 
-/// Returns the same mask with one of those that stand side by side along an axis, where they are all equal.
+/// Drops repeats: if all slices along an axis are equal, keeps one of them.
 fn without_repeats(tensor: &Tensor) -> Tensor {
     let mut once = tensor.clone();
     for axis in 0..tensor.shape.len() {
@@ -332,7 +333,7 @@ impl AddedMask {
         fused: &[usize],
     ) -> Result<ValueId, Declined> {
         let mut sum: Option<(ValueId, Vec<Dim>)> = None;
-        // The kernel takes flags for −∞.
+        // The kernel accepts flags instead of −∞.
         let is_by_flags = matches!(
             self.terms[..],
             [Term { kind: Kind::Chooses { keeps: true, otherwise: f64::NEG_INFINITY }, .. }]
@@ -350,7 +351,7 @@ impl AddedMask {
 }
 
 impl Term {
-    /// Gives the source the axes of the scores, in front of the replacement. Returns it and its shape.
+    /// Inserts the source with the axes of the scores before the replacement. Returns it and its shape.
     fn emit_source(
         self,
         patch: &mut Patch<'_, '_>,
@@ -363,8 +364,8 @@ impl Term {
         Ok((emit(patch, fused, value, &self.planned)?, self.shape))
     }
 
-    /// Adds what is to be added to the scores with this mask too, in front of the replacement. Returns it
-    /// and its shape.
+    /// Combines this mask with the array of the masks before it, and inserts the result before the replacement.
+    /// Returns it and its shape.
     fn emit(
         self,
         patch: &mut Patch<'_, '_>,
@@ -403,7 +404,7 @@ impl Term {
     }
 }
 
-/// True if a bias is far above the lowest number, or NaN, which reaches the weights in JAX too.
+/// True if the numbers of a bias are far above the lowest number, or NaN, which reaches the weights in JAX too.
 fn is_limited(edit: &Edit<'_>, bias: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(bias) {
         return tensor.max_magnitude() <= spread::LARGEST;
@@ -411,7 +412,7 @@ fn is_limited(edit: &Edit<'_>, bias: ValueId) -> bool {
     magnitude(edit, bias, Facts::with(Weights::Assumed)).is_some()
 }
 
-/// True if a bias leaves something in each row that is not the lowest number.
+/// True if each row of a bias has a number above the lowest one.
 fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(bias) {
         let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;

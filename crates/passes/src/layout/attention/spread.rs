@@ -1,9 +1,8 @@
-//! NaN that reaches the whole result, whatever is masked.
+//! Proves that a masked score is finite, or that it makes no difference.
 //!
-//! In self-attention, `q`, `k` and `v` are projections of the same rows `x`, which a norm makes. The numbers
-//! of a norm are limited, so that no score overflows, and a score is NaN only if a number of its rows of `x`
-//! is. That makes the whole row of `v` NaN, and with it all that is computed from `v`: zero times NaN is NaN.
-//! So a masked score is finite, or makes no difference.
+//! In self-attention, `q`, `k` and `v` are projections of the same rows `x`, which are the result of a norm. A norm
+//! limits its numbers, so no score overflows, and a score is NaN only if a number in one of its two rows of `x` is.
+//! Then the whole row of `v` is NaN, and so is everything that is computed from `v`: zero times NaN is NaN.
 
 use onnx::facts::floats::Floats;
 use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
@@ -15,18 +14,18 @@ use crate::algebra::axis_map::AxisMap;
 use crate::layout_ops::products::Side;
 use crate::rewrite::require;
 
-/// How many nodes are followed from the operands to the rows that they are made of.
+/// The maximum number of nodes between the operands and their common rows.
 const MOST_NODES: usize = 100;
 
-/// Returns the largest magnitude of the scores if all of them are finite, apart from those of NaN that makes the result
-/// NaN in JAX too.
+/// Returns the largest magnitude of the scores if all of them are finite. Ignores NaN that makes the result NaN in
+/// JAX too.
 pub(super) fn limit(edit: &Edit<'_>, found: &Attention, mut facts: Facts) -> Option<f64> {
     let mut source = Source::of(edit, found.v.source)?;
     let [q, k, v] = [&found.q, &found.k, &found.v].map(|side| source.rows_of_side(edit, side));
     let (q, k, v) = (q?, k?, v?);
     let column = found.shape.len() - 1;
     let is_spread = v.is_mixed && v.map.is_repeated_along(column);
-    // NaN spreads along the axis that `v` is summed over. Along the others it stays where it is.
+    // NaN spreads along the axis that the second product sums over. Along other axes, it stays in place.
     let stays = |axis: usize| {
         let place = v.map.axis_after(axis);
         let is_alike = [&q, &k].iter().all(|rows| rows.map.axis_after(axis) == place);
@@ -61,40 +60,40 @@ pub(super) fn limit_without_nan(
     Some(products * found.scale)
 }
 
-/// Sums of a few numbers up to this one are still floats.
+/// Sums of a few numbers up to this one do not overflow.
 pub(super) const LARGEST: f64 = 1e37;
 
-/// Returns the largest magnitude of the numbers that are not NaN, if it is not near the largest float.
+/// Returns the largest magnitude of the numbers that are not NaN, if it is far from overflow.
 pub(super) fn limited(fact: Fact) -> Option<f64> {
     Some(fact.floats().most()).filter(|&most| most <= LARGEST)
 }
 
-/// Returns how many products a score is the sum of.
+/// Returns the number of products in the sum of a score.
 fn depth(found: &Attention) -> Option<f64> {
     Some(found.q.map.shape_after()?.last()?.known()? as f64)
 }
 
-/// What `v` is a projection of.
+/// The array that `v` is a projection of.
 struct Source {
     x: ValueId,
-    /// Along which it is projected.
+    /// The axis that the projection sums over.
     axis: usize,
-    /// What is added to projections, and what they are multiplied by.
+    /// The other operands of sums and products on the way to the source.
     others: Vec<ValueId>,
-    /// How many more nodes are followed.
+    /// The number of nodes that may still be followed.
     left: usize,
 }
 
-/// To which row of the source each element of a value belongs.
+/// The row of the source that each element of a value depends on.
 struct Rows {
-    /// From the rows, each of which is repeated for all elements that belong to it.
+    /// The map from the rows to the elements: each row is repeated for all elements that depend on it.
     map: AxisMap,
-    /// True if all of them are NaN where one element of the row is.
+    /// True if NaN in one element of a row makes all elements that depend on it NaN.
     is_mixed: bool,
 }
 
 impl Source {
-    /// Returns what the nearest product before a value projects.
+    /// Returns the operand of the nearest product before a value.
     fn of(edit: &Edit<'_>, mut value: ValueId) -> Option<Source> {
         for left in (0..MOST_NODES).rev() {
             let index = edit.producer(value)?;
@@ -115,7 +114,7 @@ impl Source {
         Some(Rows { map: map.then(&side.map)?, is_mixed })
     }
 
-    /// Follows a value to the source, through nodes that make NaN of NaN.
+    /// Follows a value to the source, through nodes that propagate NaN.
     fn rows(&mut self, edit: &Edit<'_>, value: ValueId) -> Option<Rows> {
         let shape = &edit.ty(value)?.shape;
         if value == self.x {
@@ -172,13 +171,13 @@ impl Source {
     }
 }
 
-/// Returns the axis of an operand of a product that is summed over.
+/// Returns the axis of an operand that its product sums over.
 fn summed_axis(edit: &Edit<'_>, value: ValueId, operand: usize) -> Option<usize> {
     edit.ty(value)?.rank().checked_sub(1 + operand)
 }
 
 impl Rows {
-    /// Returns the rows of what is computed along axes within them, with the shape that it has.
+    /// Returns the rows of a value of this shape that is computed along these axes within the rows.
     fn within(self, axes: &[usize], shape: &[Dim]) -> Option<Rows> {
         let resized = |map: AxisMap, &axis: &usize| map.with_repeats(axis, shape.get(axis)?);
         Some(Rows { map: axes.iter().try_fold(self.map, resized)?, ..self })

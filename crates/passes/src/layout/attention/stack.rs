@@ -1,7 +1,7 @@
-//! `q`, `k` and `v` that one product makes and that are picked from an axis of their own.
+//! Splits one array into `q`, `k` and `v` that are picked from an axis of it.
 //!
-//! What is picked is a part of what that axis was made of, so that one `Split` makes all of them, in the
-//! order of axes that the product has.
+//! Each pick is a contiguous part of an earlier axis, so one `Split` returns all of them, in the order of axes that
+//! the product has.
 
 use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
@@ -12,19 +12,19 @@ use crate::algebra::pattern::uniform;
 use crate::layout_ops::products::Side;
 use crate::rewrite::require;
 
-/// How many layout ops are looked through.
+/// The maximum number of layout ops before the picks.
 const MAX_LINKS: usize = 4;
 
 pub(super) struct Stack {
     source: ValueId,
-    /// How the source gets an axis that begins with the parts, and which one that is.
+    /// The layout ops that give the source an axis whose leading factor is the parts, and the index of that axis.
     whole: Vec<Planned>,
     axis: usize,
     count: i64,
-    /// The shape of a part, and the map from there to what was picked.
+    /// The shape of a part, and the map from a part to a pick.
     pub part: Vec<Dim>,
     pub map: AxisMap,
-    /// Which part each side is, if any.
+    /// The index of the part of each side, if it is one.
     pub places: [Option<usize>; 3],
     pub nodes: Vec<usize>,
 }
@@ -72,17 +72,17 @@ impl Stack {
         Some(Stack { source, whole, axis, count, part, map, places, nodes })
     }
 
-    /// Returns what it costs besides the layout ops of each part.
+    /// Returns the number of nodes, not counting the layout ops of each part.
     pub(super) fn cost(&self) -> usize {
         self.whole.len() + 1
     }
 
-    /// Returns how many nodes pick the parts.
+    /// Returns the number of nodes that pick the parts.
     pub(super) fn picks(&self) -> usize {
         self.count as usize
     }
 
-    /// Adds the parts in front of the replacement. Returns them.
+    /// Inserts the parts before the replacement and returns them.
     pub(super) fn emit(&self, patch: &mut Patch<'_, '_>) -> Result<Vec<ValueId>, Declined> {
         let x = emit(patch, &self.nodes, self.source, &self.whole)?;
         let size = self.part.get(self.axis).and_then(Dim::known).ok_or("a size is unknown")?;

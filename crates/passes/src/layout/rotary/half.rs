@@ -1,4 +1,4 @@
-//! Finds one element of each pair of an array: one of its halves, or every other element.
+//! Finds one element of each pair of an array: one of its halves, or every second element.
 
 use onnx::{Edit, OpType, ValueId};
 
@@ -13,7 +13,7 @@ pub(super) struct Half {
     pub is_second: bool,
     pub is_interleaved: bool,
     pub nodes: Vec<usize>,
-    /// How the axes of `x` are transposed; the last one stays the last.
+    /// The order of the axes of `x`; the last axis stays the last.
     pub order: AxisOrder,
 }
 
@@ -42,14 +42,14 @@ impl Half {
         Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec(), order })
     }
 
-    /// Returns one of the two results of a node.
+    /// Reads one of two results of a `Split`.
     fn of_split(edit: &Edit<'_>, node: usize, value: ValueId) -> Option<Half> {
         let &[first, second] = &edit.node(node).outputs[..] else { return None };
         let is_half = edit.is_along_last_axis(node) && edit.ty(first)? == edit.ty(second)?;
         is_half.then(|| Half::new(edit, edit.input(node, 0)?, value == second, false, &[node]))?
     }
 
-    /// Returns a half, or every other element.
+    /// Reads a slice: a half, or every second element.
     fn of_slice(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let x = edit.input(node, 0)?;
         let number = |operand| match &edit.tensor(edit.input(node, operand)?)?.ints()?[..] {
@@ -68,7 +68,7 @@ impl Half {
         }
     }
 
-    /// Returns every other element, by a list.
+    /// Reads a gather of every second element.
     fn of_gather(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let (x, list) = (edit.input(node, 0)?, edit.tensor(edit.input(node, 1)?)?);
         let places = list.ints().filter(|_| list.shape.len() == 1)?;
@@ -82,7 +82,7 @@ impl Half {
         is_half.then(|| Half::new(edit, x, first == 1, true, &[node]))?
     }
 
-    /// Returns one entry of an axis of pairs.
+    /// Reads one entry of an axis of pairs.
     fn of_axis(edit: &Edit<'_>, node: usize) -> Option<Half> {
         let pairs = edit.input(node, 0)?;
         let reshape = edit.made_by(pairs, OpType::Reshape)?;
@@ -98,7 +98,7 @@ impl Half {
         is_half.then(|| Half::new(edit, x, is_second, true, &[reshape, node]))?
     }
 
-    /// Returns the same half behind a transpose that leaves the last axis where it is.
+    /// Returns the same half after a transpose that keeps the last axis in place.
     pub(super) fn then(mut self, edit: &Edit<'_>, transpose: usize) -> Option<Half> {
         self.order = self.order.then(&AxisOrder::of_node(edit, transpose)?)?;
         self.nodes.push(transpose);

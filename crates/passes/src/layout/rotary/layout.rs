@@ -1,6 +1,6 @@
-//! How the kernel takes what is rotated: which axes are batch, heads and rows.
+//! Chooses the batch, head and row axes of a rotated array for the kernel.
 //!
-//! The tables are repeated for every batch, so that what is rotated keeps its shape.
+//! The tables are repeated for every batch entry, so that the rotated array keeps its shape.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
@@ -12,17 +12,17 @@ use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::{Declined, ensure, require};
 
 struct Layout {
-    /// What the kernel is given, in the order of the axes that the array has.
+    /// The shape of the kernel's operand, which has the axes in the order of the array.
     shape: Vec<Dim>,
-    /// How many heads there are, where they stand side by side.
+    /// The number of heads, if they are side by side.
     heads: Option<i64>,
-    /// The shape of the tables before they are repeated for every batch, and then.
+    /// The shape of the tables before and after they are repeated for every batch entry.
     table: Vec<Dim>,
     whole: Vec<Dim>,
 }
 
 impl Layout {
-    /// Returns the layout of an array with tables that broadcast along these axes.
+    /// Returns the layout of an array whose tables broadcast to it from this shape.
     fn of(shape: &[Dim], table: &[Dim]) -> Option<Layout> {
         let (size, lead) = shape.split_last()?;
         let width = table.last()?.clone();
@@ -62,7 +62,7 @@ impl Layout {
         }
     }
 
-    /// Returns the steps from a table of a shape to what the kernel is given.
+    /// Returns the steps from a table of this shape to the kernel's operand.
     fn steps_of_table(&self, shape: &[Dim]) -> Vec<Step> {
         let mut steps: Vec<Step> = Step::reshape(shape, &self.table).into_iter().collect();
         if self.table != self.whole {
@@ -109,14 +109,13 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Dec
     write(edit, &found, [&cos, &sin], &layout, order.as_ref())
 }
 
-/// Returns a shape of this rank that broadcasts as this one does.
+/// Adds leading unit axes to a shape up to a rank.
 fn of_rank(shape: &[Dim], rank: usize) -> Option<Vec<Dim>> {
     let missing = rank.checked_sub(shape.len())?;
     Some([&vec![Dim::Known(1); missing][..], shape].concat())
 }
 
-/// Returns the node that transposes to make a value, what it transposes, and how, if the last axis stays the
-/// last one.
+/// Returns the transpose that computes a value, its operand and its order, if the last axis stays the last.
 fn transposed_before(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId, AxisOrder)> {
     let node = edit.producer(value)?;
     let order = AxisOrder::of_node(edit, node)?;

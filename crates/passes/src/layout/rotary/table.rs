@@ -1,4 +1,4 @@
-//! Tables of cosines and sines, with one number for each pair.
+//! Finds tables of cosines and sines with one number per pair.
 
 use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, RESHAPES};
 use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
@@ -7,28 +7,28 @@ use super::{Rotation, halves_of};
 use crate::algebra::access::Access;
 use crate::rewrite::require;
 
-/// How far back a table is looked into.
+/// The maximum number of nodes to follow from a table.
 const DEEPEST: usize = 8;
 
 /// What is computed element by element.
 const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
 
-/// A table with a number for each pair, of which another one was made with a number for each element.
+/// A table with one number per pair, from which the program computes one with a number per element.
 pub(super) struct Single {
     source: ValueId,
-    /// The axes that it broadcasts along, and those that it has as it is written down.
+    /// The shape that broadcasts to the rotated array, and the shape of the table itself.
     pub axes: Vec<Dim>,
     pub shape: Vec<Dim>,
-    /// What is computed of it, element by element.
+    /// The elementwise nodes after the source, the last one first.
     chain: Vec<usize>,
-    /// What wrote each number twice.
+    /// The nodes that repeat each number.
     pub passed: Vec<usize>,
-    /// From where and how far the numbers are taken, where the source has one for each element.
+    /// The end and the step of the slice to take, if the source has one number per element.
     cut: Option<[i64; 2]>,
 }
 
 impl Single {
-    /// Returns the table of a rotation. `None` where the numbers of a pair are not known to be equal.
+    /// Returns the table of a rotation. `None` if the numbers of a pair may differ.
     pub(super) fn of(edit: &Edit<'_>, rotation: &Rotation, table: ValueId) -> Option<Single> {
         let mut axes = edit.ty(table)?.shape.to_vec();
         let (chain, passed) = (Vec::new(), Vec::new());
@@ -52,7 +52,7 @@ impl Single {
         Some(single)
     }
 
-    /// Writes the table down in front of the replacement.
+    /// Inserts the table before the replacement.
     pub(super) fn emit(
         &self,
         patch: &mut Patch<'_, '_>,
@@ -83,7 +83,8 @@ impl Single {
     }
 }
 
-/// Returns what a node writes twice, and the nodes from the last to that one. The last axis stays the last.
+/// Finds the node that repeats each number of a table. Returns its operand, and the nodes from the table back to it.
+/// The last axis stays the last.
 fn doubled_by_node(
     edit: &Edit<'_>,
     table: ValueId,
@@ -125,7 +126,8 @@ fn doubled_by_node(
     None
 }
 
-/// Returns what an `Expand` writes twice along a last axis of its own, without that axis, and the nodes.
+/// Reads an `Expand` that repeats each number along a new last axis. Returns the array without that axis, and the
+/// nodes.
 fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
@@ -136,7 +138,7 @@ fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<us
     is_twice.then_some((source, vec![expand, unsqueeze]))
 }
 
-/// Returns what an `Expand` writes twice along the axis before the last one, as `jnp.tile` does before JAX 0.8.
+/// Reads an `Expand` that repeats each row along a new axis before the last one, as `jnp.tile` does before JAX 0.8.
 fn repeated_in_rows(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
@@ -146,8 +148,8 @@ fn repeated_in_rows(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usi
     is_twice.then_some((single, vec![expand]))
 }
 
-/// True if the numbers of each pair along the last axis are equal: those of a constant that are, what
-/// `Concat` or `Tile` makes of one array, and what is computed of such arrays element by element.
+/// True if the numbers of each pair along the last axis are equal: in a constant, in a `Concat` of one array with
+/// itself, and in the result of elementwise nodes on such arrays.
 fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth: usize) -> bool {
     if let Some(tensor) = edit.tensor(value) {
         let width = tensor.dtype.bits() / 8;

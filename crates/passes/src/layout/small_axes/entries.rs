@@ -1,7 +1,7 @@
-//! Computes the entries of a small axis one by one, if nothing else of the arrays is read.
+//! Computes the entries of a small axis as separate arrays, if all readers take single entries.
 //!
-//! The sides of all pairs of boxes have a width and a height on their last axis, and an area is their product. To take
-//! them from an array of both would copy it.
+//! The sides of all pairs of boxes have a width and a height on their last axis, and the area is their product.
+//! Taking the two entries from one array would copy it.
 
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 use rustc_hash::FxHashMap;
@@ -9,25 +9,25 @@ use rustc_hash::FxHashMap;
 use super::{Region, data_operands, elements, without_unit_axes};
 use crate::algebra::access::Access;
 
-/// With more entries, there would be many nodes.
+/// With more entries, there would be too many nodes.
 const MAX_ENTRIES: i64 = 3;
 
-/// In smaller arrays, starting the nodes takes longer than the copies.
+/// For smaller arrays, the additional nodes take longer than the copies.
 const MIN_ELEMENTS: i64 = 4096;
 
 impl Region {
-    /// True if each reader of the arrays takes an entry of the small axis, of which there are few.
+    /// True if each reader of the arrays takes an entry of the small axis, and the axis has few entries.
     pub(super) fn is_read_by_entry(&self, edit: &Edit<'_>) -> bool {
         let Some((small, others)) = self.shape.split_last() else { return false };
         let is_entry = |&sink: &usize| edit.node(sink).op == OpType::Gather;
-        // In older versions, the axes of layout ops are no operands.
+        // Before opset 13, the axes of layout ops are attributes.
         edit.opset() >= 13
             && small.known().is_some_and(|size| size <= MAX_ENTRIES)
             && elements(others) >= MIN_ELEMENTS
             && self.sinks.iter().all(is_entry)
     }
 
-    /// Replaces the arrays by those of their entries.
+    /// Replaces each array by one array per entry.
     pub(super) fn split(&self, edit: &mut Patch<'_, '_>) -> Outcome {
         let size = self.shape.last()?.known()?;
         let mut entries: Vec<FxHashMap<ValueId, ValueId>> =
@@ -60,7 +60,7 @@ impl Region {
     }
 }
 
-/// Returns an entry of the last axis of an operand, which broadcasts along the axes before it as the operand does.
+/// Inserts an entry of the last axis of an operand. It broadcasts along the other axes as the operand does.
 fn entry_of(edit: &mut Patch<'_, '_>, value: ValueId, place: i64) -> Option<ValueId> {
     let ty = edit.ty(value)?.clone();
     let Some((last, others)) = ty.shape.split_last() else { return Some(value) };
@@ -69,7 +69,7 @@ fn entry_of(edit: &mut Patch<'_, '_>, value: ValueId, place: i64) -> Option<Valu
         let op = Op::new(OpType::Squeeze, &[value, axes]);
         return Some(edit.insert(op));
     }
-    // The same array is often read twice, with unit axes at different places.
+    // Often, two `Unsqueeze` nodes read the same array. If the gather comes before them, both share it.
     let unsqueezed = without_unit_axes(edit, value, &ty);
     let array = unsqueezed.as_ref().map_or(value, |(_, array, _)| *array);
     let sizes = &edit.ty(array)?.shape;
