@@ -4,10 +4,10 @@ mod batches;
 pub(crate) mod buffers;
 pub(crate) mod choices;
 pub(crate) mod counters;
+pub(crate) mod iterations;
 pub(crate) mod layouts;
 pub(crate) mod recurrent;
 pub(crate) mod results;
-pub(crate) mod rounds;
 pub(crate) mod scanned;
 pub(crate) mod settle;
 pub(crate) mod steps;
@@ -27,24 +27,23 @@ pub(crate) struct Counted {
     pub carries: Vec<Carry>,
     pub arrays: Vec<Array>,
     stacks: Vec<Stack>,
-    /// The number of rounds.
-    pub rounds: Dim,
-    /// True if it runs over its arrays from the last step to the first.
+    pub iterations: Dim,
+    /// True if it runs over its arrays from the last entry to the first.
     pub is_reverse: bool,
-    /// The attribute of a `Scan` with the directions of its stacks.
+    /// The attribute of a `Scan` with the directions of its results.
     directions: Option<Attr>,
-    /// What a `Loop` has and a `Scan` has not.
+    /// The counter and condition of a `Loop`. A `Scan` has none.
     pub counter: Option<LoopCounter>,
 }
 
-/// A value that goes from round to round.
+/// A value that each iteration passes to the next one.
 #[derive(Clone, Copy)]
 pub(crate) struct Carry {
     pub initial: ValueId,
-    /// In the body, when a round begins and when it ends.
+    /// The value in the body at the start and at the end of an iteration.
     pub before: ValueId,
     pub after: ValueId,
-    /// What the loop returns.
+    /// The value after the loop.
     pub result: ValueId,
 }
 
@@ -52,31 +51,31 @@ pub(crate) struct Carry {
 #[derive(Clone, Copy)]
 pub(crate) struct Array {
     pub whole: ValueId,
-    /// What a round is given of it.
+    /// The entry of the current iteration, in the body.
     pub element: ValueId,
 }
 
-/// An array of what each round returns.
+/// A result that stacks a value of each iteration.
 #[derive(Clone, Copy)]
 struct Stack {
     element: ValueId,
     result: ValueId,
 }
 
-/// How a `Loop` counts.
+/// The counter and condition of a `Loop`.
 #[derive(Clone, Copy)]
 pub(crate) struct LoopCounter {
-    rounds: ValueId,
+    iterations: ValueId,
     condition: Option<ValueId>,
-    /// In the body, the number of the round, and whether it is to run.
+    /// In the body, the number of the iteration, and the flag that it runs.
     pub number: ValueId,
     flag: ValueId,
     next_flag: ValueId,
 }
 
 impl Counted {
-    /// The loop at an index. `None` if it has a condition, its number of rounds is not known in a `Loop`, or a
-    /// `Scan` runs over other axes than the first or in several directions.
+    /// Reads the loop at an index. `None` if the loop has a condition, if a `Loop` has an unknown number of
+    /// iterations, or if a `Scan` runs over another axis than the first or in several directions.
     pub(crate) fn at(edit: &Edit<'_>, index: usize) -> Option<Counted> {
         match edit.node(index).op.onnx()? {
             OpType::Loop => Counted::of_loop(edit, index),
@@ -100,14 +99,14 @@ impl Counted {
         let arrays = operands[carries..].iter().zip(&body.inputs[carries..]);
         let arrays: Vec<Array> =
             arrays.map(|(&whole, &element)| Array { whole, element }).collect();
-        let rounds = edit.ty(arrays.first()?.whole)?.shape.first()?.clone();
+        let iterations = edit.ty(arrays.first()?.whole)?.shape.first()?.clone();
         Some(Counted {
             name: body.name.clone(),
             nodes: body.nodes.clone(),
             carries: carries_of(&operands[..carries], &body.inputs, &body.outputs, &node.outputs),
             arrays,
             stacks: stacks_of(&body.outputs[carries..], &node.outputs[carries..]),
-            rounds,
+            iterations,
             is_reverse,
             directions: node.attr("scan_output_directions").cloned(),
             counter: None,
@@ -130,8 +129,8 @@ impl Counted {
         let condition = edit.input(index, 1);
         let is_asked = condition.is_some_and(|condition| is_true(condition) != Some(true));
         require(is_kept && !is_asked)?;
-        let rounds = edit.input(index, 0)?;
-        let &[known] = &edit.tensor(rounds)?.ints()?[..] else { return None };
+        let iterations = edit.input(index, 0)?;
+        let &[known] = &edit.tensor(iterations)?.ints()?[..] else { return None };
         let initial = (2..node.inputs.len()).map(|operand| edit.input(index, operand));
         let initial: Vec<ValueId> = initial.collect::<Option<_>>()?;
         let carries = initial.len();
@@ -141,27 +140,27 @@ impl Counted {
             carries: carries_of(&initial, inputs, outputs, &node.outputs),
             arrays: Vec::new(),
             stacks: stacks_of(&outputs[carries..], &node.outputs[carries..]),
-            rounds: Dim::Known(known),
+            iterations: Dim::Known(known),
             is_reverse: false,
             directions: None,
-            counter: Some(LoopCounter { rounds, condition, number, flag, next_flag }),
+            counter: Some(LoopCounter { iterations, condition, number, flag, next_flag }),
         })
     }
 
-    /// Returns what the loop takes out of the body, in the order of its results.
+    /// Returns the outputs of the body, in the order of the loop's results.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = ValueId> + '_ {
         let carries = self.carries.iter().map(|carry| carry.after);
         carries.chain(self.stacks.iter().map(|stack| stack.element))
     }
 
-    /// True if a round reads a value or returns it.
+    /// True if a iteration reads a value or returns it.
     pub(crate) fn reads(&self, value: ValueId) -> bool {
         self.outputs().any(|output| output == value)
             || self.nodes.iter().any(|node| node_reads(node, value))
     }
 
-    /// Returns what replaces the root, from which the loop was read. It is a `Scan` if it runs over an array. `others` are
-    /// the results that the loop has no longer, and the values that replace them.
+    /// Returns the replacement of the root, from which the loop was read. It is a `Scan` if it runs over an array.
+    /// `others` are the results that the loop no longer computes, with the values that replace them.
     pub(crate) fn replacement(
         self,
         edit: &mut Patch<'_, '_>,
@@ -175,7 +174,7 @@ impl Counted {
         results_in_place(edit, results.into_iter().zip(made).chain(others.iter().copied())).into()
     }
 
-    /// Returns the loop with new values in its body, so that both can be in the model.
+    /// Copies the loop with new values in its body, so that the model can contain both.
     fn copied(&self, edit: &mut Patch<'_, '_>) -> Counted {
         let mut renamed: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         let given = self.carries.iter().map(|carry| carry.before);
@@ -198,13 +197,13 @@ impl Counted {
                 .map(|array| Array { element: now(array.element), ..*array })
                 .collect(),
             stacks: self.stacks.iter().map(stack).collect(),
-            rounds: self.rounds.clone(),
+            iterations: self.iterations.clone(),
             directions: self.directions.clone(),
             ..*self
         }
     }
 
-    /// Returns the operator of the loop, and the values that its results stand for.
+    /// Returns the operator of the loop, and the values that its results replace.
     fn into_op(mut self, edit: &mut Patch<'_, '_>) -> (Op, Vec<ValueId>) {
         for node in self.prune() {
             edit.take_lines(&node);
@@ -219,10 +218,10 @@ impl Counted {
             nodes: self.nodes.clone(),
         };
         let op = if let Some(counter) = self.counter.filter(|_| self.arrays.is_empty()) {
-            let LoopCounter { rounds, condition, number, flag, next_flag } = counter;
+            let LoopCounter { iterations, condition, number, flag, next_flag } = counter;
             let inputs = [&[number, flag], &before[..]].concat();
             let body = graph(inputs, [&[next_flag], &outputs[..]].concat());
-            let head = [Some(rounds), condition].into_iter();
+            let head = [Some(iterations), condition].into_iter();
             let inputs = head.chain(initial.into_iter().map(Some)).collect();
             Op { op: OpType::Loop.into(), inputs, attrs: Vec::new() }.attr("body", body)
         } else {
@@ -247,7 +246,8 @@ impl Counted {
         (op, results)
     }
 
-    /// Drops nodes that no result needs, and arrays that no round reads. One array stays. Returns the nodes.
+    /// Drops nodes that no result needs, and arrays that no iteration reads. Keeps at least one array. Returns the
+    /// dropped nodes.
     fn prune(&mut self) -> Vec<Node> {
         let mut needed: FxHashSet<ValueId> = self.outputs().collect();
         if self.arrays.is_empty() {
@@ -274,7 +274,7 @@ impl Counted {
     }
 }
 
-/// Adds a value of the same type, which replaces one.
+/// Replaces a value by a new one of the same type.
 fn renew(
     edit: &mut Patch<'_, '_>,
     value: ValueId,
@@ -286,7 +286,7 @@ fn renew(
     new
 }
 
-/// Gives nodes new results, in their bodies too.
+/// Gives nodes and their bodies new results.
 fn renew_all(
     edit: &mut Patch<'_, '_>,
     nodes: &mut [Node],
@@ -331,14 +331,14 @@ fn stacks_of(elements: &[ValueId], results: &[ValueId]) -> Vec<Stack> {
     pairs.map(|(&element, &result)| Stack { element, result }).collect()
 }
 
-/// True if a node or a node in its bodies reads a value.
+/// True if a node or its bodies read a value.
 fn node_reads(node: &Node, value: ValueId) -> bool {
     let mut is_read = false;
     for_each_read(node, &mut |id| is_read |= id == value);
     is_read
 }
 
-/// Makes a node read other values, in its bodies too.
+/// Renames the values that a node and its bodies read.
 fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
     for id in node.inputs.iter_mut().flatten() {
         *id = renamed.get(id).copied().unwrap_or(*id);
@@ -351,7 +351,7 @@ fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
     }
 }
 
-/// Calls `f` with every value that a node reads, in its bodies too.
+/// Calls `f` with every value that a node or its bodies read.
 pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     node.inputs.iter().flatten().for_each(|&id| f(id));
     for body in node.bodies() {
@@ -360,7 +360,7 @@ pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     }
 }
 
-/// Returns a node that copies a value to another, with the lines of a node.
+/// Returns a node that copies a value to another, with the origin of a node.
 fn copy_of(value: ValueId, to: ValueId, node: &Node) -> Node {
     let mut copy = node.clone();
     copy.op = OpType::Identity.into();

@@ -407,6 +407,11 @@ impl Patch<'_, '_> {
         Some(self.constant(tensor, &[]))
     }
 
+    /// Adds a scalar integer, such as an index.
+    pub fn integer(&mut self, int: i64) -> Option<ValueId> {
+        Some(self.constant(Tensor::of_ints(DType::I64, Vec::new(), &[int])?, &[]))
+    }
+
     /// Adds a constant that was computed from others, with the origins of other nodes.
     pub fn constant_for(&mut self, nodes: &[usize], tensor: Tensor, from: &[ValueId]) -> ValueId {
         self.edit.constant(self.place, nodes, tensor, from)

@@ -27,7 +27,10 @@ pub(super) fn carried(
             op = op.attr("axes", &axes[..]);
         } else {
             let operand = node.op.onnx()?.axes_operand()?;
-            op.inputs[operand] = Some(replaced(edit, index, operand, &axes)?);
+            let old = edit.input(index, operand)?;
+            let tensor = edit.tensor(old)?;
+            let tensor = Tensor::of_ints(tensor.dtype, tensor.shape.clone(), &axes)?;
+            op.inputs[operand] = Some(edit.constant(tensor, &[old]));
         }
     }
     for operand in lists(edit, node, index) {
@@ -73,19 +76,6 @@ fn permuted_list(
         _ => return None,
     };
     Some(edit.constant(permuted, &[id]))
-}
-
-/// Returns a constant operand with other integers.
-fn replaced(
-    edit: &mut Patch<'_, '_>,
-    index: usize,
-    operand: usize,
-    ints: &[i64],
-) -> Option<ValueId> {
-    let old = edit.input(index, operand)?;
-    let tensor = edit.tensor(old)?;
-    let tensor = Tensor::of_ints(tensor.dtype, tensor.shape.clone(), ints)?;
-    Some(edit.constant(tensor, &[old]))
 }
 
 /// Inserts a copy of a source that computes its result in another order.
@@ -138,20 +128,19 @@ pub(super) fn widened(
     value: ValueId,
     order: &AxisOrder,
 ) -> Option<ValueId> {
-    let ty = edit.ty(value)?.clone();
-    let added = axes_to_add(order, &ty.shape)?;
+    let added = axes_to_add(order, &edit.ty(value)?.shape)?;
     if added.is_empty() {
         return Some(value);
     }
-    let mut shape = ty.shape.to_vec();
-    for &axis in &added {
-        shape.insert(axis as usize, 1.into());
-    }
+    let op = unsqueeze(edit, value, &added)?;
+    Some(edit.insert(op))
+}
+
+/// Returns the operator that adds unit axes to a value.
+pub(super) fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Option<Op> {
     if edit.opset() < 13 {
-        let op = Op::new(OpType::Unsqueeze, &[value]).attr("axes", &added[..]);
-        return Some(edit.insert(op));
+        return Some(Op::new(OpType::Unsqueeze, &[value]).attr("axes", axes));
     }
-    let axes = Tensor::of_ints(DType::I64, vec![added.len() as i64], &added)?;
-    let axes = edit.constant(axes, &[]);
-    Some(edit.insert(Op::new(OpType::Unsqueeze, &[value, axes])))
+    let axes = edit.integers(axes)?;
+    Some(Op::new(OpType::Unsqueeze, &[value, axes]))
 }

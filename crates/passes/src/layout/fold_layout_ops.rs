@@ -2,6 +2,7 @@
 
 use onnx::{Edit, OpType, Outcome, Patch, Tensor};
 
+use crate::algebra::access::known;
 use crate::algebra::eval::eval;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
@@ -18,8 +19,7 @@ fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let operand = |operand| edit.tensor(edit.input(index, operand)?);
     let operands: Vec<&Tensor> = (0..node.inputs.len()).map(operand).collect::<Option<_>>()?;
     let ty = edit.ty(node.outputs[0])?;
-    let shape = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
-    eval(op, node, &operands, ty.dtype, shape)
+    eval(op, node, &operands, ty.dtype, known(&ty.shape)?)
 }
 
 #[cfg(test)]

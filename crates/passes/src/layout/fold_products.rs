@@ -326,7 +326,8 @@ fn scaled(edit: &Edit<'_>, tensor: &Tensor, axis: usize, factors: &[f64]) -> Opt
 /// Multiplies the weights of a convolution by factors for the channels of `x`. In a grouped convolution, each group
 /// reads its own channels.
 fn scaled_of_groups(edit: &Edit<'_>, weights: &Tensor, factors: &[f64]) -> Option<Tensor> {
-    let Places { of_pair, of_group, results_of_group, .. } = Places::of(weights, factors.len())?;
+    let KernelLayout { of_pair, of_group, results_of_group, .. } =
+        KernelLayout::of(weights, factors.len())?;
     let groups = factors.len() / of_group;
     let shape = |sizes: [usize; 4]| sizes.map(|size| size as i64).to_vec();
     let factors = Tensor::of_floats(DType::F64, shape([groups, 1, of_group, 1]), factors)?;
@@ -336,19 +337,19 @@ fn scaled_of_groups(edit: &Edit<'_>, weights: &Tensor, factors: &[f64]) -> Optio
 
 /// Adds the effect of shifted channels of `x` to the bias of each channel of the result.
 fn add_weighted(bias: &mut [f64], weights: &Tensor, shift: &[f64]) -> Option<()> {
-    let places = Places::of(weights, shift.len())?;
-    let mut place = 0;
+    let layout = KernelLayout::of(weights, shift.len())?;
+    let mut index = 0;
     let is_added = weights.all_floats(|weight| {
-        let channel = shift.get(places.channel(place));
-        let sum = bias.get_mut(place / places.of_result);
-        place += 1;
+        let channel = shift.get(layout.channel(index));
+        let sum = bias.get_mut(index / layout.of_result);
+        index += 1;
         channel.zip(sum).map(|(shift, sum)| *sum += weight * shift).is_some()
     });
     is_added.then_some(())
 }
 
 /// The positions of the channels of `x` in the weights of a convolution.
-struct Places {
+struct KernelLayout {
     /// The number of weights per channel of the result.
     of_result: usize,
     /// The number of weights per pair of channels.
@@ -357,8 +358,8 @@ struct Places {
     results_of_group: usize,
 }
 
-impl Places {
-    fn of(weights: &Tensor, channels: usize) -> Option<Places> {
+impl KernelLayout {
+    fn of(weights: &Tensor, channels: usize) -> Option<KernelLayout> {
         let shape: Vec<usize> =
             weights.shape.iter().map(|&size| usize::try_from(size).ok()).collect::<Option<_>>()?;
         let [results, of_group, window @ ..] = &shape[..] else { return None };
@@ -366,7 +367,7 @@ impl Places {
         let of_pair: usize = window.iter().product();
         let results_of_group = results.checked_div(groups)?;
         let fits = results_of_group > 0 && of_pair > 0;
-        fits.then_some(Places {
+        fits.then_some(KernelLayout {
             of_result: of_group * of_pair,
             of_pair,
             of_group: *of_group,
@@ -375,9 +376,9 @@ impl Places {
     }
 
     /// Returns the channel of `x` that a weight multiplies.
-    fn channel(&self, place: usize) -> usize {
-        let group = place / self.of_result / self.results_of_group;
-        group * self.of_group + place % self.of_result / self.of_pair
+    fn channel(&self, index: usize) -> usize {
+        let group = index / self.of_result / self.results_of_group;
+        group * self.of_group + index % self.of_result / self.of_pair
     }
 }
 

@@ -7,9 +7,9 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::require;
 
-/// True if all operands of an operator broadcast; where it is a matter of the order of axes alone.
+/// True if all operands of an operator broadcast. The slope of a `PRelu` broadcasts, but its first operand does not.
 fn broadcasts(op: OpType) -> bool {
-    op.is(BROADCASTING) || matches!(op, OpType::Mean | OpType::PRelu | OpType::Sum)
+    op.is(BROADCASTING) || op == OpType::PRelu
 }
 
 /// The ranks of images and volumes, with a batch axis and a channel axis.

@@ -93,9 +93,7 @@ impl Region {
             match edit.producer(value).filter(|&maker| is_member(edit, maker, &shape)) {
                 Some(maker) => {
                     members.insert(maker);
-                    let operands = edit.node(maker).inputs.len();
-                    let operands = (0..operands).filter_map(|operand| edit.input(maker, operand));
-                    open.extend(operands.filter(|&id| is_whole(edit, id, &shape)));
+                    open.extend(edit.operands(maker).filter(|&id| is_whole(edit, id, &shape)));
                 }
                 None => has_border = true,
             }
@@ -104,8 +102,7 @@ impl Region {
             readers.sort_unstable();
             readers.dedup();
             for reader in readers {
-                let inputs = edit.node(reader).inputs.len();
-                let times = (0..inputs).filter(|&at| edit.input(reader, at) == Some(value)).count();
+                let times = edit.operands(reader).filter(|&id| id == value).count();
                 reads += times;
                 if is_member(edit, reader, &shape) {
                     open.push(edit.result(reader));
@@ -135,14 +132,9 @@ impl Region {
             };
             is_constant || is_whole(edit, id, &self.shape) || edit.ty(id).is_some_and(is_cheap)
         };
-        let mut operands = self.members.iter().flat_map(|&member| {
-            (0..edit.node(member).inputs.len()).filter_map(move |at| edit.input(member, at))
-        });
-        if operands.all(is_small) {
-            Ok(())
-        } else {
-            Err("an operand that would be transposed is about as large as the results".into())
-        }
+        let mut operands = self.members.iter().flat_map(|&member| edit.operands(member));
+        let why = "an operand that would be transposed is about as large as the results";
+        ensure(operands.all(is_small), why)
     }
 
     /// Moves the last axis of all arrays to the front.
@@ -247,12 +239,8 @@ fn operand(edit: &mut Patch<'_, '_>, value: ValueId, order: &AxisOrder) -> Optio
     if axes.is_empty() {
         return Some(array);
     }
-    if edit.opset() < 13 {
-        let op = Op::new(OpType::Unsqueeze, &[array]).attr("axes", &axes[..]);
-        return Some(edit.insert_for(&also, op));
-    }
-    let axes = edit.integers(&axes)?;
-    Some(edit.insert_for(&also, Op::new(OpType::Unsqueeze, &[array, axes])))
+    let op = carry::unsqueeze(edit, array, &axes)?;
+    Some(edit.insert_for(&also, op))
 }
 
 /// Returns the `Unsqueeze` that computes a value, its operand and the axes that it adds. `None` if it adds the last

@@ -1,4 +1,4 @@
-//! Computes nodes of a body for all steps together.
+//! Computes nodes of a body for all steps at once.
 
 mod lookups;
 
@@ -12,23 +12,24 @@ use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
-/// What a step computes may have this many times the elements of what it is computed from.
+/// The result of a step may have at most this many times the elements of its operands.
 const MAX_GROWTH: i64 = 8;
 
-/// What all steps compute together may have this many elements however much it grows.
+/// Results of all steps with at most this many elements are allowed, however much larger they are than the operands.
 const MAX_ELEMENTS: i64 = 1 << 18;
 
-/// What is computed beside a loop, before or after it.
+/// The values that are computed before or after a loop for all steps.
 pub(super) struct Batches {
-    /// How many steps it has.
+    /// The number of steps.
     pub steps: Dim,
-    /// For what a step computes of its inputs alone, the same of all steps, along a new leading axis.
+    /// Maps values that depend only on the inputs of a step to arrays with the values of all steps along a new
+    /// leading axis.
     pub of: FxHashMap<ValueId, ValueId>,
-    /// What depends on the carry.
+    /// The values that depend on the carry.
     pub inside: FxHashSet<ValueId>,
-    /// For what a step computes of nothing of its own, the same beside the loop.
+    /// Maps values that are the same in every step to copies outside the loop.
     pub lifted: FxHashMap<ValueId, ValueId>,
-    /// True if something stays because there would be too much of it.
+    /// True if a node stays in the loop because its batch would be too large.
     pub too_large: bool,
 }
 
@@ -37,12 +38,12 @@ pub(super) struct Batches {
 enum Operand {
     /// The same in every step.
     Same(ValueId),
-    /// One of each step, along the leading axis.
+    /// One value per step, along the leading axis.
     Batch(ValueId),
 }
 
 impl Batches {
-    /// Starts beside a loop, with what is known of all steps.
+    /// Starts with the batches of some values.
     pub(super) fn new(steps: Dim, of: impl IntoIterator<Item = (ValueId, ValueId)>) -> Batches {
         Batches {
             steps,
@@ -53,13 +54,13 @@ impl Batches {
         }
     }
 
-    /// Starts beside a loop, with the arrays that it runs over.
+    /// Starts with the arrays that a loop runs over.
     pub(super) fn beside(scan: &Counted) -> Batches {
         let arrays = scan.arrays.iter().map(|array| (array.element, array.whole));
-        Batches::new(scan.rounds.clone(), arrays)
+        Batches::new(scan.iterations.clone(), arrays)
     }
 
-    /// Computes a node of the body for all steps, if that is possible.
+    /// Computes a node of the body for all steps. `None` if that is not possible.
     pub(super) fn take(&mut self, edit: &mut Patch<'_, '_>, node: &Node) -> Option<()> {
         require(node.op.is_onnx() && node.bodies().next().is_none())?;
         let operand = |&id: &ValueId| match self.of.get(&id) {
@@ -88,7 +89,7 @@ impl Batches {
         Some(())
     }
 
-    /// Notes that a value is another one in every step.
+    /// Records that a value equals another one in every step.
     pub(super) fn note_same(&mut self, value: ValueId, other: ValueId) {
         if let Some(&batch) = self.of.get(&other) {
             self.of.insert(value, batch);
@@ -97,7 +98,8 @@ impl Batches {
         }
     }
 
-    /// Moves a node that is the same in every step. A scan has at least one step, so what may fail would.
+    /// Moves a node with the same result in every step out of the loop. A scan has at least one step, so a node that
+    /// fails outside would have failed inside too.
     fn lift(&mut self, edit: &mut Patch<'_, '_>, node: &Node, operands: &[Option<Operand>]) {
         let same = |operand: &Option<Operand>| match operand {
             Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
@@ -116,7 +118,7 @@ impl Batches {
         })
     }
 
-    /// True if all steps together look up no more than there is.
+    /// True if a gather returns no more elements for all steps than its array has.
     fn is_part_of_array(&self, edit: &Edit<'_>, node: &Node, ty: &Type) -> bool {
         let elements = |ty: &Type| ty.shape.iter().map(Dim::known).product::<Option<i64>>();
         let array = node.inputs.first().copied().flatten().and_then(|array| edit.ty(array));
@@ -141,7 +143,7 @@ impl Batches {
             .iter()
             .map(|id| id.map_or(Some(0), |id| Some(edit.ty(id)?.rank())))
             .collect::<Option<_>>()?;
-        // Only the first operand is of each step, for most operators.
+        // Most operators support a batch only as their first operand.
         let is_first = matches!(operands.first()?, Some(Operand::Batch(_)))
             && !operands[1..].iter().any(|operand| matches!(operand, Some(Operand::Batch(_))));
         let mut made = Op { op: node.op.clone(), inputs: ids(operands), attrs: Vec::new() };
@@ -208,7 +210,7 @@ impl Batches {
         Some(edit.lift(node, op))
     }
 
-    /// Returns the type of what all steps compute together.
+    /// Returns the type of the batch of values of a type.
     pub(super) fn batch(&self, ty: &Type) -> Type {
         let shape: Vec<Dim> = std::iter::once(&self.steps).chain(&*ty.shape).cloned().collect();
         Type::new(ty.dtype, shape)
@@ -226,7 +228,7 @@ impl Batches {
     }
 }
 
-/// True if an array of each step is small, or not much larger than one of others.
+/// True if the batch of a type is small, or not much larger than the batch of one of the others.
 pub(super) fn is_small_beside(ty: &Type, others: &[&Type], steps: &Dim) -> bool {
     let sizes = |ty: &Type| -> (i64, Vec<Dim>) {
         let known = ty.shape.iter().filter_map(Dim::known).product();
@@ -246,7 +248,7 @@ pub(super) fn is_small_beside(ty: &Type, others: &[&Type], steps: &Dim) -> bool 
     is_small || others.iter().any(fits)
 }
 
-/// The attributes that mean the same for all steps as for one.
+/// The attributes that are the same for a batch.
 const ATTRS: &[&str] = &[
     "alpha",
     "approximate",
@@ -265,7 +267,7 @@ const ATTRS: &[&str] = &[
     "to",
 ];
 
-/// Returns the values of operands, whatever they are.
+/// Returns the values of operands.
 fn ids(operands: &[Option<Operand>]) -> Vec<Option<ValueId>> {
     let id = |operand: &Option<Operand>| match operand {
         Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
@@ -283,7 +285,7 @@ fn is_product_of_batch(operands: &[Option<Operand>], ranks: &[usize]) -> bool {
     }
 }
 
-/// Returns the axis along which an operator with an attribute `axis` works on a batch.
+/// Returns the axis of a batch for an operator with an attribute `axis`.
 fn batched_axis(
     edit: &Edit<'_>,
     node: &Node,
@@ -305,7 +307,7 @@ fn batched_axis(
     }
 }
 
-/// Returns the axes that an operand of a node of the body lists, as axes of a batch.
+/// Returns the axes that an operand of a node lists, as axes of a batch.
 fn batched_axes(
     edit: &mut Patch<'_, '_>,
     node: &Node,
@@ -317,7 +319,7 @@ fn batched_axes(
     edit.integers(&axes.collect::<Vec<_>>())
 }
 
-/// Adds unit axes behind the steps, so that a batch broadcasts as its elements did.
+/// Adds unit axes after the leading axis, so that a batch broadcasts as its elements do.
 fn align(
     edit: &mut Patch<'_, '_>,
     node: &Node,
@@ -332,7 +334,7 @@ fn align(
     Some(edit.lift(node, Op::new(OpType::Unsqueeze, &[batch, axes])))
 }
 
-/// Adds the attributes that a batch does not change. `None` if there are others.
+/// Adds the attributes that are the same for a batch. `None` if there are others.
 fn keep_attrs(node: &Node, mut made: Op) -> Option<Op> {
     if made.op != node.op {
         return Some(made);

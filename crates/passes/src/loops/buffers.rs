@@ -1,9 +1,10 @@
-//! `stack-buffers`: writes an array that a loop fills entry by entry as a stack of what its rounds return.
+//! `stack-buffers`: replaces an array that a loop fills entry by entry by a stack of the results of its iterations.
 //!
-//! In `out = out.at[i].set(y)`, the runtime copies the whole array in each round, because the array of the round before
-//! is an input of the body. If all places are known and differ, the loop returns `y` of each round. One node behind it
-//! puts all of them in their places, or none if they are in order. A round may read the entry that the round before
-//! wrote, which is carried then, or one that no round has written yet.
+//! For `out = out.at[i].set(y)`, ONNX Runtime copies the whole array in each iteration, because the array is an input
+//! of the body. If all indices are known and distinct, the loop returns `y` of each iteration instead. After the
+//! loop, one node moves them to their positions, unless they are in order already. An iteration may also read an
+//! entry: one that no iteration has written yet, or the one that the previous iteration wrote, which the loop then
+//! carries.
 
 use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,7 +15,7 @@ use crate::algebra::access::known;
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
-/// More places are not compared.
+/// The maximum number of indices to compare.
 const MAX_PLACES: usize = 1 << 20;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
@@ -28,28 +29,28 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     for buffer in &buffers {
         stacks.push(buffer.take_out(edit, &mut counted)?);
     }
-    let rounds = counted.rounds.clone();
+    let iterations = counted.iterations.clone();
     let (op, results) = counted.into_op(edit);
     let made = edit.insert_instead(op, &replacing(&results));
     let mut replaced: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
     for (buffer, stack) in buffers.iter().zip(stacks) {
-        let whole = buffer.filled(edit, *replaced.get(&stack)?, &rounds)?;
+        let whole = buffer.filled(edit, *replaced.get(&stack)?, &iterations)?;
         replaced.insert(buffer.carry.result, whole);
     }
     let results = results_in_place(edit, replaced);
     edit.done(&[], results)
 }
 
-/// An array that each round puts an entry into.
+/// An array that each iteration writes an entry of.
 struct Buffer {
     carry: Carry,
-    /// The `ScatterND` in the body, and its place there.
+    /// The `ScatterND` in the body, and its position there.
     scatter: Node,
     node: usize,
-    /// The places of the entries of all rounds.
+    /// The indices that all iterations write.
     places: ValueId,
     arrangement: Arrangement,
-    /// What a round puts there.
+    /// The type of the entry that an iteration writes.
     element: Type,
     reads: Vec<Read>,
 }
@@ -61,20 +62,20 @@ struct Read {
     of: Source,
 }
 
-/// Where the entries are that a round reads.
+/// The origin of the entries that an iteration reads.
 #[derive(Clone, Copy)]
 enum Source {
-    /// Where they were before the loop.
+    /// The array before the loop.
     Initial,
-    /// What the round before wrote, and in the first round one from before the loop.
+    /// The entry that the previous iteration wrote. The first iteration reads the array before the loop.
     Previous,
 }
 
-/// How a stack is arranged in the array.
+/// The positions of the stack's entries in the array.
 enum Arrangement {
-    /// In the same order, and it fills the array.
+    /// In the same order, filling the array.
     Same,
-    /// With axes in this order, and it fills the array.
+    /// With the axes in this order, filling the array.
     Transposed(Vec<usize>),
     Scattered,
 }
@@ -123,7 +124,7 @@ impl Buffer {
         })
     }
 
-    /// Makes the loop return what its rounds put into the array instead of the array. Returns the stack.
+    /// Makes the loop return the entries that its iterations write instead of the array. Returns the stack.
     fn take_out(&self, edit: &mut Patch<'_, '_>, counted: &mut Counted) -> Option<ValueId> {
         let value = self.scatter.inputs[2]?;
         for read in &self.reads {
@@ -153,24 +154,29 @@ impl Buffer {
             counted.nodes[read.node] = copy_of(element, node.outputs[0], &node);
         }
         let element = edit.body_input(self.element.clone());
-        let result = edit.body_input(self.stack(&counted.rounds));
+        let result = edit.body_input(self.stack(&counted.iterations));
         counted.nodes[self.node] = copy_of(value, element, &self.scatter);
         counted.carries.retain(|carry| carry.result != self.carry.result);
         counted.stacks.push(Stack { element, result });
         Some(result)
     }
 
-    /// Returns the type of what all rounds return.
-    fn stack(&self, rounds: &Dim) -> Type {
-        let shape = std::iter::once(rounds).chain(&*self.element.shape).cloned();
+    /// Returns the type of the stack.
+    fn stack(&self, iterations: &Dim) -> Type {
+        let shape = std::iter::once(iterations).chain(&*self.element.shape).cloned();
         Type::new(self.element.dtype, shape.collect::<Vec<_>>())
     }
 
-    /// Inserts the array that the loop fills.
-    fn filled(&self, edit: &mut Patch<'_, '_>, stack: ValueId, rounds: &Dim) -> Option<ValueId> {
+    /// Inserts the array that the loop filled.
+    fn filled(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        stack: ValueId,
+        iterations: &Dim,
+    ) -> Option<ValueId> {
         let ty = edit.ty(self.carry.result)?.clone();
         let op = match &self.arrangement {
-            Arrangement::Same if ty == self.stack(rounds) => return Some(stack),
+            Arrangement::Same if ty == self.stack(iterations) => return Some(stack),
             Arrangement::Same => {
                 let sizes: Vec<i64> = known(&ty.shape)?;
                 let shape = edit.integers(&sizes)?;
@@ -189,27 +195,27 @@ impl Buffer {
     }
 }
 
-/// The places that each round of a loop reads or writes in an array.
+/// The indices that each iteration reads or writes.
 struct Places {
     whole: ValueId,
-    /// The axes of the places of all rounds, and the sizes of the axes of the array that they are along.
+    /// The shape of the indices, without the last axis, and the sizes of the indexed axes of the array.
     axes: Vec<i64>,
     sizes: Vec<i64>,
-    /// The place along each axis.
+    /// The index along each axis.
     parts: Vec<i64>,
-    /// The place of each entry, in the order of rounds.
+    /// The linear index of each entry, in the order of the iterations.
     numbers: Vec<i64>,
 }
 
 impl Places {
-    /// The places of a `ScatterND` or a `GatherND`.
+    /// Reads the indices of a `ScatterND` or a `GatherND`.
     fn of(edit: &Edit<'_>, counted: &Counted, places: ValueId, sizes: &[Dim]) -> Option<Places> {
         let array = counted.arrays.iter().find(|array| array.element == places)?;
         let (&depth, axes) = edit.tensor(array.whole)?.shape.split_last()?;
         Places::new(edit, array.whole, axes.to_vec(), sizes.get(..depth as usize)?)
     }
 
-    /// The places of a node that looks them up.
+    /// Reads the indices of a `Gather` or a `GatherND`.
     fn of_lookup(edit: &Edit<'_>, counted: &Counted, node: &Node, sizes: &[Dim]) -> Option<Places> {
         let places = node.inputs[1]?;
         if node.op == OpType::GatherND {
@@ -219,7 +225,7 @@ impl Places {
         Places::new(edit, array.whole, edit.tensor(array.whole)?.shape.clone(), &sizes[..1])
     }
 
-    /// `None` if a place is outside.
+    /// `None` if an index is out of bounds.
     fn new(edit: &Edit<'_>, whole: ValueId, axes: Vec<i64>, sizes: &[Dim]) -> Option<Places> {
         let sizes: Vec<i64> = known(sizes)?;
         let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_PLACES)?;
@@ -234,7 +240,7 @@ impl Places {
         Some(Places { whole, axes, sizes, parts, numbers })
     }
 
-    /// Returns how the entries are arranged in the array. `None` if two have the same place.
+    /// Returns the arrangement of the entries in the array. `None` if two have the same index.
     fn arrangement(&self) -> Option<Arrangement> {
         let Places { axes, sizes, parts, numbers, .. } = self;
         require(numbers.iter().collect::<FxHashSet<_>>().len() >= numbers.len())?;
@@ -242,7 +248,7 @@ impl Places {
         if is_full && numbers.is_sorted() {
             return Some(Arrangement::Same);
         }
-        // The place along an axis of the array is the one along an axis of the entries.
+        // Each index along an axis of the array must be the index along an axis of the stack.
         let coordinate = |entry: usize, axis: usize| {
             let behind: i64 = axes[axis + 1..].iter().product();
             entry as i64 / behind % axes[axis]
@@ -259,17 +265,17 @@ impl Places {
         Some(front.map_or(Arrangement::Scattered, Arrangement::Transposed))
     }
 
-    /// Returns where the entries are that rounds read which write these ones. `is_same` says that a round reads as much
-    /// as it writes, and that it writes what it is given.
+    /// Returns the origin of the entries that iterations read. `is_same` says that an iteration reads entries of the
+    /// type that it writes, and overwrites them.
     fn source(&self, read: &Places, is_same: bool) -> Option<Source> {
-        let rounds = *self.axes.first()? as usize;
-        let per_round = |places: &Places| places.numbers.len() / rounds.max(1);
-        let (wrote, reads) = (per_round(self), per_round(read));
+        let iterations = *self.axes.first()? as usize;
+        let per_iteration = |places: &Places| places.numbers.len() / iterations.max(1);
+        let (wrote, reads) = (per_iteration(self), per_iteration(read));
         require(self.sizes == read.sizes && wrote != 0 && reads != 0)?;
         let written: FxHashMap<i64, usize> =
             self.numbers.iter().enumerate().map(|(entry, &at)| (at, entry / wrote)).collect();
         let is_initial = |(entry, at): (usize, &i64)| {
-            written.get(at).is_none_or(|&round| round >= entry / reads)
+            written.get(at).is_none_or(|&iteration| iteration >= entry / reads)
         };
         if read.numbers.iter().enumerate().all(is_initial) {
             return Some(Source::Initial);
@@ -337,7 +343,7 @@ y:f32[2], ys:f32[3,2], zs:f32[6,2] = Scan(x, o, b, [[0], [1], [2]]:i64, [[[0], [
     }
 
     #[test]
-    fn entries_of_the_round_before_are_carried_and_others_are_given_to_the_rounds() {
+    fn entries_of_the_previous_iteration_are_carried_and_others_are_inputs() {
         check_lean(
             each(super::run),
             "graph g(o:f32[3,2], b:f32[4]) -> (ys, zs)

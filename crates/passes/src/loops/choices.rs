@@ -1,8 +1,8 @@
-//! `merge-choices`: choices that one flag makes in a loop are one `If`.
+//! `merge-choices`: merges the choices that depend on one flag in a loop into one `If`.
 //!
 //! An adaptive solver keeps a step or repeats it: `jnp.where(is_accepted, new, old)` for each part of its state. In
-//! ONNX Runtime, a `Where` of small arrays takes 1.2 µs, and four nodes where the sign of a zero matters. An `If` takes
-//! 0.7 µs and 0.5 µs for each result, and keeps all signs.
+//! ONNX Runtime, a `Where` of small arrays takes 1.2 µs, and needs four nodes if the sign of a zero matters. An `If`
+//! takes 0.7 µs, plus 0.5 µs per result, and keeps all signs.
 
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// A `Where` with a flag, of two values that have the type of its result.
+/// A `Where` with a scalar flag and two values of the type of its result.
 struct Choice {
     index: usize,
     flag: ValueId,
@@ -52,13 +52,13 @@ impl Choice {
     }
 }
 
-/// Choices with one flag, of which none depends on another.
+/// Independent choices with the same flag.
 struct Group {
     choices: Vec<Choice>,
 }
 
 impl Group {
-    /// True if a later choice has the same flag, and nothing up to it reads a result of the others.
+    /// True if a later choice has the same flag, and no node up to it reads a result of this group.
     fn takes(&self, edit: &Edit<'_>, later: &Choice) -> bool {
         let is_read_before = |choice: &Choice| {
             let mut readers = edit.readers(edit.result(choice.index));
@@ -67,7 +67,7 @@ impl Group {
         self.choices.iter().all(|choice| choice.flag == later.flag && !is_read_before(choice))
     }
 
-    /// Merges the choices in front of the last one, which is the root.
+    /// Merges the choices at the last one, which is the root.
     fn merge(&self, edit: &mut Patch<'_, '_>) -> Outcome {
         let flag = self.choices.first()?.flag;
         let mut branch = |name: &str, chosen: fn(&Choice) -> ValueId| {

@@ -1,19 +1,19 @@
-//! `scan-counters`: writes a loop whose length is known as a scan, over the values of its counters if it has any.
+//! `scan-counters`: rewrites a loop of known length as a scan over the values of its counters.
 //!
-//! JAX carries the counter of a `fori_loop`, and the body adds one to it. If the number of rounds is known, so are all
-//! values of the counter. As an array to run over, they need no node in the body, and what the body computes from
-//! them alone can be computed before the loop. A round of a `Scan` takes 0.4 µs less than one of a `Loop`, which makes
-//! its number and its condition, so a loop without a counter runs over zeros.
+//! JAX carries the counter of a `fori_loop`, and the body adds one to it. If the number of iterations is known, so
+//! are all values of the counter. If the loop scans over them, the body does not need to count, and everything that
+//! depends only on the counter can be computed before the loop. An iteration of a `Scan` takes 0.4 µs less than one
+//! of a `Loop`, which computes its number and its condition, so a loop without a counter scans over zeros.
 
 use onnx::{DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, declined};
 
 use super::{Array, Carry, Counted, node_reads, number};
 use crate::rewrite::require;
 
-/// A loop of more rounds counts for itself.
-const MAX_ROUNDS: i64 = 1 << 16;
+/// A loop with more iterations keeps its counter.
+const MAX_ITERATIONS: i64 = 1 << 16;
 
-/// A carry that is the same number larger in each round.
+/// A carry that grows by the same number in each iteration.
 struct Counter {
     carry: Carry,
     dtype: DType,
@@ -22,7 +22,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// Reads a carry of which each round makes `carry + step`.
+    /// Reads a carry to which each iteration adds a constant.
     fn of(edit: &Edit<'_>, counted: &Counted, carry: Carry) -> Option<Counter> {
         let ty = edit.ty(carry.before)?;
         require(matches!(ty.dtype, DType::I32 | DType::I64) && ty.rank() == 0)?;
@@ -37,22 +37,22 @@ impl Counter {
         let is_small = |number: i64| i32::try_from(number).is_ok();
         let is_in_range = is_small(counter.start)
             && is_small(step)
-            && is_small(counter.at(counted.rounds.known()?.min(MAX_ROUNDS)));
-        // If the rounds do not read it, nothing is gained.
+            && is_small(counter.at(counted.iterations.known()?.min(MAX_ITERATIONS)));
+        // If no iteration reads the counter, the rewrite saves nothing.
         let reads_it =
             |node: &&Node| node_reads(node, carry.before) || node_reads(node, carry.after);
         let is_read = counted.nodes.iter().filter(reads_it).any(|node| node.outputs != sum.outputs);
         (is_in_range && is_read).then_some(counter)
     }
 
-    /// The number when a round begins.
-    fn at(&self, round: i64) -> i64 {
-        self.start + round * self.step
+    /// Returns the number at the start of an iteration.
+    fn at(&self, iteration: i64) -> i64 {
+        self.start + iteration * self.step
     }
 
-    /// Inserts the number when the loop ends.
-    fn last(&self, edit: &mut Patch<'_, '_>, rounds: i64) -> Option<ValueId> {
-        let last = array(edit, self.dtype, Vec::new(), &[self.at(rounds)])?;
+    /// Inserts the number at the end of the loop.
+    fn last(&self, edit: &mut Patch<'_, '_>, iterations: i64) -> Option<ValueId> {
+        let last = array(edit, self.dtype, Vec::new(), &[self.at(iterations)])?;
         Some(edit.insert(Op::new(OpType::Identity, &[last])))
     }
 }
@@ -66,34 +66,36 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     require(
         (!counters.is_empty() || number.is_some()) && counted.outputs().count() != counters.len(),
     )?;
-    let Some(rounds) = counted.rounds.known().filter(|&rounds| (1..=MAX_ROUNDS).contains(&rounds))
+    let Some(iterations) =
+        counted.iterations.known().filter(|&iterations| (1..=MAX_ITERATIONS).contains(&iterations))
     else {
         return declined("the number of iterations is unknown or very large");
     };
     let is_reverse = counted.is_reverse;
-    let of_rounds = |number: &dyn Fn(i64) -> i64| -> Vec<i64> {
-        let numbers = (0..rounds).map(number);
+    let of_iterations = |number: &dyn Fn(i64) -> i64| -> Vec<i64> {
+        let numbers = (0..iterations).map(number);
         if is_reverse { numbers.rev().collect() } else { numbers.collect() }
     };
     if let Some(element) = number.filter(|&number| counted.reads(number)) {
-        let whole = array(edit, DType::I64, vec![rounds], &of_rounds(&|round| round))?;
+        let whole =
+            array(edit, DType::I64, vec![iterations], &of_iterations(&|iteration| iteration))?;
         counted.arrays.push(Array { whole, element });
     }
     for counter in &counters {
-        let numbers = of_rounds(&|round| counter.at(round));
-        let whole = array(edit, counter.dtype, vec![rounds], &numbers)?;
+        let numbers = of_iterations(&|iteration| counter.at(iteration));
+        let whole = array(edit, counter.dtype, vec![iterations], &numbers)?;
         counted.arrays.push(Array { whole, element: counter.carry.before });
         counted.carries.retain(|carry| carry.result != counter.carry.result);
     }
     if counted.arrays.is_empty() {
-        let whole = array(edit, DType::U8, vec![rounds], &vec![0; rounds as usize])?;
+        let whole = array(edit, DType::U8, vec![iterations], &vec![0; iterations as usize])?;
         let element = edit.body_input(Type::new(DType::U8, []));
         counted.arrays.push(Array { whole, element });
     }
     let mut replaced: Vec<(ValueId, ValueId)> = Vec::new();
     for counter in counters {
         if edit.reads(counter.carry.result) > 0 {
-            replaced.push((counter.carry.result, counter.last(edit, rounds)?));
+            replaced.push((counter.carry.result, counter.last(edit, iterations)?));
         }
     }
     let replacement = counted.replacement(edit, &replaced);
@@ -141,7 +143,7 @@ k:i32[], y:f32[3] = Loop(4:i64, true, 2:i32, x) {body={
     }
 
     #[test]
-    fn the_number_of_the_round_is_counted_too() {
+    fn the_number_of_the_iteration_is_counted_too() {
         check_lean(
             each(super::run),
             "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, z)

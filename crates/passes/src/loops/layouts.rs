@@ -1,8 +1,8 @@
 //! `carry-layouts`: carries the state of a loop in the shape that its body computes with.
 //!
-//! If a body reshapes a value when an iteration begins and back when it ends, the loop can carry the reshaped value.
-//! Then only the first value and the result are reshaped. If a body reshapes what it is given of an array, the whole
-//! array is reshaped before the loop.
+//! If a body reshapes a value at the start of an iteration and back at its end, the loop can carry the reshaped
+//! value. Then only the initial value and the result are reshaped. If a body reshapes each entry of an array, the
+//! whole array is reshaped before the loop.
 
 use onnx::operator::properties::{BROADCASTING, RESHAPES};
 use onnx::{Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId};
@@ -14,11 +14,11 @@ use crate::rewrite::require;
 /// A carry that a body reshapes.
 struct Reshaped {
     carry: usize,
-    /// The value when an iteration begins.
+    /// The value at the start of an iteration.
     before: ValueId,
     /// The node that reshapes it.
     first: Node,
-    /// The node that shapes it back when an iteration ends.
+    /// The node that reshapes it back at the end of an iteration.
     last: Node,
 }
 
@@ -48,7 +48,7 @@ impl Reshaped {
     }
 }
 
-/// Returns the only reader of an input of a body, if it reshapes the input to numbers that are known.
+/// Returns the only reader of an input of a body, and its sizes, if it reshapes the input to known sizes.
 fn sole_reshape<'b>(
     edit: &Edit<'_>,
     body: &'b Graph,
@@ -63,7 +63,7 @@ fn sole_reshape<'b>(
     (is_free && !sizes.contains(&0)).then_some((reader, sizes))
 }
 
-/// Reshapes the arrays that a loop runs over if the body reshapes each element. Returns whether there are any.
+/// Reshapes the arrays that a loop runs over if the body reshapes each entry. Returns whether there are any.
 fn reshape_arrays(
     edit: &mut Patch<'_, '_>,
     body: &mut Graph,
@@ -85,7 +85,7 @@ fn reshape_arrays(
     is_changed
 }
 
-/// Reshapes all elements of an array as a node of the body reshapes one.
+/// Reshapes all entries of an array as a node of the body reshapes one.
 fn reshape_array(
     edit: &mut Patch<'_, '_>,
     node: &Node,
@@ -98,14 +98,14 @@ fn reshape_array(
     Some(edit.lift(node, op))
 }
 
-/// Returns what a node reshapes to a known shape.
+/// Returns the operand that a node reshapes to a known shape.
 fn reshapes(edit: &Edit<'_>, node: &Node) -> Option<ValueId> {
     let mut others = node.inputs.iter().skip(1).flatten();
     let is_known = node.op.is(RESHAPES) && others.all(|&id| edit.tensor(id).is_some());
     node.inputs.first().copied().flatten().filter(|_| is_known)
 }
 
-/// True if a node makes the same of a value if it has more unit axes in front, as in the type `ty`.
+/// True if a node returns the same result for a value with more leading unit axes, as in the type `ty`.
 fn broadcasts(edit: &Edit<'_>, node: &Node, value: ValueId, ty: &Type) -> bool {
     let is_widened = |own: &Type| {
         let more = ty.rank().checked_sub(own.rank());
@@ -167,7 +167,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], results)
 }
 
-/// Returns the operator of a node that reads another value first.
+/// Returns the operator of a node with another first operand.
 fn reading(node: &Node, value: ValueId) -> Op {
     let mut inputs = node.inputs.to_vec();
     inputs[0] = Some(value);

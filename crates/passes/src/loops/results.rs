@@ -1,7 +1,8 @@
-//! `batch-heads`, `batch-results`: computes what a step returns, and no later step reads, once for all steps after the loop.
+//! `batch-heads`, `batch-results`: computes the results of a step that no later step reads for all steps at once,
+//! after the loop.
 //!
-//! In `h = cell(h, x); return h, h @ w + b`, the product is no part of the recurrence. The loop returns `h` of all steps, and
-//! one product of a matrix with more rows follows.
+//! In `h = cell(h, x); return h, h @ w + b`, the product is not part of the recurrence. The loop returns `h` of all
+//! steps instead, and one product with more rows follows.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,42 +15,42 @@ use super::{Counted, Stack, copy_of, for_each_read, replacing};
 use crate::loops::recurrent;
 use crate::rewrite::require;
 
-/// So many nodes before a result are looked at.
+/// The maximum number of nodes to inspect before a result.
 const MAX_NODES: usize = 256;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     batch(patch, |_, _| true)
 }
 
-/// Runs before cells are matched, and before formulas are, which it must not cut in two: it changes a loop only if the
-/// rest of its body is a cell.
+/// Runs before rewrites match cells and formulas, which it must not cut in two. It changes a loop only if the rest of
+/// its body is a cell.
 pub(crate) fn run_early(patch: &mut Patch<'_, '_>) -> Outcome {
     batch(patch, recurrent::is_cell)
 }
 
-/// Tells whether to keep the loop at an index.
+/// Returns whether to keep the new loop at an index.
 type Keep = fn(&Edit<'_>, usize) -> bool;
 
 /// A stack whose elements are computed after the loop.
 struct Plan {
-    /// Which stack.
+    /// The index of the stack.
     stack: usize,
     /// The nodes that are computed after the loop.
     nodes: FxHashSet<usize>,
-    /// What a step returns instead, if anything.
+    /// The value that a step returns instead, if any.
     source: Option<ValueId>,
 }
 
-/// The nodes of a body, and who makes and reads what.
+/// The nodes of a body, with the producers and readers of each value.
 struct Body<'l> {
     counted: &'l Counted,
     makers: FxHashMap<ValueId, usize>,
     readers: FxHashMap<ValueId, Vec<usize>>,
-    /// What a step is given.
+    /// The entries of arrays in a step.
     elements: FxHashSet<ValueId>,
-    /// What the next step and the loop read.
+    /// The values that the next step or the loop reads.
     carried: FxHashSet<ValueId>,
-    /// What goes into a step of the steps before, and the number of the step.
+    /// The values of the previous step, and the number of the step.
     state: FxHashSet<ValueId>,
 }
 
@@ -76,7 +77,7 @@ impl<'l> Body<'l> {
         }
     }
 
-    /// Finds the most nodes that can be computed after the loop from one value of each step.
+    /// Finds the largest set of nodes that can be computed after the loop from one value per step.
     fn plan(&self, edit: &Edit<'_>, stack: usize) -> Option<Plan> {
         let Stack { element, .. } = self.counted.stacks[stack];
         let before = self.before(element);
@@ -89,14 +90,14 @@ impl<'l> Body<'l> {
             let is_small = source.is_none_or(|source| {
                 let types = [source, element].map(|id| edit.ty(id));
                 let [Some(source), Some(element)] = types else { return false };
-                is_small_beside(source, &[element], &self.counted.rounds)
+                is_small_beside(source, &[element], &self.counted.iterations)
             });
             let gain = nodes.len() > usize::from(needs_copy);
             (gain && is_small).then_some(Plan { stack, nodes, source })
         })
     }
 
-    /// Returns nodes that a value is computed from, the nearest ones, in the order in which they run.
+    /// Returns the nearest nodes that a value depends on, in topological order.
     fn before(&self, value: ValueId) -> BTreeSet<usize> {
         let mut places = BTreeSet::new();
         let mut open = VecDeque::from([value]);
@@ -112,7 +113,7 @@ impl<'l> Body<'l> {
     }
 
     /// Returns the nodes that compute one value from another and from the inputs of the step. `None` if they read
-    /// anything else of the step, or something else reads what they compute.
+    /// another value of the step, or if another node reads their results.
     fn nodes_between(
         &self,
         source: Option<ValueId>,
@@ -155,9 +156,8 @@ fn may_move(node: &Node) -> bool {
 fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
     let index = edit.root();
     let mut scan = Counted::at(edit, index)?;
-    // Arrays and results have the same order only if both run in the same direction.
     let runs_forward = !scan.is_reverse && scan.directions.is_none();
-    require(runs_forward && !scan.rounds.is(0))?;
+    require(runs_forward && !scan.iterations.is(0))?;
     let body = Body::of(&scan);
     let plans = (0..scan.stacks.len()).filter_map(|stack| body.plan(edit, stack));
     let plans: Vec<Plan> = plans.collect();
@@ -194,7 +194,7 @@ fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
         stacked.insert(source, result);
     }
     let (op, results) = scan.into_op(edit);
-    // If all results are computed from the inputs alone, nothing is left of the loop.
+    // If all results depend on the inputs alone, the loop disappears.
     let made = match &results[..] {
         [] => Vec::new(),
         _ => edit.insert_instead(op, &replacing(&results)),

@@ -1,8 +1,8 @@
-//! `read-arrays`: makes the rounds of a scan read what the scan runs over.
+//! `read-arrays`: makes the body of a scan read the arrays that the scan runs over.
 //!
-//! A scan that only counts runs over an array that no round reads. ONNX Runtime counts its entries, but other runtimes
-//! drop the array, and then run one round or reject the model. So the scan runs over one of the constants that its rounds
-//! read, repeated for each round. That takes no node and no time.
+//! A scan that only counts runs over an array that its body does not read. ONNX Runtime counts the entries of the
+//! array, but other runtimes drop it, and then run one iteration or reject the model. So the scan runs over one of
+//! the constants that its body reads, repeated for each iteration. That costs no node and no time.
 
 use onnx::edit::LARGE_BYTES;
 use onnx::operator::properties::ARITHMETIC;
@@ -23,7 +23,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     if read.is_empty() {
         let Some((node, operand, whole)) = constant(edit, &counted) else {
-            return declined("no round reads a small constant");
+            return declined("no iteration reads a small constant");
         };
         let shape: Vec<Dim> = whole.shape[1..].iter().map(|&size| Dim::Known(size)).collect();
         let element = edit.body_input(Type::new(whole.dtype, shape));
@@ -36,14 +36,15 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], replacement)
 }
 
-/// Returns a constant that a round computes with, repeated for each round, with the node and the operand that read it.
+/// Returns a constant of the body, repeated for each iteration, with the node and the operand that read it.
 fn constant(edit: &Patch<'_, '_>, counted: &Counted) -> Option<(usize, usize, Tensor)> {
-    let rounds = counted.rounds.known().filter(|&rounds| rounds > 0)?;
+    let iterations = counted.iterations.known().filter(|&iterations| iterations > 0)?;
     let repeated = |value: ValueId| {
         let tensor = edit.tensor(value)?;
-        let is_small = usize::try_from(rounds).ok()?.checked_mul(tensor.byte_len())? <= LARGE_BYTES;
-        let shape = [&[rounds][..], &tensor.shape].concat();
-        let repeat = |count: usize| (0..rounds as usize).flat_map(move |_| 0..count);
+        let is_small =
+            usize::try_from(iterations).ok()?.checked_mul(tensor.byte_len())? <= LARGE_BYTES;
+        let shape = [&[iterations][..], &tensor.shape].concat();
+        let repeat = |count: usize| (0..iterations as usize).flat_map(move |_| 0..count);
         match (is_small, tensor.ints(), tensor.floats()) {
             (true, Some(ints), _) => {
                 let all: Vec<i64> = repeat(ints.len()).map(|index| ints[index]).collect();
@@ -70,7 +71,7 @@ mod tests {
     use crate::testing::{check, each};
 
     #[test]
-    fn a_scan_that_counts_runs_over_a_constant_of_its_rounds() {
+    fn a_scan_that_counts_runs_over_a_constant_of_its_body() {
         check(
             each(super::run),
             "graph g(x:f32[3]) -> (y)
@@ -91,7 +92,7 @@ y:f32[3] = Scan(x, [0, 0, 0]:u8) {body={
     }
 
     #[test]
-    fn an_array_that_no_round_reads_is_dropped() {
+    fn an_array_that_no_iteration_reads_is_dropped() {
         check(
             each(super::run),
             "graph g(x:f32[3], xs:f32[4,3], zs:f32[4,2]) -> (y)
@@ -110,7 +111,7 @@ y:f32[3] = Scan(x, xs, zs) {body={
     }
 
     #[test]
-    fn a_scan_whose_rounds_read_no_constant_or_their_array_stays() {
+    fn a_scan_whose_body_reads_no_constant_or_its_array_stays() {
         check(
             each(super::run),
             "graph g(x:f32[3], xs:f32[4,3]) -> (y, z)

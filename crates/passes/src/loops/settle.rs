@@ -1,12 +1,12 @@
-//! `settle-flags`: decides all rounds of a loop together that drops entries of an array one after another.
+//! `settle-flags`: decides all iterations of a loop together that drops entries of an array one after another.
 //!
 //! Non-maximum suppression goes from the best box to the worst. Box `i` drops the boxes that it covers, unless a
-//! better box dropped it before: `keep = keep & ~(keep[i] & covers[i])`. A round has five small nodes, and there are as
-//! many rounds as boxes.
+//! better box dropped it before: `keep = keep & ~(keep[i] & covers[i])`. A iteration has five small nodes, and there are as
+//! many iterations as boxes.
 //!
-//! Which rounds are active is the solution of `active = asked & ~(active @ covers)`, where only earlier rounds count.
+//! Which iterations are active is the solution of `active = asked & ~(active @ covers)`, where only earlier iterations count.
 //! We start with all that are asked for and compute the right side until nothing changes. After `k` times, the first
-//! `k` rounds are right, and all those that depend on a chain of at most `k` others. Boxes that cover each other make
+//! `k` iterations are right, and all those that depend on a chain of at most `k` others. Boxes that cover each other make
 //! chains of 3 to 11, so that a few products of a vector with a matrix do. The first of them are nodes of the graph, and
 //! a loop computes the others. If the chains are longer still, the loop of the program runs.
 
@@ -27,10 +27,10 @@ use crate::rewrite::require;
 /// The name of the program's loop, which runs if there is no solution yet.
 const LOOP: &str = "settle-flags/loop";
 
-/// A loop of fewer rounds is unrolled or fast enough.
-const MIN_ROUNDS: i64 = 16;
+/// A loop of fewer iterations is unrolled or fast enough.
+const MIN_ITERATIONS: i64 = 16;
 
-/// Above so many pairs of rounds and entries, a product takes as long as many rounds.
+/// Above so many pairs of iterations and entries, a product takes as long as many iterations.
 const MAX_PAIRS: i64 = 1 << 20;
 
 /// After so many products in a loop, the loop of the program runs.
@@ -43,44 +43,46 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     found.settle(edit, scan)
 }
 
-/// A loop whose round `i` sets entries of the array that it carries to a constant, if it is asked to by entry `i`.
+/// A loop whose iteration `i` sets entries of the array that it carries to a constant, if it is asked to by entry `i`.
 struct Dropping {
     carry: Carry,
-    /// The number of rounds, which is that of the entries that are asked.
-    rounds: i64,
+    /// The number of iterations, which is that of the entries that are asked.
+    iterations: i64,
     /// The shape of the array. Its last axis has the entries; the others are independent of each other.
     shape: Vec<i64>,
     dtype: DType,
-    /// The entry of the round, and whether the round is active: the nodes and their result.
+    /// The entry of the iteration, and whether the iteration is active: the nodes and their result.
     entry: ValueId,
     asking: Vec<Node>,
     asked: ValueId,
-    /// The flag with which a round is active.
+    /// The flag with which a iteration is active.
     is_active_if: bool,
-    /// How a round chooses the entries that it sets if it is active.
+    /// How a iteration chooses the entries that it sets if it is active.
     choosing: Vec<Choosing>,
     effect: Effect,
 }
 
 impl Dropping {
     fn of(edit: &Edit<'_>, scan: &Counted, carry: Carry) -> Option<Dropping> {
-        let rounds = scan.rounds.known().filter(|&rounds| rounds >= MIN_ROUNDS)?;
+        let iterations =
+            scan.iterations.known().filter(|&iterations| iterations >= MIN_ITERATIONS)?;
         let ty = edit.ty(carry.before)?;
         let shape = sizes(edit, carry.before)?;
-        let pairs = shape.iter().product::<i64>().checked_mul(rounds)?;
-        require(!scan.is_reverse && pairs <= MAX_PAIRS && rounds <= *shape.last()?)?;
+        let pairs = shape.iter().product::<i64>().checked_mul(iterations)?;
+        require(!scan.is_reverse && pairs <= MAX_PAIRS && iterations <= *shape.last()?)?;
         let mut body = Body::new(edit, scan, carry, shape.len());
         own_nodes(scan, carry)?.into_iter().try_for_each(|node| body.take(node))?;
         let with = |is_active_if| Some((is_active_if, body.effect(is_active_if)?));
         let (is_active_if, effect) = with(true).or_else(|| with(false))?;
         let asked = body.asked?;
         let flag = edit.ty(asked)?;
-        let of_round = [&ty.shape[..shape.len() - 1], &[Dim::Known(1)]].concat();
-        let is_of_round = flag.shape[..] == of_round || (flag.rank() == 0 && shape.len() == 1);
+        let of_iteration = [&ty.shape[..shape.len() - 1], &[Dim::Known(1)]].concat();
+        let is_of_iteration =
+            flag.shape[..] == of_iteration || (flag.rank() == 0 && shape.len() == 1);
         let is_whole = edit.ty(effect.chosen)?.shape == ty.shape;
         let found = Dropping {
             carry,
-            rounds,
+            iterations,
             shape,
             dtype: ty.dtype,
             entry: body.entry,
@@ -91,10 +93,10 @@ impl Dropping {
             effect,
         };
         let stays_dropped = !found.active_with(edit, &found.effect.dropped)?.contains(&true);
-        (is_of_round && is_whole && stays_dropped).then_some(found)
+        (is_of_iteration && is_whole && stays_dropped).then_some(found)
     }
 
-    /// Returns whether a round is active whose entries are all this number.
+    /// Returns whether a iteration is active whose entries are all this number.
     fn active_with(&self, edit: &Edit<'_>, entry: &Tensor) -> Option<Vec<bool>> {
         let mut known: FxHashMap<ValueId, Tensor> = FxHashMap::default();
         known.insert(self.entry, entry.broadcast(&sizes(edit, self.entry)?)?);
@@ -113,14 +115,14 @@ impl Dropping {
 
     fn settle(&self, edit: &mut Patch<'_, '_>, scan: Counted) -> Outcome {
         let Some(covers) = self.covers(edit, &scan) else {
-            return declined("what a round sets cannot be computed beforehand");
+            return declined("what a iteration sets cannot be computed beforehand");
         };
         let asked = self.asked_by_all(edit)?;
         let (entries, lead) = self.shape.split_last()?;
-        let is_square = *entries == self.rounds;
+        let is_square = *entries == self.iterations;
         let is_ordered = is_square && self.effect.is_ordered;
         edit.fuse_bodies();
-        let earlier_pairs = [lead, &[self.rounds, self.rounds]].concat();
+        let earlier_pairs = [lead, &[self.iterations, self.iterations]].concat();
         let covers = cast(edit, covers, DType::F32);
         let mut earlier = covers;
         if !is_square {
@@ -131,7 +133,8 @@ impl Dropping {
             let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
             earlier = edit.insert(op);
         }
-        let equation = Equation { asked, earlier, covers, is_ordered, rows: self.row(self.rounds) };
+        let equation =
+            Equation { asked, earlier, covers, is_ordered, rows: self.row(self.iterations) };
         let start = cast(edit, asked, DType::F32);
         let found = equation.first_products(edit, start)?;
         let solved = edit.branch("settle-flags/solved", |edit| {
@@ -145,7 +148,7 @@ impl Dropping {
         self.replace(edit, scan, result)
     }
 
-    /// Inserts the array that the loop returns, if it is known which rounds are active.
+    /// Inserts the array that the loop returns, if it is known which iterations are active.
     fn result(
         &self,
         edit: &mut Patch<'_, '_>,
@@ -153,7 +156,7 @@ impl Dropping {
         found: &Found,
     ) -> Option<ValueId> {
         if equation.is_ordered && self.is_active_unless_dropped(edit) == Some(true) {
-            // No entry is set after its round, so those of active rounds are not set, and all others are.
+            // No entry is set after its iteration, so those of active iterations are not set, and all others are.
             let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
             let flags = edit.insert(Op::new(op, &[found.flags]));
             return self.without_unit_axis(edit, flags);
@@ -166,14 +169,14 @@ impl Dropping {
         Some(self.with_dropped(edit, is_set))
     }
 
-    /// True if the entries are flags, and each one makes its round active unless it is set.
+    /// True if the entries are flags, and each one makes its iteration active unless it is set.
     fn is_active_unless_dropped(&self, edit: &Edit<'_>) -> Option<bool> {
         let kept = Tensor::of_ints(self.dtype, Vec::new(), &[i64::from(self.effect.assumed)])?;
         let is_active = self.active_with(edit, &kept)?;
         Some(self.dtype == DType::Bool && !is_active.contains(&false))
     }
 
-    /// Inserts the array that the loop returns, if not all active rounds are known.
+    /// Inserts the array that the loop returns, if not all active iterations are known.
     fn result_of_loop(
         &self,
         edit: &mut Patch<'_, '_>,
@@ -181,10 +184,10 @@ impl Dropping {
         equation: &Equation,
         start: ValueId,
     ) -> Option<ValueId> {
-        let most = self.rounds.min(MAX_PRODUCTS);
+        let most = self.iterations.min(MAX_PRODUCTS);
         let found = equation.more_products(edit, start, most)?;
         let result = self.result(edit, equation, &found)?;
-        if most == self.rounds {
+        if most == self.iterations {
             return Some(result);
         }
         Some(self.or_loop(edit, scan, result, found.is_open))
@@ -226,7 +229,7 @@ impl Dropping {
         edit.done(&[], results)
     }
 
-    /// Inserts the flags of which entries each round sets if it is active, as matrices of rounds and entries.
+    /// Inserts the flags of which entries each iteration sets if it is active, as matrices of iterations and entries.
     fn covers(&self, edit: &mut Patch<'_, '_>, scan: &Counted) -> Option<ValueId> {
         let mut batches = Batches::beside(scan);
         for (value, flag) in
@@ -259,25 +262,25 @@ impl Dropping {
         Some(covers)
     }
 
-    /// Inserts the flags of which rounds would be active if nothing were set before, as rows.
+    /// Inserts the flags of which iterations would be active if nothing were set before, as rows.
     fn asked_by_all(&self, edit: &mut Patch<'_, '_>) -> Option<ValueId> {
         let (entries, lead) = self.shape.split_last()?;
         let mut first = self.carry.initial;
-        if *entries != self.rounds {
-            first = beginning(edit, first, &[lead, &[self.rounds]].concat())?;
+        if *entries != self.iterations {
+            first = beginning(edit, first, &[lead, &[self.iterations]].concat())?;
         }
         if !lead.is_empty() {
             let perm: Vec<usize> = std::iter::once(lead.len()).chain(0..lead.len()).collect();
             first = edit.insert(transpose(first, &perm));
         }
         let entry = sizes(edit, self.entry)?;
-        first = reshaped(edit, first, &[&[self.rounds], &entry[..]].concat())?;
-        let mut batches = Batches::new(Dim::Known(self.rounds), [(self.entry, first)]);
+        first = reshaped(edit, first, &[&[self.iterations], &entry[..]].concat())?;
+        let mut batches = Batches::new(Dim::Known(self.iterations), [(self.entry, first)]);
         for node in &self.asking {
             batches.take(edit, node)?;
         }
         let mut asked = *batches.of.get(&self.asked)?;
-        let rows = self.row(self.rounds);
+        let rows = self.row(self.iterations);
         asked = cast(edit, asked, DType::Bool);
         if lead.is_empty() {
             asked = reshaped(edit, asked, &rows)?;
@@ -337,7 +340,7 @@ fn sizes(edit: &Edit<'_>, value: ValueId) -> Option<Vec<i64>> {
     edit.ty(value)?.shape.iter().map(Dim::known).collect()
 }
 
-/// Returns the nodes of a round that a carry is computed with, in their order. `None` if they read another carry, or
+/// Returns the nodes of a iteration that a carry is computed with, in their order. `None` if they read another carry, or
 /// something else reads what they make of this one.
 fn own_nodes(scan: &Counted, carry: Carry) -> Option<Vec<&Node>> {
     let mut needed: FxHashSet<ValueId> = std::iter::once(carry.after).collect();
@@ -375,7 +378,7 @@ mod tests {
     const ROUNDS: &str = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]:i64";
 
     #[test]
-    fn flags_that_rounds_clear_are_the_solution_of_an_equation() {
+    fn flags_that_iterations_clear_are_the_solution_of_an_equation() {
         let graph = format!(
             "graph g(k:bool[16], m:bool[16,16]) -> (y)
 y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{

@@ -1,9 +1,8 @@
-//! `batch-steps`: computes what a step of a scan derives only from its inputs once, for all steps
-//! together.
+//! `batch-steps`: computes everything that depends only on the inputs of a step once, for all steps of a scan.
 //!
-//! A product with a weight becomes one product of a matrix with more rows, and an activation runs once over all
-//! elements. The runtime spends about as much time on a small node as on a product of small matrices, so each node
-//! that leaves the body is time saved in every step.
+//! A product with a weight becomes one product with more rows, and an activation runs once over all elements. ONNX
+//! Runtime spends about as much time on a small node as on a product of small matrices, so each node that leaves the
+//! body saves time in every step.
 
 use onnx::operator::properties::{PARTIAL, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Node, OpType, Outcome, Patch, Tensor, ValueId, declined};
@@ -14,10 +13,10 @@ use super::{Array, Counted, for_each_read, rename};
 use crate::algebra::access::axis_of;
 use crate::rewrite::require;
 
-/// A larger constant is not looked at.
+/// Larger constants are not inspected.
 const MAX_CONSTANT: usize = 1 << 16;
 
-/// To compute so many elements takes the runtime about as long as to start a node.
+/// ONNX Runtime computes this many elements in about the time that it takes to start a node.
 const SMALL: i64 = 1024;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
@@ -75,8 +74,8 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], replacement)
 }
 
-/// Takes small nodes out of the branches of an `If` that depend only on the inputs of a step. They run then in steps
-/// that do not take the branch, too.
+/// Moves small nodes that depend only on the inputs of a step out of the branches of an `If`. They then run even in
+/// steps that do not take the branch.
 fn batch_branches(edit: &mut Patch<'_, '_>, batches: &mut Batches, node: &mut Node) {
     for branch in node.bodies_mut() {
         for inner in std::mem::take(&mut branch.nodes) {
@@ -97,7 +96,7 @@ fn batch_branches(edit: &mut Patch<'_, '_>, batches: &mut Batches, node: &mut No
     }
 }
 
-/// True if a node computes something for all numbers, and a lookup is at places that are known.
+/// True if a node cannot fail: its operator is total, or it gathers entries at known indices.
 fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
     let is_inside = || {
         let &[Some(array), Some(places)] = &node.inputs[..] else { return None };
@@ -112,7 +111,7 @@ fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
     }
 }
 
-/// Returns the elements that are the same number in every step, and these numbers.
+/// Returns the entries that are the same number in every step, and these numbers.
 fn constants(edit: &mut Patch<'_, '_>, scan: &Counted) -> FxHashMap<ValueId, ValueId> {
     let number = |&Array { whole, element }: &Array| {
         let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_CONSTANT)?;

@@ -1,8 +1,8 @@
 //! `unroll-loops`: unrolls short loops.
 //!
-//! A round of a loop costs the runtime about as much as two small nodes, and entering the loop as much as sixteen.
-//! What a round takes of an array and what it adds to a result are nodes when it is unrolled, unless the array is a
-//! constant.
+//! An iteration of a loop costs ONNX Runtime about as much as two small nodes, and entering the loop as much as
+//! sixteen. In an unrolled loop, taking an entry of an array and adding one to a result are nodes, unless the array
+//! is a constant.
 
 use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, ValueId};
 use options::Options;
@@ -11,24 +11,24 @@ use rustc_hash::FxHashMap;
 use super::Counted;
 use crate::rewrite::{Declined, ensure};
 
-/// The cost of a loop in tenths of a small node: to enter it, for each iteration, and for each carried value.
+/// The costs of a loop in tenths of a small node: to enter it, per iteration, and per carried value.
 const ENTRY: i64 = 160;
-const ROUND: i64 = 20;
+const ITERATION: i64 = 20;
 const CARRY: i64 = 4;
 
 /// The cost of a node that takes an element of an array or adds one to a result.
 const ACCESS: i64 = 10;
 
-/// Such nodes take back much of what is gained. If they are more than one of so many, or if the rounds are stacked,
-/// the loop may become this many times fewer nodes.
+/// Such nodes cost much of what unrolling saves. If more than one in this many nodes is one, or if the loop stacks
+/// results, the limit of nodes is this many times lower.
 const WITH_ACCESSES: usize = 4;
 
 pub(crate) fn run(edit: &mut Edit<'_>, options: &Options) {
     for index in (0..edit.len()).filter(|&index| edit.is_live(index)).collect::<Vec<_>>() {
         edit.patch(index, |patch| {
             let counted = Counted::at(patch, index)?;
-            let rounds = counted.rounds.known()?;
-            let results = unroll(patch, &counted, rounds, options.unroll);
+            let iterations = counted.iterations.known()?;
+            let results = unroll(patch, &counted, iterations, options.unroll);
             patch.settle(results)
         });
     }
@@ -37,10 +37,10 @@ pub(crate) fn run(edit: &mut Edit<'_>, options: &Options) {
 fn unroll(
     edit: &mut Patch<'_, '_>,
     counted: &Counted,
-    rounds: i64,
+    iterations: i64,
     max_nodes: usize,
 ) -> Result<Vec<(usize, ValueId)>, Declined> {
-    ensure(rounds >= 1, "the loop has no iterations")?;
+    ensure(iterations >= 1, "the loop has no iterations")?;
     ensure(
         !counted.nodes.iter().any(|node| node.bodies().next().is_some()),
         "an iteration contains a loop or a branch",
@@ -56,7 +56,7 @@ fn unroll(
     let accesses = (arrays + counted.stacks.len()) as i64;
     let copies = |node: &&onnx::Node| node.op == OpType::Identity;
     let computed = counted.nodes.len() - counted.nodes.iter().filter(copies).count();
-    let nodes = rounds.saturating_mul(computed as i64 + accesses);
+    let nodes = iterations.saturating_mul(computed as i64 + accesses);
     let has_few = counted.stacks.is_empty() && arrays * WITH_ACCESSES <= computed;
     let max_nodes = if has_few { max_nodes } else { max_nodes / WITH_ACCESSES };
     if nodes > max_nodes as i64 {
@@ -65,35 +65,35 @@ fn unroll(
         )));
     }
     let carried = CARRY * counted.carries.len() as i64;
-    let is_faster = ENTRY + rounds * (ROUND + carried) > rounds * ACCESS * accesses;
+    let is_faster = ENTRY + iterations * (ITERATION + carried) > iterations * ACCESS * accesses;
     ensure(is_faster, "splitting the inputs would take as many nodes as unrolling saves")?;
     let unknown = || Declined::from("the type of a value is unknown");
     for stack in &counted.stacks {
         let dtype = edit.ty(stack.result).ok_or_else(unknown)?.dtype;
-        // ONNX joins no floats of 8 bits and nothing smaller.
+        // `Concat` does not support floats of 8 bits, nor smaller types.
         if dtype.bits() < if dtype.is_float() { 16 } else { 8 } {
             return Err(Declined(format!("ONNX Runtime has no Concat for {dtype}")));
         }
     }
     let mut carried: Vec<ValueId> = counted.carries.iter().map(|carry| carry.initial).collect();
     let mut stacked: Vec<Vec<ValueId>> = vec![Vec::new(); counted.stacks.len()];
-    for round in 0..rounds {
+    for iteration in 0..iterations {
         let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         values.extend(counted.carries.iter().map(|carry| carry.before).zip(carried));
         if let Some(counter) = counted.counter {
-            let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[round]);
+            let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[iteration]);
             let number = tensor.ok_or_else(unknown)?;
             values.insert(counter.number, edit.constant(number, &[]));
             values.extend(counter.condition.map(|condition| (counter.flag, condition)));
         }
         for array in &counted.arrays {
-            let place = if counted.is_reverse { rounds - 1 - round } else { round };
+            let place = if counted.is_reverse { iterations - 1 - iteration } else { iteration };
             let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[place]);
             let place = edit.constant(tensor.ok_or_else(unknown)?, &[]);
             let op = Op::new(OpType::Gather, &[array.whole, place]).attr("axis", 0);
             values.insert(array.element, edit.insert(op));
         }
-        edit.insert_round(round as usize, &counted.nodes, &mut values);
+        edit.insert_round(iteration as usize, &counted.nodes, &mut values);
         let now = |id: ValueId| values.get(&id).copied().unwrap_or(id);
         carried = counted.carries.iter().map(|carry| now(carry.after)).collect();
         for (stack, all) in counted.stacks.iter().zip(&mut stacked) {
@@ -116,7 +116,7 @@ fn unroll(
     Ok(results.into_iter().filter_map(|(result, by)| Some((position(result)?, by))).collect())
 }
 
-/// Joins what the rounds return along a new leading axis.
+/// Stacks the results of the iterations along a new leading axis.
 fn join(edit: &mut Patch<'_, '_>, rows: &[ValueId]) -> Option<ValueId> {
     let mut parts = Vec::new();
     for &row in rows {
@@ -127,7 +127,7 @@ fn join(edit: &mut Patch<'_, '_>, rows: &[ValueId]) -> Option<ValueId> {
 }
 
 impl Counted {
-    /// True if a result begins with what the last round returns.
+    /// True if a result starts with the value of the last iteration.
     fn is_stacked_backwards(&self, place: usize) -> bool {
         matches!(&self.directions, Some(Attr::Ints(ways)) if ways.get(place) == Some(&1))
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_loop_is_its_rounds_each_with_its_lines() {
+    fn the_iterations_of_a_short_loop_are_unrolled_with_their_lines() {
         check_lean(
             |edit| unroll(edit, 16),
             "graph g(x:f32[3]) -> (y)
@@ -174,7 +174,7 @@ y:f32[3] = Loop(3:i64, true, x) {body={
     }
 
     #[test]
-    fn rounds_take_rows_and_are_stacked_in_their_directions() {
+    fn unrolled_iterations_take_rows_and_are_stacked_in_their_directions() {
         check_lean(
             |edit| unroll(edit, 40),
             "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, zs)

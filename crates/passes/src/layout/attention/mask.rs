@@ -46,12 +46,12 @@ struct Term {
     /// The layout ops that give it the axes of the scores, and its shape after them.
     planned: Vec<Planned>,
     shape: Vec<Dim>,
-    kind: Kind,
+    effect: MaskEffect,
 }
 
 /// The effect of a mask on the scores.
 #[derive(Clone, Copy)]
-enum Kind {
+enum MaskEffect {
     /// Adds the source, multiplied by a factor.
     Adds { factor: f64 },
     /// Keeps scores whose flag equals `keeps`, and adds a number to the others.
@@ -74,8 +74,8 @@ impl Prepared {
         let mut terms = Vec::with_capacity(masks.len());
         let mut whole = Vec::new();
         for &(mask, to_mask) in &masks {
-            let (source, kind) = match *mask {
-                Mask::Added { bias, factor } => (bias, Kind::Adds { factor }),
+            let (source, effect) = match *mask {
+                Mask::Added { bias, factor } => (bias, MaskEffect::Adds { factor }),
                 Mask::Chosen { flags, keeps, otherwise, .. } => {
                     let is_causal = || keeps && is_triangle(edit, flags, view, to_mask);
                     let known = known_flags(edit, flags, keeps, view, to_mask)
@@ -90,7 +90,7 @@ impl Prepared {
                         _ => {
                             let otherwise =
                                 if found.is_zeroed { f64::NEG_INFINITY } else { MASKED };
-                            (flags, Kind::Chooses { keeps, otherwise })
+                            (flags, MaskEffect::Chooses { keeps, otherwise })
                         }
                     }
                 }
@@ -103,7 +103,7 @@ impl Prepared {
             let (planned, of_heads) = for_scores(&shape, to_mask)?;
             let shape = if planned.is_empty() { shape } else { of_heads.clone() };
             whole = broadcast_shapes(&whole, &of_heads).ok_or("the masks do not broadcast")?;
-            terms.push(Term { source, once, planned, shape, kind });
+            terms.push(Term { source, once, planned, shape, effect });
         }
         let planned = expansion(&whole, view)?;
         Ok(Prepared::Added(AddedMask { terms, planned }))
@@ -336,7 +336,10 @@ impl AddedMask {
         // The kernel accepts flags instead of −∞.
         let is_by_flags = matches!(
             self.terms[..],
-            [Term { kind: Kind::Chooses { keeps: true, otherwise: f64::NEG_INFINITY }, .. }]
+            [Term {
+                effect: MaskEffect::Chooses { keeps: true, otherwise: f64::NEG_INFINITY },
+                ..
+            }]
         );
         for term in self.terms {
             sum = Some(if is_by_flags {
@@ -372,30 +375,30 @@ impl Term {
         fused: &[usize],
         before: Option<(ValueId, Vec<Dim>)>,
     ) -> Result<(ValueId, Vec<Dim>), Declined> {
-        let kind = self.kind;
+        let effect = self.effect;
         let (mut value, own) = self.emit_source(patch, fused)?;
         let number = |patch: &mut Patch<'_, '_>, number: f64| {
             let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
             Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
         };
-        if let Kind::Adds { factor } = kind
+        if let MaskEffect::Adds { factor } = effect
             && factor.abs() != 1.0
         {
             let op = Op::new(OpType::Mul, &[value, number(patch, factor.abs())?]);
             value = patch.insert_for(fused, op);
         }
-        let (before, shape) = match (before, kind) {
-            (None, Kind::Adds { factor }) if factor > 0.0 => return Ok((value, own)),
+        let (before, shape) = match (before, effect) {
+            (None, MaskEffect::Adds { factor }) if factor > 0.0 => return Ok((value, own)),
             (None, _) => (number(patch, 0.0)?, Vec::new()),
             (Some(before), _) => before,
         };
-        let op = match kind {
-            Kind::Adds { factor } if factor > 0.0 => Op::new(OpType::Add, &[before, value]),
-            Kind::Adds { .. } => Op::new(OpType::Sub, &[before, value]),
-            Kind::Chooses { keeps: true, otherwise } => {
+        let op = match effect {
+            MaskEffect::Adds { factor } if factor > 0.0 => Op::new(OpType::Add, &[before, value]),
+            MaskEffect::Adds { .. } => Op::new(OpType::Sub, &[before, value]),
+            MaskEffect::Chooses { keeps: true, otherwise } => {
                 Op::new(OpType::Where, &[value, before, number(patch, otherwise)?])
             }
-            Kind::Chooses { keeps: false, otherwise } => {
+            MaskEffect::Chooses { keeps: false, otherwise } => {
                 Op::new(OpType::Where, &[value, number(patch, otherwise)?, before])
             }
         };

@@ -5,7 +5,7 @@
 //! Then the whole row of `v` is NaN, and so is everything that is computed from `v`: zero times NaN is NaN.
 
 use onnx::facts::floats::Floats;
-use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
+use onnx::operator::properties::{ARITHMETIC, LAYOUT_OPS, VIEW_OPS};
 use onnx::{Dim, Edit, Fact, Facts, OpType, ValueId};
 
 use super::Attention;
@@ -136,7 +136,7 @@ impl Source {
                 let is_mixed = rows.is_mixed || rows.map.repeats_only_along(axis);
                 Some(Rows { is_mixed, ..rows.within(&[axis], shape)? })
             }
-            OpType::Add | OpType::Sub | OpType::Mul | OpType::Div => {
+            op if op.is(ARITHMETIC) => {
                 let [a, b] = [0, 1].map(|operand| of(operand)?.broadcast(shape));
                 if let (Some(a), Some(b)) = (&a, &b) {
                     return a.and(b);

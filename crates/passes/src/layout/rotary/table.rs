@@ -1,7 +1,7 @@
 //! Finds tables of cosines and sines with one number per pair.
 
-use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, RESHAPES};
-use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
+use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE, RESHAPES};
+use onnx::{DType, Declined, Dim, Edit, Node, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{Rotation, halves_of};
 use crate::algebra::access::Access;
@@ -9,9 +9,6 @@ use crate::rewrite::require;
 
 /// The maximum number of nodes to follow from a table.
 const DEEPEST: usize = 8;
-
-/// What is computed element by element.
-const UNARY: &[OpType] = &[OpType::Cos, OpType::Sin, OpType::Cast];
 
 /// A table with one number per pair, from which the program computes one with a number per element.
 pub(super) struct Single {
@@ -44,7 +41,7 @@ impl Single {
             single.shape = edit.ty(source)?.shape.to_vec();
             single.source = source;
             (single.chain, single.passed) =
-                passed.into_iter().partition(|&node| edit.node(node).op.is_one_of(UNARY));
+                passed.into_iter().partition(|&node| is_elementwise(edit.node(node)));
             return Some(single);
         }
         require(has_equal_pairs(edit, table, rotation.is_interleaved, DEEPEST))?;
@@ -72,15 +69,16 @@ impl Single {
         }
         for &link in self.chain.iter().rev() {
             let node = patch.node(link).clone();
-            let mut op = Op::new(node.op.clone(), &[value]);
-            if let Some(to) = node.attr("to") {
-                op = op.attr("to", to.clone());
-            }
-            let fused = [fused, &[link]].concat();
-            value = patch.insert_for(&fused, op);
+            let op = Op::of(&node, vec![Some(value)]);
+            value = patch.insert_for(&[fused, &[link]].concat(), op);
         }
         Ok(value)
     }
+}
+
+/// True if a node computes each element from one element of its only operand.
+fn is_elementwise(node: &Node) -> bool {
+    node.op.is(ELEMENTWISE) && node.inputs.len() == 1
 }
 
 /// Finds the node that repeats each number of a table. Returns its operand, and the nodes from the table back to it.
@@ -97,7 +95,7 @@ fn doubled_by_node(
         let source = edit.input(node, 0)?;
         passed.push(node);
         match edit.node(node).op.onnx() {
-            Some(op) if UNARY.contains(&op) => {}
+            Some(_) if is_elementwise(edit.node(node)) => {}
             Some(OpType::Tile) if !is_interleaved => {
                 let repeats = edit.tensor(edit.input(node, 1)?)?.ints()?;
                 let (times, rest) = repeats.split_last()?;
@@ -169,7 +167,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         Some(OpType::Concat) if !is_interleaved => {
             halves_of(edit, node).is_some_and(|[a, b]| a == b)
         }
-        Some(op) if UNARY.contains(&op) => is_twice(0),
+        Some(_) if is_elementwise(edit.node(node)) => is_twice(0),
         Some(op) if op.is(ARITHMETIC) => is_twice(0) && is_twice(1),
         Some(op) if op.is(BROADCAST_OPS) => {
             let keeps_last = edit.input(node, 0).and_then(last) == last(value);

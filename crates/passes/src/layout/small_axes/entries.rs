@@ -3,11 +3,12 @@
 //! The sides of all pairs of boxes have a width and a height on their last axis, and the area is their product.
 //! Taking the two entries from one array would copy it.
 
-use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
+use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::{Region, data_operands, elements, without_unit_axes};
 use crate::algebra::access::Access;
+use crate::layout::carry::unsqueeze;
 
 /// With more entries, there would be too many nodes.
 const MAX_ENTRIES: i64 = 3;
@@ -74,14 +75,12 @@ fn entry_of(edit: &mut Patch<'_, '_>, value: ValueId, place: i64) -> Option<Valu
     let array = unsqueezed.as_ref().map_or(value, |(_, array, _)| *array);
     let sizes = &edit.ty(array)?.shape;
     let axis = sizes.len() - 1;
-    let place = Tensor::of_ints(DType::I64, Vec::new(), &[place])?;
-    let place = edit.constant(place, &[]);
+    let place = edit.integer(place)?;
     let op = Op::new(OpType::Gather, &[array, place]).attr("axis", axis as i64);
     let entry = edit.insert(op);
     let Some((maker, _, axes)) = unsqueezed else { return Some(entry) };
     let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
-    let axes = edit.integers(&axes)?;
-    let op = Op::new(OpType::Unsqueeze, &[entry, axes]);
+    let op = unsqueeze(edit, entry, &axes)?;
     Some(edit.insert_for(&[maker], op))
 }
 

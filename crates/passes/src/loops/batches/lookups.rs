@@ -1,4 +1,4 @@
-//! Looks up for all steps together what each step takes of an array.
+//! Batches gathers and slices of an array that is the same in every step.
 
 use onnx::{DType, Node, Op, OpType, Patch, Tensor, Type, ValueId};
 
@@ -9,7 +9,7 @@ use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
 impl Batches {
-    /// Takes a slice of one array in each step, of which the start along one axis differs.
+    /// Batches a slice whose start differs between steps along one axis.
     pub(super) fn moving_slice(
         &self,
         edit: &mut Patch<'_, '_>,
@@ -77,14 +77,14 @@ impl Batches {
     }
 }
 
-/// Looks up the places of all steps along an axis of an array, and moves the steps to the front.
+/// Gathers the entries of all steps along an axis, and moves the steps to the front.
 pub(super) fn lookup(edit: &mut Patch<'_, '_>, node: &Node, made: &Op, ty: &Type) -> Option<Op> {
     let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
     let axis = axis_of(node, edit.ty(array)?.rank())?;
     Some(steps_to_front(edit, node, [array, places], axis, ty))
 }
 
-/// Returns the operator that looks up places of all steps, whose steps lead. `ty` is the type of one step.
+/// Returns a gather for all steps, with the steps as the leading axis. `ty` is the type of the result of one step.
 fn steps_to_front(
     edit: &mut Patch<'_, '_>,
     node: &Node,

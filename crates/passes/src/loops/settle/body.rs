@@ -1,4 +1,4 @@
-//! Reads what the round of a loop drops.
+//! Reads what the iteration of a loop drops.
 
 use onnx::operator::properties::{POINTWISE, RESHAPES};
 use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
@@ -9,7 +9,7 @@ use crate::algebra::access::Access;
 use crate::algebra::access::axis_of;
 use crate::rewrite::require;
 
-/// What a round does that is active.
+/// What a iteration does that is active.
 pub(super) struct Effect {
     /// The flags of the entries that it sets, or the opposite of them.
     pub chosen: ValueId,
@@ -22,7 +22,7 @@ pub(super) struct Effect {
     pub is_ordered: bool,
 }
 
-/// A part of how a round chooses entries.
+/// A part of how a iteration chooses entries.
 pub(super) enum Choosing {
     Node(Node),
     /// The result of a branch, and what it is if the flag is set or not.
@@ -33,26 +33,26 @@ pub(super) enum Choosing {
     },
 }
 
-/// What is known of the nodes of a round.
+/// What is known of the nodes of a iteration.
 pub(super) struct Body<'a, 'e> {
     edit: &'a Edit<'e>,
     scan: &'a Counted,
     carry: Carry,
     rank: usize,
     pub entry: ValueId,
-    /// What depends on the entry of the round and on nothing that differs between rounds.
+    /// What depends on the entry of the iteration and on nothing that differs between iterations.
     of_entry: FxHashSet<ValueId>,
     pub asking: Vec<Node>,
     pub asked: Option<ValueId>,
     pub choosing: Vec<Choosing>,
-    /// Flags as functions of those that a round is given.
+    /// Flags as functions of those that a iteration is given.
     tables: FxHashMap<ValueId, Table>,
     given: Vec<ValueId>,
     made: FxHashSet<ValueId>,
 }
 
-/// The values of a flag for all values of six others: of the carry, of whether the round is active, and of four that
-/// the round is given.
+/// The values of a flag for all values of six others: of the carry, of whether the iteration is active, and of four that
+/// the iteration is given.
 type Table = u64;
 
 const CARRY: Table = 0xaaaa_aaaa_aaaa_aaaa;
@@ -113,7 +113,7 @@ impl<'a, 'e> Body<'a, 'e> {
         Some(())
     }
 
-    /// Takes both branches of an `If` on whether the round is active.
+    /// Takes both branches of an `If` on whether the iteration is active.
     fn branch(&mut self, node: &Node) -> Option<()> {
         let flag = node.inputs.first().copied().flatten()?;
         let is_active = self.flag(flag).filter(|&table| table == ACTIVE)?;
@@ -133,7 +133,7 @@ impl<'a, 'e> Body<'a, 'e> {
         Some(())
     }
 
-    /// True if a node takes the entry of the round from the carry.
+    /// True if a node takes the entry of the iteration from the carry.
     fn reads_entry(&self, node: &Node) -> bool {
         let [Some(array), Some(number)] = node.inputs[..] else { return false };
         let is_entry = node.op == OpType::Gather
@@ -141,14 +141,14 @@ impl<'a, 'e> Body<'a, 'e> {
             && axis_of(node, self.rank) == Some(self.rank - 1);
         let counts = |array: &&Array| {
             let numbers = self.edit.tensor(array.whole).and_then(Tensor::ints);
-            let rounds = self.scan.rounds.known().unwrap_or(0);
+            let iterations = self.scan.iterations.known().unwrap_or(0);
             array.element == number
-                && numbers.is_some_and(|numbers| numbers.into_iter().eq(0..rounds))
+                && numbers.is_some_and(|numbers| numbers.into_iter().eq(0..iterations))
         };
         is_entry && self.scan.arrays.iter().any(|array| counts(&array))
     }
 
-    /// True if a node computes something of the entry of the round alone.
+    /// True if a node computes something of the entry of the iteration alone.
     fn is_of_entry(&self, node: &Node) -> bool {
         let is_known = |id: &ValueId| {
             self.of_entry.contains(id) || (!self.made.contains(id) && self.is_same(*id))
@@ -163,12 +163,12 @@ impl<'a, 'e> Body<'a, 'e> {
             && self.edit.ty(node.outputs[0]).is_some_and(is_small)
     }
 
-    /// True if a value is the same in each round.
+    /// True if a value is the same in each iteration.
     fn is_same(&self, value: ValueId) -> bool {
         value != self.carry.before && !self.scan.arrays.iter().any(|array| array.element == value)
     }
 
-    /// Returns a flag as a function of the flags that a round is given. It may be a number, zero or one.
+    /// Returns a flag as a function of the flags that a iteration is given. It may be a number, zero or one.
     fn table(&mut self, node: &Node) -> Option<Table> {
         let mut operand = |place: usize| self.flag(node.inputs.get(place).copied().flatten()?);
         // `Min` and `Max` may have more operands.
@@ -217,7 +217,7 @@ impl<'a, 'e> Body<'a, 'e> {
         GIVEN.get(place).copied()
     }
 
-    /// Returns what a round does that is active with this flag. `None` if the other rounds do something too.
+    /// Returns what a iteration does that is active with this flag. `None` if the other iterations do something too.
     pub(super) fn effect(&self, is_active_if: bool) -> Option<Effect> {
         let active = if is_active_if { ACTIVE } else { !ACTIVE };
         let dtype = self.edit.ty(self.carry.before)?.dtype;
@@ -261,13 +261,13 @@ impl<'a, 'e> Body<'a, 'e> {
         })
     }
 
-    /// True if a flag that a round is given has to be set for what the table says, and is set only for entries behind
-    /// that of the round.
+    /// True if a flag that a iteration is given has to be set for what the table says, and is set only for entries behind
+    /// that of the iteration.
     fn is_ordered(&self, is_set: Table) -> bool {
         self.given.iter().zip(GIVEN).any(|(&value, given)| {
             let array = self.scan.arrays.iter().find(|array| array.element == value);
             is_set & !given == 0
-                && array.is_some_and(|array| is_behind_round(self.edit, array.whole))
+                && array.is_some_and(|array| is_behind_iteration(self.edit, array.whole))
         })
     }
 }
@@ -288,8 +288,8 @@ fn is_flag(edit: &Edit<'_>, array: ValueId) -> bool {
     is_bool(array) || cast.and_then(|node| edit.input(node, 0)).is_some_and(is_bool)
 }
 
-/// True if flags, of which each round is given those of one step, are set only for entries behind that of the round.
-fn is_behind_round(edit: &Edit<'_>, flags: ValueId) -> bool {
+/// True if flags, of which each iteration is given those of one step, are set only for entries behind that of the iteration.
+fn is_behind_iteration(edit: &Edit<'_>, flags: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(flags) {
         let &[_, .., entries] = &tensor.shape[..] else { return false };
         let step: i64 = tensor.shape[1..].iter().product();
@@ -299,8 +299,8 @@ fn is_behind_round(edit: &Edit<'_>, flags: ValueId) -> bool {
         });
     }
     let Some(node) = edit.made_by(flags, OpType::And) else { return false };
-    // A mask that is broadcast along the rounds or the entries says nothing about their order.
+    // A mask that is broadcast along the iterations or the entries says nothing about their order.
     let ends = |value| edit.ty(value).map(|ty| (ty.rank(), ty.shape.first(), ty.shape.last()));
     let mut operands = [0, 1].into_iter().filter_map(|operand| edit.input(node, operand));
-    operands.any(|operand| ends(operand) == ends(flags) && is_behind_round(edit, operand))
+    operands.any(|operand| ends(operand) == ends(flags) && is_behind_iteration(edit, operand))
 }

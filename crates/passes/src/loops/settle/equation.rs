@@ -5,15 +5,15 @@ use onnx::{DType, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 /// So many products are computed without a loop. To enter one takes as long as three small products.
 const FIRST_PRODUCTS: usize = 4;
 
-/// Which rounds are active: `active = asked & ~(active @ earlier)`.
+/// Which iterations are active: `active = asked & ~(active @ earlier)`.
 pub(super) struct Equation {
-    /// The flags of the rounds that would be active if nothing were set before.
+    /// The flags of the iterations that would be active if nothing were set before.
     pub(super) asked: ValueId,
-    /// Ones for the rounds that each round stops, and zeros.
+    /// Ones for the iterations that each iteration stops, and zeros.
     pub(super) earlier: ValueId,
-    /// Ones for the entries that each round sets, and zeros.
+    /// Ones for the entries that each iteration sets, and zeros.
     pub(super) covers: ValueId,
-    /// True if the entries are those of the rounds, and a round sets only later ones.
+    /// True if the entries are those of the iterations, and a iteration sets only later ones.
     pub(super) is_ordered: bool,
     /// The shape of the flags.
     pub(super) rows: Vec<i64>,

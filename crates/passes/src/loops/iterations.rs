@@ -1,7 +1,7 @@
-//! `count-rounds`: gives a loop its number of rounds, if its condition compares a counter with a constant.
+//! `count-iterations`: gives a loop its number of iterations, if its condition compares a counter with a constant.
 //!
-//! `while_loop(lambda s: s[0] < 100, …)` is a `for` loop. If the number of rounds is known, the other rewrites of loops
-//! apply to it. If there is another condition too, a `Loop` counts for itself beside it.
+//! `while_loop(lambda s: s[0] < 100, …)` is a `for` loop. If the number of iterations is known, the other rewrites of
+//! loops apply to it. If there is another condition too, it stays, and the `Loop` itself counts.
 
 use onnx::{DType, Edit, Fact, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
@@ -14,7 +14,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let body = edit.node(index).bodies().next()?;
     let end = End::of(edit, body)?;
     let start = number(edit, edit.input(index, 2 + end.carry)?)?;
-    let rounds = end.rounds(start)?;
+    let iterations = end.iterations(start)?;
     let mut body = body.clone();
     if let Some(other) = end.other {
         let again = body.nodes.iter().find(|node| node.outputs[..] == body.outputs[..1]);
@@ -27,23 +27,23 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         again.op = OpType::Identity.into();
         again.inputs = [Some(body.inputs[1])].into_iter().collect();
     }
-    let rounds = Tensor::of_ints(DType::I64, Vec::new(), &[rounds])?;
-    let rounds = edit.constant(rounds, &[]);
+    let iterations = Tensor::of_ints(DType::I64, Vec::new(), &[iterations])?;
+    let iterations = edit.constant(iterations, &[]);
     let others = (1..edit.node(index).inputs.len()).map(|operand| edit.input(index, operand));
-    let inputs = std::iter::once(Some(rounds)).chain(others).collect();
+    let inputs = std::iter::once(Some(iterations)).chain(others).collect();
     let op = Op { op: OpType::Loop.into(), inputs, attrs: Vec::new() }.attr("body", body);
     edit.done(&[], op)
 }
 
-/// A condition that a counter ends.
+/// A condition that becomes false when a counter reaches a limit.
 struct End {
-    /// The node in the body that compares.
+    /// The index of the comparison in the body.
     place: usize,
-    /// The condition without the counter, if there is more.
+    /// The rest of the condition, if there is more.
     other: Option<ValueId>,
     comparison: OpType,
     limit: i64,
-    /// The place of the counter among what the loop carries, and what a round adds to it.
+    /// The index of the counter among the carries, and the number that an iteration adds to it.
     carry: usize,
     step: i64,
     dtype: DType,
@@ -90,28 +90,29 @@ impl End {
         beside(a, b).or_else(|| beside(b, a))
     }
 
-    /// Returns how many rounds there are, of which the first runs in any case. `None` if the counter never ends, or
+    /// Returns the number of iterations. The first one always runs. `None` if the counter never reaches the limit, or
     /// overflows before.
-    fn rounds(&self, start: i64) -> Option<i64> {
+    fn iterations(&self, start: i64) -> Option<i64> {
         let (start, limit, step) =
             (i128::from(start), i128::from(self.limit), i128::from(self.step));
         let way = if step > 0 { limit - start } else { start - limit };
         let whole = way.checked_div_euclid(step.abs())?;
-        let rounds = match self.comparison {
+        let iterations = match self.comparison {
             OpType::Less if step > 0 => whole + i128::from(way % step != 0),
             OpType::Greater if step < 0 => whole + i128::from(way % step != 0),
             OpType::LessOrEqual if step > 0 => whole + 1,
             OpType::GreaterOrEqual if step < 0 => whole + 1,
             _ => return None,
         };
-        let rounds = rounds.max(1);
+        let iterations = iterations.max(1);
         let (least, most) = Fact::of_type(self.dtype).ints()?;
-        let is_in_range = (i128::from(least)..=i128::from(most)).contains(&(start + rounds * step));
-        is_in_range.then(|| rounds.try_into().ok())?
+        let is_in_range =
+            (i128::from(least)..=i128::from(most)).contains(&(start + iterations * step));
+        is_in_range.then(|| iterations.try_into().ok())?
     }
 }
 
-/// Returns the comparison of the operands in the other order.
+/// Returns the same comparison with swapped operands.
 fn turned(comparison: OpType) -> Option<OpType> {
     Some(match comparison {
         OpType::Less => OpType::Greater,
@@ -265,7 +266,11 @@ mod tests {
                 while holds(comparison, number, limit) {
                     (number, rounds) = (number + step, rounds + 1);
                 }
-                assert_eq!(end(comparison, limit, step).rounds(0), Some(rounds), "{limit} {step}");
+                assert_eq!(
+                    end(comparison, limit, step).iterations(0),
+                    Some(rounds),
+                    "{limit} {step}"
+                );
             }
         }
     }
