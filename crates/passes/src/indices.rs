@@ -1,4 +1,4 @@
-//! Inlines composites, and writes lookups by index as the operator that fits.
+//! Inlines composites, and replaces reads at indices by fitting operators.
 
 pub(crate) mod division;
 pub(crate) mod index;

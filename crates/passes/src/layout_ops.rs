@@ -1,6 +1,6 @@
-//! Passes on layout ops: `Transpose`, `Reshape`, `Squeeze` and `Unsqueeze`.
+//! Rewrites of layout ops: `Transpose`, `Reshape`, `Squeeze` and `Unsqueeze`.
 //!
-//! Each pass reads chains of them as an [`AxisMap`](crate::algebra::axis_map::AxisMap) and writes the fewest nodes.
+//! Each one reads chains of them as an [`AxisMap`](crate::algebra::axis_map::AxisMap) and writes the fewest nodes.
 
 pub(crate) mod blocks;
 pub(crate) mod columns;
@@ -13,7 +13,6 @@ pub(crate) mod stacks;
 use onnx::Edit;
 use onnx::operator::properties::LAYOUT_OPS;
 
-/// True if the node is a layout op.
 pub(crate) fn is_layout_op(edit: &Edit<'_>, index: usize) -> bool {
     edit.node(index).op.is(LAYOUT_OPS)
 }

@@ -127,8 +127,8 @@ impl Counted {
         let source = again.inputs.first().copied().flatten()?;
         let is_kept = again.op == OpType::Identity && (source == flag || is_true(source)?);
         let condition = edit.input(index, 1);
-        let is_asked = condition.is_some_and(|condition| is_true(condition) != Some(true));
-        require(is_kept && !is_asked)?;
+        let may_stop = condition.is_some_and(|condition| is_true(condition) != Some(true));
+        require(is_kept && !may_stop)?;
         let iterations = edit.input(index, 0)?;
         let &[known] = &edit.tensor(iterations)?.ints()?[..] else { return None };
         let initial = (2..node.inputs.len()).map(|operand| edit.input(index, operand));
@@ -153,7 +153,7 @@ impl Counted {
         carries.chain(self.stacks.iter().map(|stack| stack.element))
     }
 
-    /// True if a iteration reads a value or returns it.
+    /// True if an iteration reads a value or returns it.
     pub(crate) fn reads(&self, value: ValueId) -> bool {
         self.outputs().any(|output| output == value)
             || self.nodes.iter().any(|node| node_reads(node, value))

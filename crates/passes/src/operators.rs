@@ -1,4 +1,4 @@
-//! Chooses the final operators. No later rewrite matches their results.
+//! Chooses the final operators. No later rewrite matches them.
 
 pub(crate) mod batch_norm;
 pub(crate) mod gemm;

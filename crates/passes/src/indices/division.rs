@@ -1,4 +1,4 @@
-//! Floor division of integers that are not negative: the quotient needs no correction.
+//! Simplifies the floor division of integers that are not negative: the quotient needs no correction.
 
 use onnx::{Op, OpType};
 

@@ -1,7 +1,7 @@
 //! Fuses reads at computed indices.
 //!
-//! JAX counts an index below zero from the end and then brings it into bounds, or fills; ONNX counts it
-//! from the end itself, so the index only needs to be clamped on both sides.
+//! JAX counts a negative index from the end, and then clamps it or fills. ONNX itself counts a negative index from
+//! the end, so the index only needs to be clamped on both sides.
 
 use onnx::{DType, Op, OpType, ValueId};
 
@@ -15,7 +15,7 @@ pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-bounds", was_in_bounds, to_was_in_bounds),
 ]]);
 
-/// After the indices are as short as they get.
+/// Runs after the other rewrites of indices.
 pub(crate) static ENTRIES: Formulas = Formulas::new(&[&[
     rewrite("fuse-entry", entry, to_entry),
     rewrite("fuse-entry", pick, to_entry_of_one_axis),
@@ -29,7 +29,7 @@ fn wrapped() -> Pattern {
     node(OpType::Where, &[&is_negative, &(&i + number("size")), &i])
 }
 
-/// `min(max(i, 0), n − 1)`, where `i` below zero counts from the end; or that in a vector of its own
+/// `min(max(i, 0), n − 1)`, in which a negative `i` counts from the end; or the same as a vector of one element
 fn in_bounds() -> Pattern {
     let clipped = |i: &Pattern| node(OpType::Clip, &[i, &0.0.into(), &number("last")]);
     let vector = node(OpType::Unsqueeze, &[&wrapped()]).named("vector");
@@ -41,7 +41,7 @@ fn gather(op: OpType) -> Pattern {
     node(op, &[&hole("x"), &in_bounds().named("place")]).named("entries")
 }
 
-/// The same with `i` brought to `−n … n − 1`, which ONNX counts from the end where JAX does.
+/// Clamps `i` to `−n … n − 1`. ONNX counts a negative index from the end, as JAX does.
 fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axis = found.axis("entries")?;
@@ -56,7 +56,7 @@ fn to_gather(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(Op::new(op, &[x, place]).attr("axis", axis as i64))
 }
 
-/// `min(max(i, 0), n − 1) = i`, which says what was in bounds
+/// `min(max(i, 0), n − 1) = i`, which tells whether the index was in bounds
 fn was_in_bounds() -> Pattern {
     node(OpType::Equal, &[&in_bounds().named("place"), &either(&[&wrapped(), &hole("vector")])])
 }
@@ -74,7 +74,7 @@ fn clipped_both_ways(found: &mut Found<'_, '_, '_>) -> Result<ValueId, Declined>
         return Err("the index is not clamped to the axis that it refers to".into());
     }
     let mut ty = found.ty(i)?;
-    // Of 64 bits, the runtime's Clip compares the halves.
+    // For integers of 64 bits, ONNX Runtime's `Clip` compares the halves.
     ensure(ty.dtype == DType::I32, "ONNX Runtime's Clip is wrong for some values of this type")?;
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
@@ -87,7 +87,7 @@ fn clipped_both_ways(found: &mut Found<'_, '_, '_>) -> Result<ValueId, Declined>
     Ok(found.emit(Op::new(OpType::Clip, &[i, low, high])))
 }
 
-/// One entry along an axis, by an index that was made an array of one for it
+/// One entry along an axis, read by an index that was reshaped to a vector of one element
 fn entry() -> Pattern {
     let place = node(OpType::Unsqueeze, &[&hole("i")]);
     let place = either(&[&node(OpType::Clip, &[&place, &hole("low"), &hole("high")]), &place]);

@@ -1,4 +1,4 @@
-//! One entry of an axis: `x[…, i, …]`.
+//! Fuses the read of one entry of an axis: `x[…, i, …]`.
 
 use onnx::{DType, Op, OpType, Tensor};
 
@@ -8,7 +8,7 @@ use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-pick", pick, to_entry_of_one_axis)]]);
 
-/// A part of size one of an axis, and then the axis dropped.
+/// A slice of size one along an axis, which a squeeze then drops
 pub(super) fn pick() -> Pattern {
     let starts = hole("starts");
     let part = node(OpType::Slice, &[&hole("x"), &starts, &hole("ends"), &hole("axes")]);

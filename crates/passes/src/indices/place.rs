@@ -1,4 +1,4 @@
-//! Simplifies the order of zeros in `argmax`.
+//! Removes the order of `−0` and `0` from `argmax`, if `−0` does not occur.
 
 use onnx::facts::floats::NegativeZero;
 use onnx::{Op, OpType};
@@ -23,7 +23,7 @@ fn to_zeros_alike(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
         found.number("infinite")? == f64::NEG_INFINITY && (-1e-250..0.0).contains(&least),
         "the constants do not distinguish zeros by their sign",
     )?;
-    // Numbers that are too small for their type may become either zero.
+    // A number that underflows may become a zero of either sign.
     ensure(
         found.edit.fact(x).floats().negative_zero != NegativeZero::Possible,
         "zeros of both signs may occur",

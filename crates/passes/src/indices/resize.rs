@@ -1,8 +1,7 @@
-//! `fuse-resize`: rows and columns that are each read several times in turn.
+//! `fuse-resize`: fuses reads that repeat each row and column several times.
 //!
-//! `jax.image.resize(…, "nearest")` reads at constant places, one axis after the other. Where each
-//! place is read the same number of times in turn that is a `Resize` to a multiple of the size, which
-//! moves the same elements.
+//! `jax.image.resize(…, "nearest")` reads at constant indices, one axis after the other. If each index occurs the
+//! same number of times in a row, that is a `Resize` to a multiple of the size, which copies the same elements.
 
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
@@ -11,8 +10,8 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
 use crate::rewrite::{Declined, require};
 
-/// Writes elements that are repeated along several axes as reads of each place several times in turn, as images
-/// that are enlarged by `jnp.repeat` are. What is repeated along one axis, such as heads, stays a broadcast.
+/// Rewrites a broadcast that repeats elements in place along several axes, as `jnp.repeat` does to enlarge an image,
+/// as gathers. A repeat along one axis, such as that of heads, stays a broadcast.
 pub(crate) fn gather_repeats(edit: &mut Edit<'_>) {
     for index in (0..edit.len()).rev() {
         edit.patch(index, |patch| {
@@ -22,19 +21,19 @@ pub(crate) fn gather_repeats(edit: &mut Edit<'_>) {
     }
 }
 
-/// How many nodes of a broadcast are looked through.
+/// The maximum number of nodes of a broadcast.
 const MAX_LINKS: usize = 12;
 
-/// An array whose entries are repeated in their places, along several axes.
+/// An array whose entries are repeated in place, along several axes.
 struct Repeats {
     source: ValueId,
     chain: Vec<usize>,
-    /// How often along each axis.
+    /// The number of repeats along each axis.
     times: Vec<i64>,
 }
 
 impl Repeats {
-    /// Returns the longest chain of broadcasts that ends with a node and only repeats.
+    /// Returns the longest chain of broadcasts that ends at a node and only repeats entries in place.
     fn of(edit: &Edit<'_>, index: usize) -> Option<Repeats> {
         let result = edit.result(index);
         require(edit.node(index).op == OpType::Reshape)?;
@@ -71,7 +70,7 @@ impl Repeats {
     }
 }
 
-/// Returns how often each entry of each axis is repeated, if the map does nothing else.
+/// Returns the number of repeats along each axis, if the map does nothing else.
 fn repeats_in_place(mut map: AxisMap) -> Option<Vec<i64>> {
     let mut times = vec![1; map.rank_after()];
     for (axis, times) in times.iter_mut().enumerate() {
@@ -98,7 +97,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         next = edit.producer(data).filter(|_| edit.reads(data) == 1);
     }
     let source = source?;
-    // Of longer rows a copy is faster, and the runtime copies when it gathers.
+    // For longer rows, a gather is faster, because ONNX Runtime copies whole rows.
     let is_of_single_elements = scales.last().is_some_and(|&times| times > 1.0);
     let has_kernel = edit.has_kernel(OpType::Resize, result.dtype);
     if !is_of_single_elements {
@@ -120,7 +119,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(fused, op)
 }
 
-/// What a `Gather` reads, along which axis, and how many times in turn each place.
+/// Returns the array that a `Gather` reads, the axis, and the number of times that each index occurs in a row.
 fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
     let node = edit.node(index);
     require(node.op == OpType::Gather)?;

@@ -1,4 +1,4 @@
-//! `fuse-blocks`: finds channels that become blocks of pixels, and blocks of pixels that become channels.
+//! `fuse-blocks`: fuses layout ops that turn channels into blocks of pixels, or blocks of pixels into channels.
 
 use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
@@ -8,11 +8,11 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transposes};
 use crate::rewrite::require;
 
-/// A mode of `DepthToSpace`: the channels are made of the rows and columns of a block, and of the channels
-/// that are left.
+/// A mode of `DepthToSpace`: the order of the factors of the channel axis, which are the rows and columns of a block
+/// and the remaining channels.
 struct Mode {
     name: &'static str,
-    /// The places of these parts among those of the channels.
+    /// The positions of the factors.
     row: usize,
     column: usize,
     left: usize,
@@ -49,14 +49,14 @@ fn depth_to_space(map: &AxisMap, x: ValueId) -> Option<Op> {
     Some(Op::new(OpType::DepthToSpace, &[x]).attr("blocksize", size).attr("mode", mode.name))
 }
 
-/// `SpaceToDepth` is the inverse of the first mode; that of the other is not an operator.
+/// `SpaceToDepth` is the inverse of the first mode. The other mode has no inverse operator.
 fn space_to_depth(map: AxisMap, x: ValueId) -> Option<Op> {
     let size = MODES.first()?.block_size(&map.inverse())?;
     Some(Op::new(OpType::SpaceToDepth, &[x]).attr("blocksize", size))
 }
 
 impl Mode {
-    /// Returns the edge of the blocks, if the map makes blocks of channels.
+    /// Returns the size of the blocks, if the map turns channels into blocks.
     fn block_size(&self, map: &AxisMap) -> Option<i64> {
         let (deep, wide) = (map.shape_before()?, map.shape_after()?);
         let ([images, _, rows, columns], [_, left, all_rows, _]) = (&deep[..], &wide[..]) else {

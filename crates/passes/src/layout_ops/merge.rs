@@ -1,4 +1,4 @@
-//! `merge-layout-ops`: writes a chain of layout ops in the fewest nodes.
+//! `merge-layout-ops`: rewrites a chain of layout ops with the fewest nodes.
 
 use onnx::operator::properties::{LAYOUT_OPS, RESHAPES};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
@@ -15,12 +15,11 @@ pub(crate) const RULE: Rule = Rule {
     apply: shorten,
 };
 
-/// Replaces the longest chain that ends here by fewer nodes, or by cheaper ones.
+/// Replaces the longest possible chain that ends at the root by fewer or cheaper nodes.
 fn shorten(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     require(is_layout_op(edit, index))?;
     let chain = links(edit, edit.result(index));
-    // The edit removes the nodes that only this chain reads.
     let read_once = |&&link: &&usize| edit.reads(edit.result(link)) == 1;
     let removed = 1 + chain[1..].iter().take_while(read_once).count();
     for length in (1..=chain.len()).rev() {
@@ -37,7 +36,7 @@ fn shorten(edit: &mut Patch<'_, '_>) -> Outcome {
     write_shape_as_constant(edit)
 }
 
-/// Writes a shape that is computed as a constant, if it can be one.
+/// Replaces a computed shape by a constant, if possible.
 fn write_shape_as_constant(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let is_computed = edit.tensor(edit.input(index, 1)?).is_none();
@@ -50,16 +49,16 @@ fn count_transposes(edit: &Edit<'_>, links: &[usize]) -> usize {
     links.iter().filter(|&&link| edit.node(link).op == OpType::Transpose).count()
 }
 
-/// Returns the layout ops that make a value, the last one first.
+/// Returns the chain of layout ops that computes a value, the last one first.
 pub(super) fn links(edit: &Edit<'_>, value: ValueId) -> Vec<usize> {
     edit.walk(value, LAYOUT_OPS).map(|(link, _)| link).take(MAX_LINKS).collect()
 }
 
-/// Returns what a chain begins with, and the fewest steps from there.
+/// Returns the source of a chain, and the fewest steps from it to the result.
 fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     let source = edit.input(*links.last()?, 0)?;
     if links.iter().all(|&link| edit.node(link).op.is(RESHAPES)) {
-        // However they cut, reshapes are one reshape.
+        // A chain of reshapes is one reshape.
         let result = edit.result(*links.first()?);
         let (before, after) = (&edit.ty(source)?.shape, &edit.ty(result)?.shape);
         return Some((source, Step::reshape(before, after).into_iter().collect()));
@@ -77,7 +76,7 @@ fn replace(patch: &mut Patch<'_, '_>, links: &[usize], source: ValueId, steps: &
         return patch.done(fused, Op::new(OpType::Identity, &[source]));
     }
     if patch.tensor(source).is_some() && planned.iter().any(Planned::is_transpose) {
-        // A transposed constant is folded, or left to the runtime, as one.
+        // Another rewrite folds a transposed constant, or leaves it to ONNX Runtime, as one node.
         return None;
     }
     let op = emit_last(patch, fused, source, &planned).ok()?;

@@ -1,8 +1,7 @@
-//! `orient-products`: a product of matrices written so that the fewest elements are transposed around it.
+//! `orient-products`: rewrites a matrix product so that the fewest elements are transposed around it.
 //!
-//! `A·B = (Bᵀ·Aᵀ)ᵀ`, and the rows of one side may be listed in any order that the result is read in.
-//! JAX has one order of axes for the result of `dot_general`, whichever way round it was asked for, and
-//! transposes it afterwards.
+//! `A·B = (Bᵀ·Aᵀ)ᵀ`, and the rows of a side can be in any order that the readers of the result accept. JAX always
+//! returns the result of `dot_general` in one order of axes, and transposes it afterward.
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 use rustc_hash::FxHashMap;
@@ -13,7 +12,7 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, cost, emit, emit_after, plan};
 use crate::rewrite::require;
 
-/// How many layout ops after a product are looked at.
+/// The maximum number of layout ops to follow after a product.
 const MAX_FOLLOWING: usize = 8;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -32,8 +31,8 @@ fn is_product(edit: &Edit<'_>, index: usize) -> bool {
     node.op == OpType::MatMul
 }
 
-/// Counts how often a value is the right side of a product with weights. If nothing else reads the value,
-/// it is not needed once all of these products are written the other way round.
+/// Counts how often a value is the right side of a product with weights. If nothing else reads the value, it becomes
+/// unnecessary once all of these products are swapped.
 fn read_by_weights(edit: &Edit<'_>) -> FxHashMap<ValueId, usize> {
     let mut counts = FxHashMap::default();
     for index in (0..edit.len()).filter(|&index| is_product(edit, index)) {
@@ -45,23 +44,23 @@ fn read_by_weights(edit: &Edit<'_>) -> FxHashMap<ValueId, usize> {
     counts
 }
 
-/// One side of a product: what it is made of, and how.
+/// One side of a product: a source, and the layout ops on it.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub source: ValueId,
-    /// From the source to the side.
+    /// The map from the source to the side.
     pub map: AxisMap,
     /// The layout ops of the map, the last one first.
     pub links: Vec<usize>,
     is_constant: bool,
 }
 
-/// A way to write the product.
+/// A form of the product.
 #[derive(Clone)]
 struct Form {
     left: Side,
     right: Side,
-    /// From the product to what the layout ops after it make.
+    /// The map of the layout ops after the product.
     after: AxisMap,
 }
 
@@ -75,7 +74,7 @@ fn orient(
     let left = side(edit, index, 0)?;
     let right = side_where(edit, index, 1, |value| left.is_constant && is_weighted(&value))?;
     let (of_left, of_right) = (left.batch()?, right.batch()?);
-    // A matrix is the same for the whole batch of the other side.
+    // A matrix without batch axes broadcasts along the batch of the other side.
     if of_left != of_right && !of_left.is_empty() && !of_right.is_empty() {
         let is_moved = !(left.links.is_empty() && right.links.is_empty() && after.is_empty());
         let why = "the two sides have different batches";
@@ -89,7 +88,7 @@ fn orient(
     let forms = [swapped, form.in_order(), swapped_in_order];
     let (found, best) =
         forms.iter().filter_map(|form| Some((form.cost()?, form))).min_by_key(|(cost, _)| *cost)?;
-    // Weights are on the right if it makes no difference, as they are in other products.
+    // If the cost is the same, weights go to the right, as in other products.
     let is_alike = found == now && form.left.is_constant && best.right.is_constant;
     if found > now || (found == now && !is_alike) {
         let why = "no other order of its sides or rows needs fewer transposes";
@@ -98,12 +97,12 @@ fn orient(
     write(edit, index, after, best)
 }
 
-/// Looks through the layout ops that only this operand reads.
+/// Reads an operand through the layout ops that only this operand reads.
 pub(crate) fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side> {
     side_where(edit, index, operand, |_| false)
 }
 
-/// As [`side`], also through values that others read, if that makes no difference to them.
+/// As [`side`], but also reads through values with other readers if `is_the_same` accepts them.
 fn side_where(
     edit: &Edit<'_>,
     index: usize,
@@ -116,7 +115,7 @@ fn side_where(
         edit.reads(result) == 1 || (result == value && is_the_same(result))
     };
     let chain: Vec<usize> = links(edit, value).into_iter().take_while(is_own).collect();
-    // The longest chain that can be followed.
+    // Prefers the longest chain that a map can describe.
     (0..=chain.len()).rev().find_map(|length| {
         let links = chain[..length].to_vec();
         let source = links.last().map_or(Some(value), |&link| edit.input(link, 0))?;
@@ -125,7 +124,7 @@ fn side_where(
     })
 }
 
-/// Returns the layout ops that follow, each the only reader of what is before it.
+/// Returns the layout ops after a node, each the only reader of the one before it.
 pub(crate) fn following(edit: &Edit<'_>, index: usize) -> Vec<usize> {
     let next = |&link: &usize| {
         let reader = edit.sole_reader(edit.result(link))?;
@@ -134,8 +133,7 @@ pub(crate) fn following(edit: &Edit<'_>, index: usize) -> Vec<usize> {
     std::iter::successors(next(&index), next).take(MAX_FOLLOWING).collect()
 }
 
-/// Returns the map of the layout ops after a product, whose rows and columns are made of the parts that
-/// those of the sides are made of.
+/// Returns the map of the layout ops after a product. The factors of its rows and columns are those of the sides.
 fn map_after(
     edit: &Edit<'_>,
     index: usize,
@@ -152,7 +150,7 @@ fn map_after(
     });
     let parts = AxisMap::identity_of_parts(axes);
     let whole = after.iter().try_fold(parts.clone(), |map, &link| map.then_node(edit, link))?;
-    // Parts that are taken apart further could not be put into the order of the operand's.
+    // If a layout op splits a factor further, the factors cannot be reordered to match the operand.
     whole.has_parts_of(&parts).then_some(whole)
 }
 
@@ -165,7 +163,7 @@ impl Side {
         self.map.rank_after() - 1
     }
 
-    /// Returns the sizes of the batch.
+    /// Returns the sizes of the batch axes.
     fn batch(&self) -> Option<Vec<Dim>> {
         let rank = self.map.rank_after().checked_sub(2)?;
         (0..rank).map(|axis| self.map.size_after(axis)).collect()
@@ -192,7 +190,7 @@ impl Form {
         Some(Form { left, right, after })
     }
 
-    /// With the rows and columns in the order that they have in what they are made of.
+    /// Returns the form with the factors of rows and columns in the order that they have in the sources.
     fn in_order(&self) -> Form {
         let mut form = self.clone();
         let rank = form.after.rank_before();
@@ -207,7 +205,7 @@ impl Form {
     }
 }
 
-/// Writes the product in the place of the last layout op after it.
+/// Replaces the product and the layout ops after it.
 fn write(patch: &mut Patch<'_, '_>, index: usize, after: &[usize], form: &Form) -> Outcome {
     let planned =
         |edit: &Edit<'_>, side: &Side| plan(&edit.ty(side.source)?.shape, &side.map.steps()?);

@@ -1,7 +1,7 @@
 //! `make-rows`: computes with rows of a matrix instead of vectors around products with a bias.
 //!
-//! The runtime multiplies matrices and adds a bias in one node. For a vector, it reshapes before and after that node, at
-//! each product. Here, the vectors between the products become rows as well.
+//! ONNX Runtime multiplies matrices and adds a bias in one node. For a vector, it reshapes before and after that
+//! node, at each product. This rewrite makes the vectors between the products rows as well.
 
 use onnx::operator::properties::{POINTWISE, REDUCTIONS};
 use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::algebra::access::Access;
 
-/// In a loop, as many reshapes cost as much as one product of a vector with a bias.
+/// In a loop, this many reshapes cost as much as one product of a vector with a bias.
 const RESHAPES_OF_PRODUCT: usize = 3;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
@@ -48,7 +48,7 @@ fn is_biased_product(edit: &Edit<'_>, index: usize) -> bool {
         && reader().is_some_and(|sum| edit.result_ty(sum) == edit.ty(result))
 }
 
-/// True if a node makes a vector, and would make a row of rows.
+/// True if a node computes a vector, and would compute a row from rows.
 fn is_member(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
     let rank = |id: ValueId| edit.ty(id).map(Type::rank);
@@ -71,25 +71,25 @@ fn is_reduction(edit: &Edit<'_>, index: usize) -> bool {
         && edit.axes(index).is_some_and(|axes| axes == [0])
 }
 
-/// True if a value is a vector that is computed.
+/// True if a value is a vector and not a constant.
 fn is_vector(edit: &Edit<'_>, id: ValueId) -> bool {
     edit.tensor(id).is_none() && edit.ty(id).is_some_and(|ty| ty.rank() == 1)
 }
 
-/// Returns the vectors that a member reads, constants apart.
+/// Returns the vectors that a member reads, without constants.
 fn vectors(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
     let operands = (0..edit.node(index).inputs.len()).filter_map(|at| edit.input(index, at));
     operands.filter(|&id| is_vector(edit, id)).collect()
 }
 
-/// Vectors that are computed from each other.
+/// Vectors that depend on each other.
 struct Region {
-    /// The nodes that make the vectors, and those that reduce one to a number, in order.
+    /// The nodes that compute the vectors or reduce one to a scalar, in topological order.
     nodes: Vec<usize>,
     /// The number of products with a bias.
     products: usize,
-    /// The number of vectors that other nodes make or read. In a body, what comes in and goes out does not count:
-    /// the loop can carry rows.
+    /// The number of vectors that other nodes compute or read. In a body, inputs and outputs do not count: the loop
+    /// can carry rows.
     borders: usize,
 }
 

@@ -1,8 +1,9 @@
-//! `sink-layout-ops`: a layout op before an elementwise operator or a softmax, if it meets another after it.
+//! `sink-layout-ops`: moves a layout op behind an elementwise operator or a softmax, if it meets another layout op
+//! there.
 //!
-//! `f(map(x), y) = map(f(x, map⁻¹(y)))` if the inverse is free for `y`: on a constant, or if it is only a
-//! reshape. The bias that follows a product is added before its columns are taken apart, so that the
-//! runtime finds the two side by side.
+//! `f(map(x), y) = map(f(x, map⁻¹(y)))` if the inverse is free for `y`: `y` is a constant, or the inverse only
+//! reshapes it. The bias after a product is added before its columns are split, so that ONNX Runtime finds the
+//! product and the sum next to each other.
 
 use onnx::operator::properties::{BROADCASTING, POINTWISE};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
@@ -12,14 +13,14 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
 use crate::rewrite::require;
 
-/// How many nodes there may be up to the layout op to meet.
+/// The maximum number of nodes up to the other layout op.
 const MAX_DISTANCE: usize = 8;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     require(lets_through(edit, index))?;
     let mut outcome = None;
-    // The condition of a choice comes last: it is the operand that the inverse is free for.
+    // Tries the condition of a choice last: the inverse is often free for it.
     for operand in (0..arrays(edit, index)).rev() {
         if link_of(edit, index, operand).is_some() && is_worth_it(edit, index, operand) {
             outcome = sink(edit, operand).or(outcome);
@@ -37,21 +38,21 @@ fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
     is_known && node.outputs.len() == 1
 }
 
-/// Counts the operands that give the result its shape. The limits and axes behind them are single numbers,
-/// which no layout op changes.
+/// Counts the operands that determine the shape of the result. Limits and axes come after them; they are scalars,
+/// which layout ops do not change.
 fn arrays(edit: &Edit<'_>, index: usize) -> usize {
     let node = edit.node(index);
     if node.op.is(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
-/// Returns the layout op that makes an operand, if nothing else reads the operand.
+/// Returns the layout op that computes an operand, if nothing else reads the operand.
 fn link_of(edit: &Edit<'_>, index: usize, operand: usize) -> Option<usize> {
     let value = edit.input(index, operand)?;
     edit.producer(value).filter(|&link| is_layout_op(edit, link) && edit.reads(value) == 1)
 }
 
-/// True if the layout op meets another one further on, or a product that may be written for a transposed
-/// operand, or is between a product and its bias.
+/// True if the layout op would meet another one, or a product that can absorb a transpose, or if it is between a
+/// product and its bias.
 fn is_worth_it(edit: &Edit<'_>, index: usize, operand: usize) -> bool {
     let is_bias = || {
         let source = edit.input(link_of(edit, index, operand)?, 0)?;
@@ -125,7 +126,7 @@ fn sink(edit: &mut Patch<'_, '_>, operand: usize) -> Outcome {
     edit.done(&[link], op)
 }
 
-/// Returns the nodes that a map is on an operand. `None` if they would move elements at run time.
+/// Returns the nodes that apply a map to an operand. `None` if they would move elements at run time.
 fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<Planned>> {
     let shape = &edit.ty(operand)?.shape;
     let steps = map.on_operand(shape)?.steps()?;
@@ -133,7 +134,7 @@ fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<
     plan(shape, &steps).filter(|_| is_free)
 }
 
-/// A constant in the lowest rank that broadcasts the same way.
+/// Drops the leading unit axes of a constant.
 fn without_leading_ones(patch: &mut Patch<'_, '_>, value: ValueId) -> ValueId {
     let Some(tensor) = patch.tensor(value) else { return value };
     let ones = tensor.shape.iter().take_while(|&&size| size == 1).count();

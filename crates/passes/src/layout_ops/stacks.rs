@@ -1,6 +1,6 @@
-//! `join-stacks`: a stack of arrays is one `Concat` along an old axis and one `Reshape`.
+//! `join-stacks`: rewrites a stack of arrays as one `Concat` along an existing axis and one `Reshape`.
 //!
-//! `jnp.stack` gives each array the new axis first, which takes one `Unsqueeze` per array.
+//! `jnp.stack` adds the new axis to each array first, which takes one `Unsqueeze` per array.
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
@@ -8,19 +8,19 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit_after, plan};
 use crate::rewrite::require;
 
-/// ONNX Runtime copies an array if a `Reshape` computes an output. Copies of so many elements take less time than the
-/// nodes.
+/// If a `Reshape` computes an output, ONNX Runtime copies the array. Copying up to this many elements takes less time
+/// than the nodes.
 const MAX_COPIED: i64 = 4096;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     Stack::at(patch, patch.root())?.join(patch)
 }
 
-/// A `Concat` of arrays along an axis that each of them gets for it.
+/// A `Concat` of arrays along a new axis, which an `Unsqueeze` adds to each of them.
 pub(crate) struct Stack {
     index: usize,
     axis: usize,
-    /// The arrays without the axis, and the nodes that add it.
+    /// The arrays without the new axis, and the nodes that add it.
     arrays: Vec<ValueId>,
     unsqueezes: Vec<usize>,
 }
@@ -61,7 +61,7 @@ impl Stack {
         edit.settle(joined)
     }
 
-    /// Returns the arrays one after the other along the axis that follows the new one.
+    /// Returns the operator that joins the arrays along the axis after the new one.
     pub(crate) fn joined(&self) -> Op {
         Op::new(OpType::Concat, &self.arrays).attr("axis", self.axis as i64)
     }
@@ -75,7 +75,7 @@ impl Stack {
         Some(shape)
     }
 
-    /// Returns how many nodes that add the axis are read by this stack alone.
+    /// Counts the `Unsqueeze` nodes that only this stack reads.
     fn freed(&self, edit: &Edit<'_>) -> usize {
         let is_freed = |&&unsqueeze: &&usize| {
             let reads = self.unsqueezes.iter().filter(|&&other| other == unsqueeze).count();

@@ -1,13 +1,12 @@
 //! `fuse-recurrent`: replaces a `Scan` that computes exactly an ONNX `LSTM` or `GRU`.
 //!
-//! The body is read as formulas. What goes into a gate is a sum of products of the input and of the
-//! state with columns of weights, and of biases; the gates themselves have to be those of `LSTM` or
-//! `GRU`, activations and order of operations included. The runtime computes the products with the
-//! inputs of all steps at once.
+//! The rewrite reads the body as formulas. The input of a gate is a sum of biases and of products of the input and of
+//! the state with columns of weights. The gates must be those of `LSTM` or `GRU`, including the activations and the
+//! order of operations. ONNX Runtime computes the products with the inputs of all steps at once.
 //!
-//! Its `RNN` takes up to three times as long as the scan, so that a plain cell stays one.
+//! Its `RNN` takes up to three times as long as the scan, so a plain cell stays a scan.
 //!
-//! Its operators are wrong for some values: see [`guard`]. So the scan stays, as the other branch of an `If`.
+//! Its operators are wrong for some values: see [`guard`]. So the scan stays as the other branch of an `If`.
 
 mod body;
 mod gru;
@@ -29,29 +28,29 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     patch.settle(results)
 }
 
-/// A cell that was found in the body of a scan.
+/// A cell in the body of a scan.
 struct Cell {
     op: OpType,
-    /// What goes into each gate, in ONNX's order, and the size of the state.
+    /// The input of each gate, in ONNX's order, and the size of the state.
     gates: Vec<Linear>,
     size: usize,
-    /// Which carries are the hidden state and, of an `LSTM`, the memory.
+    /// The indices of the carries with the hidden state and, for an `LSTM`, the memory.
     hidden: usize,
     memory: Option<usize>,
     attrs: Vec<(&'static str, Attr)>,
 }
 
-/// Where a cell was found: in a scan, or in one that is the whole branch of an `If`.
-struct Place {
+/// A scan over a cell. It may be the whole branch of an `If`.
+struct CellScan {
     cell: Cell,
-    /// What the scan reads: the carries, and the array that it runs over.
+    /// The operands of the scan: the carries, and the array that it runs over.
     inputs: Vec<ValueId>,
     direction: Result<Vec<(&'static str, Attr)>, Declined>,
     /// The condition of the `If`.
     condition: Option<ValueId>,
 }
 
-/// The scan that the node at an index is. An `If` is one if its condition, which is returned too, is true.
+/// Returns the scan at an index. For an `If` whose branch is a scan, returns its condition too.
 fn scan_of<'e>(edit: &'e Edit<'_>, index: usize) -> Option<(&'e Node, Option<ValueId>)> {
     let node = edit.node(index);
     if node.op == OpType::Scan {
@@ -71,7 +70,7 @@ pub(crate) fn is_cell(edit: &Edit<'_>, index: usize) -> bool {
     find(edit, index).is_some()
 }
 
-fn find(edit: &Edit<'_>, index: usize) -> Option<Place> {
+fn find(edit: &Edit<'_>, index: usize) -> Option<CellScan> {
     let (scan, condition) = scan_of(edit, index)?;
     let body = Body::of(edit, scan)?;
     let cell = lstm::find(&body).or_else(|| gru::find(&body))?;
@@ -82,13 +81,13 @@ fn find(edit: &Edit<'_>, index: usize) -> Option<Place> {
     let is_hidden = |output| body.output(output) == Some(hidden);
     let inputs = scan.inputs.iter().copied().collect::<Option<_>>()?;
     let direction = direction(scan, carries);
-    let found = Place { cell, inputs, direction, condition };
+    let found = CellScan { cell, inputs, direction, condition };
     outputs.into_iter().all(is_hidden).then_some(found)
 }
 
-fn fuse(edit: &mut Patch<'_, '_>, place: Place) -> Result<Vec<(usize, ValueId)>, Declined> {
+fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId)>, Declined> {
     let index = edit.root();
-    let Place { cell, inputs, direction, condition } = place;
+    let CellScan { cell, inputs, direction, condition } = found;
     let cell = &cell;
     let carries = if cell.memory.is_some() { 2 } else { 1 };
     let unknown = || Declined::from("the type of a value is unknown");
@@ -96,7 +95,7 @@ fn fuse(edit: &mut Patch<'_, '_>, place: Place) -> Result<Vec<(usize, ValueId)>,
     let states = std::iter::once(cell.hidden).chain(cell.memory);
     let states: Vec<ValueId> = states.map(|carry| inputs[carry]).collect();
     let ty = edit.ty(x).cloned().ok_or_else(unknown)?;
-    // The runtime has kernels for doubles, which fail.
+    // ONNX Runtime has kernels for doubles, but they fail.
     if ty.dtype != DType::F32 {
         return Err(Declined(format!("the runtime has no {} of {}", cell.op, ty.dtype)));
     }
@@ -110,7 +109,7 @@ fn fuse(edit: &mut Patch<'_, '_>, place: Place) -> Result<Vec<(usize, ValueId)>,
     let x = if is_batched { x } else { unsqueeze(edit, x, &[1])? };
     let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };
     let step_axes: &[i64] = if is_batched { &[1] } else { &[1, 2] };
-    // A state that is not given is zero. A parameter stays, even if it is zero now.
+    // The operator starts with zeros if a state is missing. A parameter stays an operand, even if it is zero now.
     let states = states.into_iter().map(|state| match edit.tensor(state) {
         Some(tensor) if is_zero(tensor) && edit.name(state).is_none() => Ok(None),
         _ => unsqueeze(edit, state, state_axes).map(Some),
@@ -158,18 +157,18 @@ fn fuse(edit: &mut Patch<'_, '_>, place: Place) -> Result<Vec<(usize, ValueId)>,
     Ok(results)
 }
 
-/// Where a result of the scan is among the results of the operator, and the axes that it lacks there.
+/// The result of the operator that corresponds to a result of the scan, and the axes that only the operator's has.
 type Slot<'a> = (usize, &'a [i64]);
 
-/// Inserts an `If` that runs the operator where it `fits`, and a copy of the scan elsewhere. Returns the results
-/// of the operator that are read, with their numbers.
+/// Inserts an `If` that runs the operator if it `fits`, and otherwise a copy of the scan. Returns the results of the
+/// operator that are read, with their indices.
 fn choose(
     edit: &mut Patch<'_, '_>,
     fits: ValueId,
     slots: &[Slot<'_>],
     run: impl FnOnce(&mut Patch<'_, '_>) -> Vec<ValueId>,
 ) -> Result<Vec<(usize, ValueId)>, Declined> {
-    // One output of the scan for each result that is read.
+    // One output of the scan per result that is read.
     let mut read: Vec<(usize, usize)> = Vec::new();
     for (output, &(slot, _)) in slots.iter().enumerate() {
         let is_read = edit.reads(edit.node(edit.root()).outputs[output]) > 0;
@@ -194,7 +193,7 @@ fn choose(
     Ok(read.iter().map(|&(slot, _)| slot).zip(made).collect())
 }
 
-/// The size of the batch, if there is one. The states have the batch of the input.
+/// Returns the size of the batch, if there is one. The states must have the batch of the input.
 fn batch_of(
     edit: &Edit<'_>,
     cell: &Cell,
@@ -221,7 +220,7 @@ fn batch_of(
     }
 }
 
-/// The direction of the scan. Inputs and outputs must have the same direction.
+/// Returns the attributes for the direction of the scan. Inputs and outputs must have the same direction.
 fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>, Declined> {
     let steps = node.outputs.len() - carries;
     let runs = |name: &str, count: usize| match node.attr(name) {
@@ -262,7 +261,7 @@ fn axes_constant(edit: &mut Patch<'_, '_>, axes: &[i64]) -> Result<ValueId, Decl
     edit.integers(axes).ok_or_else(|| "no axes".into())
 }
 
-/// The weights as ONNX has them: the gates below each other, one row for each of their numbers.
+/// The weights in ONNX's layout: the gates below each other, one row per number of a gate.
 struct Weights {
     input: Tensor,
     state: Tensor,
@@ -271,7 +270,7 @@ struct Weights {
 }
 
 impl Weights {
-    /// True if no gate overflows, where what goes in is as small as [`guard::fits`] asks for.
+    /// True if no gate overflows for inputs that [`guard::fits`] accepts.
     fn are_small(&self) -> bool {
         let is_small = |tensor: &Tensor| guard::is_small(tensor);
         [&self.input, &self.state, &self.bias].into_iter().all(is_small)

@@ -1,14 +1,15 @@
-//! `settle-flags`: decides all iterations of a loop together that drops entries of an array one after another.
+//! `settle-flags`: replaces a loop that drops entries of an array one after another by a few products.
 //!
 //! Non-maximum suppression goes from the best box to the worst. Box `i` drops the boxes that it covers, unless a
-//! better box dropped it before: `keep = keep & ~(keep[i] & covers[i])`. A iteration has five small nodes, and there are as
-//! many iterations as boxes.
+//! better box dropped it before: `keep = keep & ~(keep[i] & covers[i])`. An iteration has five small nodes, and there
+//! are as many iterations as boxes.
 //!
-//! Which iterations are active is the solution of `active = asked & ~(active @ covers)`, where only earlier iterations count.
-//! We start with all that are asked for and compute the right side until nothing changes. After `k` times, the first
-//! `k` iterations are right, and all those that depend on a chain of at most `k` others. Boxes that cover each other make
-//! chains of 3 to 11, so that a few products of a vector with a matrix do. The first of them are nodes of the graph, and
-//! a loop computes the others. If the chains are longer still, the loop of the program runs.
+//! The active iterations are the solution of `active = candidates & ~(active @ covers)`, in which only earlier
+//! iterations count. We start with all candidates and compute the right side until nothing changes. After `k`
+//! products, the first `k` iterations are correct, and so are all iterations that depend on a chain of at most `k`
+//! others. Boxes that cover each other form chains of 3 to 11, so a few products of a vector with a matrix suffice.
+//! The first ones are nodes of the graph, and a loop computes the others. If the chains are even longer, the original
+//! loop runs.
 
 mod body;
 mod equation;
@@ -17,23 +18,23 @@ use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Tensor, Va
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::body::{Body, Choosing, Effect, numbers};
-use self::equation::{Equation, Found, beginning, cast, half, reshaped};
+use self::equation::{Approximation, Equation, beginning, cast, half, reshaped};
 use super::batches::Batches;
 use super::{Carry, Counted, for_each_read, node_reads, replacing, results_in_place};
 use crate::algebra::axis_map::transpose;
 use crate::algebra::eval::eval;
 use crate::rewrite::require;
 
-/// The name of the program's loop, which runs if there is no solution yet.
+/// The name of the original loop, which runs if the products did not find a solution.
 const LOOP: &str = "settle-flags/loop";
 
-/// A loop of fewer iterations is unrolled or fast enough.
+/// A loop with fewer iterations is unrolled, or fast enough.
 const MIN_ITERATIONS: i64 = 16;
 
-/// Above so many pairs of iterations and entries, a product takes as long as many iterations.
+/// With more pairs of iterations and entries, a product takes as long as many iterations.
 const MAX_PAIRS: i64 = 1 << 20;
 
-/// After so many products in a loop, the loop of the program runs.
+/// The maximum number of products in a loop. After them, the original loop runs.
 const MAX_PRODUCTS: i64 = 16;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
@@ -43,21 +44,22 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     found.settle(edit, scan)
 }
 
-/// A loop whose iteration `i` sets entries of the array that it carries to a constant, if it is asked to by entry `i`.
+/// A loop whose iteration `i` sets entries of its carry to a constant if a flag, which depends on entry `i`, makes it
+/// active.
 struct Dropping {
     carry: Carry,
-    /// The number of iterations, which is that of the entries that are asked.
+    /// The number of iterations, each of which reads the entry with its number.
     iterations: i64,
-    /// The shape of the array. Its last axis has the entries; the others are independent of each other.
+    /// The shape of the carry. Its last axis has the entries; the other axes are independent of each other.
     shape: Vec<i64>,
     dtype: DType,
-    /// The entry of the iteration, and whether the iteration is active: the nodes and their result.
+    /// The entry of the iteration, and the nodes that compute the flag from it.
     entry: ValueId,
-    asking: Vec<Node>,
-    asked: ValueId,
-    /// The flag with which a iteration is active.
+    flag_nodes: Vec<Node>,
+    active_flag: ValueId,
+    /// The value of the flag for which an iteration is active.
     is_active_if: bool,
-    /// How a iteration chooses the entries that it sets if it is active.
+    /// The steps that choose the entries that an active iteration sets.
     choosing: Vec<Choosing>,
     effect: Effect,
 }
@@ -74,8 +76,8 @@ impl Dropping {
         own_nodes(scan, carry)?.into_iter().try_for_each(|node| body.take(node))?;
         let with = |is_active_if| Some((is_active_if, body.effect(is_active_if)?));
         let (is_active_if, effect) = with(true).or_else(|| with(false))?;
-        let asked = body.asked?;
-        let flag = edit.ty(asked)?;
+        let active_flag = body.active_flag?;
+        let flag = edit.ty(active_flag)?;
         let of_iteration = [&ty.shape[..shape.len() - 1], &[Dim::Known(1)]].concat();
         let is_of_iteration =
             flag.shape[..] == of_iteration || (flag.rank() == 0 && shape.len() == 1);
@@ -86,8 +88,8 @@ impl Dropping {
             shape,
             dtype: ty.dtype,
             entry: body.entry,
-            asking: body.asking,
-            asked,
+            flag_nodes: body.flag_nodes,
+            active_flag,
             is_active_if,
             choosing: body.choosing,
             effect,
@@ -96,11 +98,11 @@ impl Dropping {
         (is_of_iteration && is_whole && stays_dropped).then_some(found)
     }
 
-    /// Returns whether a iteration is active whose entries are all this number.
+    /// Returns which iterations are active if all of their entries are this number.
     fn active_with(&self, edit: &Edit<'_>, entry: &Tensor) -> Option<Vec<bool>> {
         let mut known: FxHashMap<ValueId, Tensor> = FxHashMap::default();
         known.insert(self.entry, entry.broadcast(&sizes(edit, self.entry)?)?);
-        for node in &self.asking {
+        for node in &self.flag_nodes {
             let operands = node.inputs.iter().flatten();
             let operands = operands.map(|id| known.get(id).or_else(|| edit.tensor(*id)));
             let operands: Vec<&Tensor> = operands.collect::<Option<_>>()?;
@@ -109,15 +111,15 @@ impl Dropping {
             let made = eval(node.op.onnx()?, node, &operands, dtype, sizes(edit, result)?)?;
             known.insert(result, made);
         }
-        let flags = numbers(known.get(&self.asked)?)?;
+        let flags = numbers(known.get(&self.active_flag)?)?;
         Some(flags.iter().map(|&flag| (flag != 0.0) == self.is_active_if).collect())
     }
 
     fn settle(&self, edit: &mut Patch<'_, '_>, scan: Counted) -> Outcome {
         let Some(covers) = self.covers(edit, &scan) else {
-            return declined("what a iteration sets cannot be computed beforehand");
+            return declined("the entries that an iteration sets cannot be computed beforehand");
         };
-        let asked = self.asked_by_all(edit)?;
+        let candidates = self.candidates(edit)?;
         let (entries, lead) = self.shape.split_last()?;
         let is_square = *entries == self.iterations;
         let is_ordered = is_square && self.effect.is_ordered;
@@ -134,8 +136,8 @@ impl Dropping {
             earlier = edit.insert(op);
         }
         let equation =
-            Equation { asked, earlier, covers, is_ordered, rows: self.row(self.iterations) };
-        let start = cast(edit, asked, DType::F32);
+            Equation { candidates, earlier, covers, is_ordered, rows: self.row(self.iterations) };
+        let start = cast(edit, candidates, DType::F32);
         let found = equation.first_products(edit, start)?;
         let solved = edit.branch("settle-flags/solved", |edit| {
             self.result(edit, &equation, &found).into_iter().collect()
@@ -148,15 +150,16 @@ impl Dropping {
         self.replace(edit, scan, result)
     }
 
-    /// Inserts the array that the loop returns, if it is known which iterations are active.
+    /// Inserts the result of the loop, computed from the active iterations.
     fn result(
         &self,
         edit: &mut Patch<'_, '_>,
         equation: &Equation,
-        found: &Found,
+        found: &Approximation,
     ) -> Option<ValueId> {
         if equation.is_ordered && self.is_active_unless_dropped(edit) == Some(true) {
-            // No entry is set after its iteration, so those of active iterations are not set, and all others are.
+            // No entry is set after its iteration. So the entries of active iterations are not set, and all others
+            // are.
             let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
             let flags = edit.insert(Op::new(op, &[found.flags]));
             return self.without_unit_axis(edit, flags);
@@ -169,14 +172,14 @@ impl Dropping {
         Some(self.with_dropped(edit, is_set))
     }
 
-    /// True if the entries are flags, and each one makes its iteration active unless it is set.
+    /// True if the entries are flags, and each iteration is active unless its entry is set.
     fn is_active_unless_dropped(&self, edit: &Edit<'_>) -> Option<bool> {
         let kept = Tensor::of_ints(self.dtype, Vec::new(), &[i64::from(self.effect.assumed)])?;
         let is_active = self.active_with(edit, &kept)?;
         Some(self.dtype == DType::Bool && !is_active.contains(&false))
     }
 
-    /// Inserts the array that the loop returns, if not all active iterations are known.
+    /// Inserts the result of the loop if the first products did not find all active iterations.
     fn result_of_loop(
         &self,
         edit: &mut Patch<'_, '_>,
@@ -193,7 +196,7 @@ impl Dropping {
         Some(self.or_loop(edit, scan, result, found.is_open))
     }
 
-    /// Inserts the choice of the solution or of what the loop of the program computes, if there is no solution yet.
+    /// Inserts an `If` that returns the solution, or runs the original loop if there is no solution yet.
     fn or_loop(
         &self,
         edit: &mut Patch<'_, '_>,
@@ -215,7 +218,7 @@ impl Dropping {
         choice(edit, is_open, looped, solved)
     }
 
-    /// Puts the array in the place of what the loop returned. The loop stays if it computes something else.
+    /// Replaces the carry of the loop by its result. The loop stays if it computes anything else.
     fn replace(&self, edit: &mut Patch<'_, '_>, mut scan: Counted, result: ValueId) -> Outcome {
         scan.carries.retain(|carry| carry.result != self.carry.result);
         let mut replaced: FxHashMap<ValueId, ValueId> = FxHashMap::default();
@@ -229,11 +232,11 @@ impl Dropping {
         edit.done(&[], results)
     }
 
-    /// Inserts the flags of which entries each iteration sets if it is active, as matrices of iterations and entries.
+    /// Inserts flags of the entries that each iteration sets if it is active, as matrices of iterations and entries.
     fn covers(&self, edit: &mut Patch<'_, '_>, scan: &Counted) -> Option<ValueId> {
         let mut batches = Batches::beside(scan);
         for (value, flag) in
-            [(self.carry.before, self.effect.assumed), (self.asked, self.is_active_if)]
+            [(self.carry.before, self.effect.assumed), (self.active_flag, self.is_active_if)]
         {
             let (shape, dtype) = (sizes(edit, value)?, edit.ty(value)?.dtype);
             let count = shape.iter().product::<i64>() as usize;
@@ -262,8 +265,8 @@ impl Dropping {
         Some(covers)
     }
 
-    /// Inserts the flags of which iterations would be active if nothing were set before, as rows.
-    fn asked_by_all(&self, edit: &mut Patch<'_, '_>) -> Option<ValueId> {
+    /// Inserts flags of the iterations that would be active if nothing were set before, as rows.
+    fn candidates(&self, edit: &mut Patch<'_, '_>) -> Option<ValueId> {
         let (entries, lead) = self.shape.split_last()?;
         let mut first = self.carry.initial;
         if *entries != self.iterations {
@@ -276,25 +279,25 @@ impl Dropping {
         let entry = sizes(edit, self.entry)?;
         first = reshaped(edit, first, &[&[self.iterations], &entry[..]].concat())?;
         let mut batches = Batches::new(Dim::Known(self.iterations), [(self.entry, first)]);
-        for node in &self.asking {
+        for node in &self.flag_nodes {
             batches.take(edit, node)?;
         }
-        let mut asked = *batches.of.get(&self.asked)?;
+        let mut flags = *batches.of.get(&self.active_flag)?;
         let rows = self.row(self.iterations);
-        asked = cast(edit, asked, DType::Bool);
+        flags = cast(edit, flags, DType::Bool);
         if lead.is_empty() {
-            asked = reshaped(edit, asked, &rows)?;
+            flags = reshaped(edit, flags, &rows)?;
         } else {
             let perm: Vec<usize> = (1..=self.shape.len()).chain([0]).collect();
-            asked = edit.insert(transpose(asked, &perm));
+            flags = edit.insert(transpose(flags, &perm));
         }
         if !self.is_active_if {
-            asked = edit.insert(Op::new(OpType::Not, &[asked]));
+            flags = edit.insert(Op::new(OpType::Not, &[flags]));
         }
-        Some(asked)
+        Some(flags)
     }
 
-    /// Inserts the array that the loop returns, if the entries are known that it sets.
+    /// Inserts the result of the loop, computed from flags of the entries that it sets.
     fn with_dropped(&self, edit: &mut Patch<'_, '_>, is_set: ValueId) -> ValueId {
         let initial = self.carry.initial;
         let op = if self.dtype != DType::Bool {
@@ -309,7 +312,7 @@ impl Dropping {
         edit.insert(op)
     }
 
-    /// The shape of one row, or of a row for each of the leading axes.
+    /// Returns the shape of one row, or of one row per entry of the leading axes.
     fn row(&self, size: i64) -> Vec<i64> {
         match &self.shape[..] {
             [lead @ .., _] if !lead.is_empty() => [lead, &[1, size]].concat(),
@@ -340,8 +343,8 @@ fn sizes(edit: &Edit<'_>, value: ValueId) -> Option<Vec<i64>> {
     edit.ty(value)?.shape.iter().map(Dim::known).collect()
 }
 
-/// Returns the nodes of a iteration that a carry is computed with, in their order. `None` if they read another carry, or
-/// something else reads what they make of this one.
+/// Returns the nodes that compute a carry, in topological order. `None` if they read another carry, or if another
+/// node reads their results.
 fn own_nodes(scan: &Counted, carry: Carry) -> Option<Vec<&Node>> {
     let mut needed: FxHashSet<ValueId> = std::iter::once(carry.after).collect();
     let mut own: Vec<&Node> = Vec::new();

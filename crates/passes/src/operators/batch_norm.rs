@@ -1,7 +1,7 @@
-//! `x · scale + shift` with one number per channel is `BatchNormalization(x)` of mean 0 and variance 1.
+//! Rewrites `x · scale + shift` with one number per channel as `BatchNormalization(x)` with mean 0 and variance 1.
 //!
-//! The runtime computes it in one pass over `x`, and a product and a sum in two. A convolution or product beside
-//! them has taken up both before.
+//! ONNX Runtime computes it in one pass over `x`, and a product and a sum in two. If there is a convolution or a
+//! matrix product next to them, `fold-products` has folded both into it before.
 //!
 //! <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>
 
@@ -43,8 +43,8 @@ fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(Op::new(OpType::BatchNormalization, &inputs).attr("epsilon", Attr::Float(0.0)))
 }
 
-/// Returns the numbers of a constant that varies along the axis of channels alone; one number if it is the same
-/// for all.
+/// Returns the numbers of a constant that varies only along the channel axis, or a single number if all channels have
+/// the same.
 fn numbers_of_channels(
     found: &Found<'_, '_, '_>,
     name: &str,

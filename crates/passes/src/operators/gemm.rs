@@ -13,7 +13,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     }
 }
 
-/// Replaces `MatMul(Aᵀ, B)` by a product that reads `A` and transposes it by itself.
+/// Replaces `MatMul(Aᵀ, B)` by a `Gemm` that reads `A` and transposes it itself.
 fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
@@ -34,13 +34,13 @@ fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     edit.done(&fused, op)
 }
 
-/// Returns the transpose that makes a matrix, if nothing else reads the matrix.
+/// Returns the transpose that computes a matrix, if nothing else reads the matrix.
 fn own_transpose(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
     let link = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
     (edit.perm(link)? == [1, 0]).then_some(link)
 }
 
-/// Replaces `A · B + c`, if every row has the same added.
+/// Replaces `A · B + c`, if `c` is the same for every row.
 fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let is_product = |&operand: &usize| {
@@ -58,7 +58,7 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = |id: ValueId| edit.ty(id);
     let are_matrices = ty(a)?.rank() == 2 && ty(b)?.rank() == 2;
     let result: &Type = ty(edit.result(index))?;
-    // The runtime has a bias of one row at most quickly.
+    // ONNX Runtime is fast only for a bias of one row.
     let is_row = match (&ty(bias)?.shape[..], &result.shape[..]) {
         ([columns], [_, wanted]) => columns == wanted,
         ([rows, columns], [_, wanted]) => rows.is(1) && columns == wanted,

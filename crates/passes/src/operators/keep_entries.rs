@@ -1,7 +1,8 @@
-//! `keep-entries`: keeps the axis of vector entries that are stacked again.
+//! `keep-entries`: keeps the last axis of vector entries that are stacked again.
 //!
-//! `a, b = y` and `jnp.stack([f(a, b), g(a, b)])` are scalars in between, and each needs an `Unsqueeze` before the
-//! `Concat`. Lists of one number need none. The same goes for `y[..., 0]` and a stack along the last axis.
+//! For `a, b = y` and `jnp.stack([f(a, b), g(a, b)])`, the values in between are scalars, and each needs an
+//! `Unsqueeze` before the `Concat`. Vectors of one element need none. The same applies to `y[..., 0]` and a stack
+//! along the last axis.
 
 use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, POINTWISE};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
@@ -30,7 +31,8 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// The node that computes an entry or a value of its shape, if the node at an index gives the value a last axis.
+/// Returns the node that computes a value to which the node at an index adds a last axis, if that node is a
+/// candidate.
 fn stacked(edit: &Edit<'_>, index: usize) -> Option<usize> {
     require(edit.is_live(index) && edit.node(index).op == OpType::Unsqueeze)?;
     let value = edit.input(index, 0)?;
@@ -39,7 +41,7 @@ fn stacked(edit: &Edit<'_>, index: usize) -> Option<usize> {
     edit.producer(value).filter(|&source| is_last && is_candidate(edit, source, &ty.shape))
 }
 
-/// True if a node takes an entry of such a shape, or computes a value of that shape from others.
+/// True if a node takes an entry of this shape, or computes a value of this shape elementwise.
 fn is_candidate(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
     let node = edit.node(index);
     let &[output] = &node.outputs[..] else { return false };
@@ -47,7 +49,7 @@ fn is_candidate(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
         && (is_entry(edit, index) || node.op.is(POINTWISE))
 }
 
-/// True if a node takes the entry at a known place of the last axis.
+/// True if a node takes an entry of the last axis at a known index.
 fn is_entry(edit: &Edit<'_>, index: usize) -> bool {
     let rank = |operand: usize| edit.ty(edit.input(index, operand)?).map(Type::rank);
     edit.node(index).op == OpType::Gather
@@ -56,11 +58,11 @@ fn is_entry(edit: &Edit<'_>, index: usize) -> bool {
         && edit.axis(index).map(|axis| axis + 1) == rank(0)
 }
 
-/// Entries and values of their shape that are computed from each other.
+/// Entries, and values of their shape that depend on them.
 struct Region {
     shape: Vec<Dim>,
     nodes: FxHashSet<usize>,
-    /// The nodes whose result depends on an entry, in the order in which they run.
+    /// The nodes whose results depend on an entry, in topological order.
     keeps: Vec<usize>,
 }
 
@@ -78,7 +80,7 @@ impl Region {
             let readers = edit.readers(edit.result(node));
             let is_new =
                 |other: &usize| !nodes.contains(other) && is_candidate(edit, *other, &shape);
-            // What an entry is taken from is another matter.
+            // The array that an entry is taken from does not belong to the region.
             let makers = makers.filter(|_| !is_entry(edit, node));
             open.extend(makers.chain(readers).filter(is_new));
         }
@@ -97,14 +99,14 @@ impl Region {
         Region { shape, nodes, keeps: ordered }
     }
 
-    /// Declines if something reads a value that cannot read it with one more axis.
+    /// Declines if a node cannot read a value with one more axis.
     fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
         let mut stacks = 0;
         let kept: FxHashSet<ValueId> = self.keeps.iter().map(|&node| edit.result(node)).collect();
         for &node in &self.keeps {
             let value = edit.result(node);
             ensure(!edit.outputs().contains(&value), "a value is a result")?;
-            // Beside values with one more axis, only numbers broadcast as before.
+            // With one more axis, only scalars broadcast with the values as before.
             let is_number = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 0);
             let mut operands =
                 (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));

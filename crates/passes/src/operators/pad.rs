@@ -1,4 +1,4 @@
-//! `fuse-pads`: a convolution pads its operand with zeros by itself.
+//! `fuse-pads`: folds zero padding into the convolution that reads it.
 
 use onnx::{Attr, Edit, Op, OpType, Outcome, Patch};
 
@@ -13,10 +13,10 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     patch.done(&[padded.by], op.attr("pads", Attr::Ints(padded.amounts.into())))
 }
 
-/// A convolution of an array that a node pads for it alone.
+/// A convolution of a padded array that nothing else reads.
 struct Padded {
     by: usize,
-    /// How many zeros there are before and after the array, its own and those of the convolution.
+    /// The numbers of zeros before and after each axis, including those that the convolution adds itself.
     amounts: Vec<i64>,
 }
 

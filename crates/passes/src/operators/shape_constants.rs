@@ -1,8 +1,8 @@
-//! `shape-constants`: gives constants that broadcast the axes with which the runtime is fastest.
+//! `shape-constants`: gives constants that broadcast the rank for which ONNX Runtime is fastest.
 //!
-//! A bias without leading unit axes is joined with the nodes around it. A number, however, needs as many axes as there are
-//! from the last axis of the other operand that is larger than 1: with fewer, the runtime computes a column of numbers
-//! one by one, which takes up to 70 times as long.
+//! ONNX Runtime fuses a bias with the nodes around it only if the bias has no leading unit axes. A scalar, however,
+//! needs all axes from the last axis of the other operand that is larger than 1. With fewer axes, ONNX Runtime
+//! computes a column element by element, which takes up to 70 times as long.
 
 use onnx::operator::properties::BROADCASTING;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
@@ -10,10 +10,10 @@ use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 use crate::algebra::access::Access;
 use crate::rewrite::require;
 
-/// With fewer elements, the node that reshapes a number that is computed takes as long as it saves.
+/// With fewer elements, the node that reshapes a computed scalar costs as much as it saves.
 const MIN_ELEMENTS: i64 = 128;
 
-/// From this version on, ONNX has operators for all norms that the runtime finds by their formulas.
+/// From this opset on, ONNX has operators for all norms that ONNX Runtime recognizes by their formulas.
 const OPSET_OF_NORMS: i64 = 23;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
@@ -27,7 +27,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     (op.inputs != patch.inputs(index)).then(|| patch.done(&[], op))?
 }
 
-/// Gives an operand the axes that it should have, if another operand has all axes of the result.
+/// Gives an operand the rank that it should have, if another operand has the rank of the result.
 fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<ValueId> {
     let value = edit.input(index, operand)?;
     let ty = edit.ty(value)?.clone();
@@ -46,7 +46,7 @@ fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<Va
     Some(edit.constant(shaped, &[value]))
 }
 
-/// Returns the type of another operand that is computed and has all axes of the result.
+/// Returns the type of another computed operand with the rank of the result.
 fn whole_operand(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Type> {
     let rank = edit.result_ty(index)?.rank();
     let others = (0..edit.node(index).inputs.len()).filter(|&other| other != operand);
@@ -57,13 +57,14 @@ fn whole_operand(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Type> 
     edit.ty(whole?).cloned()
 }
 
-/// Returns how many axes a number needs beside an array.
+/// Returns the number of axes that a scalar needs next to an array.
 fn axes_of_number(array: &Type) -> usize {
     let trailing = array.shape.iter().rev().take_while(|dim| dim.is(1)).count();
     if trailing == 0 || trailing == array.rank() { 0 } else { trailing + 1 }
 }
 
-/// True if a node adds the epsilon of a norm. The runtime finds such a norm only if the epsilon has no axes.
+/// True if a node adds the epsilon of a norm. ONNX Runtime recognizes the norm only if the epsilon is a scalar
+/// without axes.
 fn is_in_norm(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
     let is_root = |reader: usize| edit.node(reader).op == OpType::Sqrt;

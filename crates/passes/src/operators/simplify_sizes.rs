@@ -14,7 +14,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     }
 }
 
-/// Sizes one after the other, as an array has them, are its shape.
+/// Replaces consecutive sizes of an array by one `Shape`.
 fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = edit.result_ty(index)?.clone();
     let mut sizes = Vec::new();
@@ -28,7 +28,7 @@ fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
             sizes.extend(tensor.ints()?.into_iter().map(Dim::Known));
             continue;
         }
-        // What is read elsewhere would stay.
+        // If another node reads the cast, the cast would stay.
         let is_cast = |node: &usize| edit.node(*node).op == OpType::Cast;
         let cast = edit.producer(part).filter(is_cast);
         let uses = parts.iter().filter(|&&other| other == part).count();
@@ -57,14 +57,14 @@ fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     edit.done(&fused, cast)
 }
 
-/// Some sizes of an array.
+/// A range of the sizes of an array.
 struct Sizes {
     of: ValueId,
     start: usize,
     end: usize,
 }
 
-/// Whose sizes a value is.
+/// Returns the array and the range of its sizes that a value contains.
 fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
     let index = edit.producer(value)?;
     let (node, of) = (edit.node(index), edit.input(index, 0)?);
@@ -78,7 +78,7 @@ fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
     (start <= end).then_some(Sizes { of, start, end })
 }
 
-/// The product of all sizes of an array is the number of its elements.
+/// Replaces the product of all sizes of an array by `Size`.
 fn multiply(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let result = edit.result(index);
     require(*edit.ty(result)? == Type::new(DType::I64, Vec::new()))?;

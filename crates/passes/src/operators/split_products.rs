@@ -1,7 +1,7 @@
-//! `split-products`: the product over a short axis is written as products of its entries.
+//! `split-products`: rewrites the product over a short axis as products of its entries.
 //!
 //! ONNX Runtime has a fast kernel for sums over any axis, but none for products. For the two extents of 10,000 boxes,
-//! `ReduceProd` takes 50 µs, and the entries and their product take 10 µs.
+//! `ReduceProd` takes 50 µs, while the entries and their product take 10 µs.
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
@@ -11,7 +11,7 @@ use crate::rewrite::{Declined, require};
 /// The longest axis for which the nodes take less time than the reduction.
 const MAX_ENTRIES: i64 = 4;
 
-/// With fewer results, the additional nodes take as long as what they save.
+/// With fewer results, the additional nodes cost as much as they save.
 const MIN_RESULTS: i64 = 2048;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
@@ -20,7 +20,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     patch.settle(made)
 }
 
-/// Returns the axis of a product and its size, if the axis is short.
+/// Returns the axis of a reduction and its size, if the axis is short.
 fn short_axis(edit: &Edit<'_>, index: usize) -> Option<(usize, i64)> {
     require(edit.node(index).op == OpType::ReduceProd)?;
     let &[axis] = &edit.axes(index)?[..] else { return None };
@@ -37,7 +37,7 @@ fn split(patch: &mut Patch<'_, '_>, axis: usize, entries: i64) -> Result<Op, Dec
     if results.is_none_or(|results| results < MIN_RESULTS) {
         return Err(Declined::from("it has so few results that more nodes cost more"));
     }
-    // A list of one place keeps the axis.
+    // A list of one index keeps the axis.
     let keeps_axis = result.rank() == patch.ty(x).map_or(0, Type::rank);
     let places = if keeps_axis { vec![1] } else { Vec::new() };
     let mut parts: Vec<ValueId> = Vec::new();

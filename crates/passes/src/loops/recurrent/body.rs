@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::rewrite::require;
 
-/// A body with the nodes that make its values.
+/// A body, with the producers of its values.
 pub(super) struct Body<'b> {
     pub edit: &'b Edit<'b>,
     graph: &'b Graph,
@@ -14,7 +14,7 @@ pub(super) struct Body<'b> {
 }
 
 impl<'b> Body<'b> {
-    /// The body of a scan over one array.
+    /// Reads the body of a scan over one array.
     pub(super) fn of(edit: &'b Edit<'b>, node: &'b Node) -> Option<Body<'b>> {
         let is_over_one = node.attr("num_scan_inputs") == Some(&onnx::Attr::Int(1));
         let graph = node.bodies().next().filter(|_| is_over_one)?;
@@ -23,22 +23,22 @@ impl<'b> Body<'b> {
         Some(Body { edit, graph, makers: makers.collect() })
     }
 
-    /// How many values are carried from step to step.
+    /// Returns the number of carries.
     pub(super) fn carries(&self) -> usize {
         self.graph.inputs.len() - 1
     }
 
-    /// A value that is carried, as it is when a step begins.
+    /// Returns a carry at the start of a step.
     pub(super) fn carry(&self, number: usize) -> ValueId {
         self.graph.inputs[number]
     }
 
-    /// What a step is given.
+    /// Returns the entry of the array in a step.
     pub(super) fn input(&self) -> Option<ValueId> {
         self.graph.inputs.last().copied()
     }
 
-    /// A result, without copies.
+    /// Returns a result, looking through copies.
     pub(super) fn output(&self, number: usize) -> Option<ValueId> {
         self.graph.outputs.get(number).map(|&output| self.original(output))
     }
@@ -66,13 +66,13 @@ impl<'b> Body<'b> {
         self.edit.tensor(value)
     }
 
-    /// The operand of an operator of one.
+    /// Returns the operand of a unary operator.
     pub(super) fn unary(&self, op: OpType, value: ValueId) -> Option<ValueId> {
         let node = self.maker(value).filter(|node| node.op == op)?;
         node.inputs.first().copied()?.map(|operand| self.original(operand))
     }
 
-    /// The operands of an operator of two.
+    /// Returns the operands of a binary operator.
     pub(super) fn binary(&self, op: OpType, value: ValueId) -> Option<[ValueId; 2]> {
         let node = self.maker(value).filter(|node| node.op == op)?;
         match node.inputs[..] {
@@ -81,8 +81,7 @@ impl<'b> Body<'b> {
         }
     }
 
-    /// The operands of an operator of two whose order does not matter, where the first is as asked
-    /// for: what that gave, and the other.
+    /// Matches one operand of a commutative operator with `first`. Returns the match and the other operand.
     pub(super) fn either<T>(
         &self,
         op: OpType,
@@ -93,14 +92,14 @@ impl<'b> Body<'b> {
         first(a).map(|found| (found, b)).or_else(|| first(b).map(|found| (found, a)))
     }
 
-    /// Returns what a matrix is the transpose of.
+    /// Returns the operand of the transpose that computes a matrix.
     pub(super) fn transposed(&self, value: ValueId) -> Option<ValueId> {
         let node = self.maker(value).filter(|node| node.op == OpType::Transpose)?;
         let is_matrix = self.ty(value)?.rank() == 2 && perm_of(node, 2)? == [1, 0];
         node.inputs.first().copied()?.filter(|_| is_matrix).map(|source| self.original(source))
     }
 
-    /// Returns where a part of an array along its last axis begins, or along its first if it is transposed.
+    /// Returns the start of a part of an array along its last axis, or along its first if it is transposed.
     pub(super) fn start_of_part(
         &self,
         node: &Node,
@@ -126,7 +125,7 @@ impl<'b> Body<'b> {
         usize::try_from(start).ok()
     }
 
-    /// Returns what goes into a gate, and from which number on: the gate may be a part of a larger one.
+    /// Returns the input of a gate, and the index of its first number: the gate may be a part of a larger one.
     pub(super) fn gate(&self, value: ValueId) -> Option<(ValueId, usize)> {
         if let Some(inner) = self.unary(OpType::Sigmoid, value) {
             return Some((inner, 0));

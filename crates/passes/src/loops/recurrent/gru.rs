@@ -10,9 +10,8 @@ use crate::rewrite::require;
 
 /// `h′ = (1 − z)·n + z·h` with `n = tanh(x·W + b + r·(h·R + c))`, `r = σ(…)`, `z = σ(…)`
 ///
-/// The reset gate may also scale the state before its product: `n = tanh(x·W + b + (r·h)·R)`. If the new state and the
-/// old one change places, the update gate is `1 − σ(v) = σ(−v)`. `n + z·(h − n)` is the same sum, and within its
-/// rounding.
+/// The reset gate may also scale the state before its product: `n = tanh(x·W + b + (r·h)·R)`. If the new and the old
+/// state are swapped, the update gate is `1 − σ(v) = σ(−v)`. `n + z·(h − n)` is the same sum, up to rounding.
 pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
     require(body.carries() == 1)?;
     let state = body.carry(0);
@@ -34,7 +33,7 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
     Some(Cell { op: OpType::GRU, gates, size, hidden: 0, memory: None, attrs })
 }
 
-/// What goes into a gate, and from which number on.
+/// The input of a gate, and the index of its first number.
 type Gate = (ValueId, usize);
 
 /// `x·W + b + r·(h·R + c)`
@@ -62,11 +61,11 @@ fn reset_before_product(
     })
 }
 
-/// A new state, before it is mixed with the old.
+/// A mixture of a new state and the old one.
 struct Mixed {
     update: Gate,
     new: ValueId,
-    /// Whether the gate says how much of the new state is in the mixture, and not how much of the old.
+    /// True if the gate is the share of the new state, and not of the old one.
     is_swapped: bool,
 }
 

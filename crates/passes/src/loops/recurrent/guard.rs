@@ -1,18 +1,18 @@
-//! Adds a guard for the cases in which the runtime's `GRU` and `LSTM` are wrong.
+//! Adds a guard for the cases in which ONNX Runtime's `GRU` and `LSTM` are wrong.
 //!
-//! They clamp the input of a gate, which turns NaN into a number. For an empty batch or without steps, they
-//! crash the process.
+//! They clamp the input of a gate, which turns NaN into a number. For an empty batch or without steps, they crash the
+//! process.
 
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use crate::algebra::access::Access;
 
-/// Sums of magnitudes below this do not overflow in a gate with weights below it.
+/// If the sums of magnitudes and the weights are below this, no gate overflows.
 const MAX_SUM: f32 = (1u64 << 60) as f32;
 
-/// A condition under which the operator is right: the scan runs, if it has a `condition` itself, the input has
-/// an element, and the input and the states are finite, and not so large that a gate overflows. `None` if the
-/// operator is right for whatever comes. If NaN is to be ignored, the numbers do not count.
+/// Inserts a condition under which the operator is correct: the `condition` of the scan holds, the input has an
+/// element, and the input and the states are finite and so small that no gate overflows. `None` if the operator is
+/// always correct. If NaN need not be exact, the condition ignores the numbers.
 ///
 /// A sum of magnitudes is NaN or infinite if one of them is.
 pub(super) fn fits(
@@ -54,7 +54,7 @@ pub(super) fn is_small(tensor: &Tensor) -> bool {
     tensor.max_magnitude() * (tensor.len() as f64) < f64::from(MAX_SUM)
 }
 
-/// True of small constants and of what repeats one, such as zeros of a symbolic size.
+/// True for small constants and for broadcasts of them, such as zeros of a symbolic size.
 fn is_known_to_be_small(edit: &Edit<'_>, value: ValueId) -> bool {
     let repeated = edit.made_by(value, OpType::Expand);
     let value = repeated.and_then(|node| edit.input(node, 0)).unwrap_or(value);

@@ -15,12 +15,12 @@ struct Part {
     weights: Option<ValueId>,
     rows: Range<usize>,
     columns: Range<usize>,
-    /// Whether rows and columns are those of the transposed array.
+    /// True if rows and columns refer to the transposed array.
     is_transposed: bool,
 }
 
 impl Part {
-    /// Returns the transposed numbers, a row for each column.
+    /// Returns the transposed numbers: one row per column.
     fn transposed(&self, edit: &Edit<'_>, dtype: DType) -> Option<Tensor> {
         let (rows, columns) = (&self.rows, &self.columns);
         let Some(weights) = self.weights else {
@@ -44,14 +44,13 @@ impl Part {
 pub(super) struct Linear {
     of_input: Vec<Part>,
     of_state: Vec<Part>,
-    /// Biases, and which of their numbers; those of `before_reset` are added to the product with the
-    /// state.
+    /// Biases with ranges of their numbers. Those of `state_bias` are added to the product with the state.
     bias: Vec<(ValueId, Range<usize>)>,
     state_bias: Vec<(ValueId, Range<usize>)>,
     is_negated: bool,
 }
 
-/// An array in a body: numbers of the last axis, or of the first of a matrix that is transposed.
+/// A range of an array in a body, along the last axis, or along the first axis of a transposed matrix.
 #[derive(Clone)]
 struct Numbers {
     value: ValueId,
@@ -60,7 +59,7 @@ struct Numbers {
 }
 
 impl Linear {
-    /// Reads `size` numbers of a value, from `start` on, as such a sum.
+    /// Reads `size` numbers of a value, starting at `start`, as such a sum.
     pub(super) fn of(
         body: &Body<'_>,
         (value, start): (ValueId, usize),
@@ -89,7 +88,7 @@ impl Linear {
         if self.is_negated { -1.0 } else { 1.0 }
     }
 
-    /// One sum without the state, and one without the input whose biases belong to the state.
+    /// Combines a sum without the state and a sum without the input, whose biases belong to the state.
     pub(super) fn of_both(input: Linear, state: Linear) -> Option<Linear> {
         let may = input.of_state.is_empty() && state.of_input.is_empty();
         may.then_some(Linear {
@@ -107,7 +106,7 @@ impl Linear {
             self.bias.push((value, bias_range(tensor, range)?));
             return Some(());
         }
-        // A zero of the identity makes NaN of an infinity, which the condition on the operator keeps out.
+        // The zeros of the identity matrix turn infinity into NaN. The guard excludes infinity.
         if Some(value) == body.input() && !is_transposed && body.edit.exact_nan() {
             let width = usize::try_from(body.ty(value)?.shape.last()?.known()?).ok()?;
             let rows = 0..width;
@@ -192,12 +191,12 @@ impl Linear {
         Some(())
     }
 
-    /// How many numbers the input has.
+    /// Returns the number of features of the input.
     pub(super) fn input_depth(&self) -> Option<usize> {
         self.of_input.first().map(|part| part.rows.len())
     }
 
-    /// One row for each number of the gate.
+    /// Returns one row per number of the gate.
     pub(super) fn input_rows(
         &self,
         edit: &Edit<'_>,
@@ -220,7 +219,7 @@ impl Linear {
         sum_of_biases(edit, &self.state_bias, size, self.sign())
     }
 
-    /// The arrays that it is made of.
+    /// Returns the arrays of its weights and biases.
     pub(super) fn sources(&self) -> Vec<ValueId> {
         let parts = self.of_input.iter().chain(&self.of_state).filter_map(|part| part.weights);
         let biases = self.bias.iter().chain(&self.state_bias).map(|(bias, _)| *bias);
@@ -228,7 +227,7 @@ impl Linear {
     }
 }
 
-/// Which numbers of a bias those columns are; one number may stand for all.
+/// Returns the range of a bias for these columns. A single number applies to all columns.
 fn bias_range(tensor: &Tensor, columns: Range<usize>) -> Option<Range<usize>> {
     let leading = tensor.shape.split_last().map_or(&[][..], |(_, leading)| leading);
     require(!leading.iter().any(|&size| size != 1))?;
@@ -238,7 +237,7 @@ fn bias_range(tensor: &Tensor, columns: Range<usize>) -> Option<Range<usize>> {
     }
 }
 
-/// The transposed sum of parts of weights, each `depth` by `size`.
+/// Returns the transposed sum of parts of weights, each `depth` by `size`.
 fn sum_of_parts(
     edit: &Edit<'_>,
     parts: &[Part],

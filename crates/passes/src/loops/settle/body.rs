@@ -1,4 +1,4 @@
-//! Reads what the iteration of a loop drops.
+//! Reads the entries that an iteration of a loop drops.
 
 use onnx::operator::properties::{POINTWISE, RESHAPES};
 use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
@@ -9,23 +9,23 @@ use crate::algebra::access::Access;
 use crate::algebra::access::axis_of;
 use crate::rewrite::require;
 
-/// What a iteration does that is active.
+/// The effect of an active iteration.
 pub(super) struct Effect {
-    /// The flags of the entries that it sets, or the opposite of them.
+    /// The flags of the entries that it sets, or their opposite.
     pub chosen: ValueId,
     pub is_opposite: bool,
-    /// What the flags of the carry have to be for that.
+    /// The value that the flags of the carry must have for that.
     pub assumed: bool,
-    /// The constant to which it sets entries.
+    /// The constant that it sets entries to.
     pub dropped: Tensor,
-    /// True if it sets only entries behind its own.
+    /// True if it sets only entries after its own.
     pub is_ordered: bool,
 }
 
-/// A part of how a iteration chooses entries.
+/// A step that chooses entries.
 pub(super) enum Choosing {
     Node(Node),
-    /// The result of a branch, and what it is if the flag is set or not.
+    /// The result of an `If`, and its values in the two branches.
     Branch {
         result: ValueId,
         on_true: ValueId,
@@ -33,26 +33,26 @@ pub(super) enum Choosing {
     },
 }
 
-/// What is known of the nodes of a iteration.
+/// The analysis of the nodes of an iteration.
 pub(super) struct Body<'a, 'e> {
     edit: &'a Edit<'e>,
     scan: &'a Counted,
     carry: Carry,
     rank: usize,
     pub entry: ValueId,
-    /// What depends on the entry of the iteration and on nothing that differs between iterations.
+    /// The values that depend on the entry of the iteration and on nothing else that differs between iterations.
     of_entry: FxHashSet<ValueId>,
-    pub asking: Vec<Node>,
-    pub asked: Option<ValueId>,
+    pub flag_nodes: Vec<Node>,
+    pub active_flag: Option<ValueId>,
     pub choosing: Vec<Choosing>,
-    /// Flags as functions of those that a iteration is given.
+    /// Flags as functions of the flags that an iteration reads.
     tables: FxHashMap<ValueId, Table>,
     given: Vec<ValueId>,
     made: FxHashSet<ValueId>,
 }
 
-/// The values of a flag for all values of six others: of the carry, of whether the iteration is active, and of four that
-/// the iteration is given.
+/// The truth table of a flag as a function of six others: the carry, the flag of an active iteration, and four that
+/// the iteration reads.
 type Table = u64;
 
 const CARRY: Table = 0xaaaa_aaaa_aaaa_aaaa;
@@ -74,8 +74,8 @@ impl<'a, 'e> Body<'a, 'e> {
             rank,
             entry: carry.before,
             of_entry: FxHashSet::default(),
-            asking: Vec::new(),
-            asked: None,
+            flag_nodes: Vec::new(),
+            active_flag: None,
             choosing: Vec::new(),
             tables: FxHashMap::default(),
             given: Vec::new(),
@@ -83,7 +83,7 @@ impl<'a, 'e> Body<'a, 'e> {
         }
     }
 
-    /// Finds out what a node is for. `None` if it is for something else.
+    /// Classifies a node. `None` if it does not belong to the pattern.
     pub(super) fn take(&mut self, node: &Node) -> Option<()> {
         if node.op == OpType::If {
             return self.branch(node);
@@ -98,7 +98,7 @@ impl<'a, 'e> Body<'a, 'e> {
         }
         if self.is_of_entry(node) {
             self.of_entry.insert(result);
-            self.asking.push(node.clone());
+            self.flag_nodes.push(node.clone());
             return Some(());
         }
         let is_choice = result == self.carry.after && node.op == OpType::Where;
@@ -113,7 +113,7 @@ impl<'a, 'e> Body<'a, 'e> {
         Some(())
     }
 
-    /// Takes both branches of an `If` on whether the iteration is active.
+    /// Takes both branches of an `If` whose condition is the flag of an active iteration.
     fn branch(&mut self, node: &Node) -> Option<()> {
         let flag = node.inputs.first().copied().flatten()?;
         let is_active = self.flag(flag).filter(|&table| table == ACTIVE)?;
@@ -133,7 +133,7 @@ impl<'a, 'e> Body<'a, 'e> {
         Some(())
     }
 
-    /// True if a node takes the entry of the iteration from the carry.
+    /// True if a node gathers the entry of the iteration from the carry.
     fn reads_entry(&self, node: &Node) -> bool {
         let [Some(array), Some(number)] = node.inputs[..] else { return false };
         let is_entry = node.op == OpType::Gather
@@ -148,7 +148,7 @@ impl<'a, 'e> Body<'a, 'e> {
         is_entry && self.scan.arrays.iter().any(|array| counts(&array))
     }
 
-    /// True if a node computes something of the entry of the iteration alone.
+    /// True if a node depends only on the entry of the iteration.
     fn is_of_entry(&self, node: &Node) -> bool {
         let is_known = |id: &ValueId| {
             self.of_entry.contains(id) || (!self.made.contains(id) && self.is_same(*id))
@@ -168,7 +168,7 @@ impl<'a, 'e> Body<'a, 'e> {
         value != self.carry.before && !self.scan.arrays.iter().any(|array| array.element == value)
     }
 
-    /// Returns a flag as a function of the flags that a iteration is given. It may be a number, zero or one.
+    /// Returns the table of the result of a node. Numbers that are zero or one count as flags.
     fn table(&mut self, node: &Node) -> Option<Table> {
         let mut operand = |place: usize| self.flag(node.inputs.get(place).copied().flatten()?);
         // `Min` and `Max` may have more operands.
@@ -202,7 +202,7 @@ impl<'a, 'e> Body<'a, 'e> {
         if self.of_entry.contains(&value) {
             let is_flag = self.edit.ty(value)?.dtype == DType::Bool
                 || (value == self.entry && is_flag(self.carry.initial));
-            return (is_flag && *self.asked.get_or_insert(value) == value).then_some(ACTIVE);
+            return (is_flag && *self.active_flag.get_or_insert(value) == value).then_some(ACTIVE);
         }
         if let Some(number) = self.edit.tensor(value).and_then(Tensor::uniform) {
             let is_set = numbers(&number)? == [1.0];
@@ -217,7 +217,8 @@ impl<'a, 'e> Body<'a, 'e> {
         GIVEN.get(place).copied()
     }
 
-    /// Returns what a iteration does that is active with this flag. `None` if the other iterations do something too.
+    /// Returns the effect of an iteration that is active for this value of the flag. `None` if inactive iterations
+    /// have an effect too.
     pub(super) fn effect(&self, is_active_if: bool) -> Option<Effect> {
         let active = if is_active_if { ACTIVE } else { !ACTIVE };
         let dtype = self.edit.ty(self.carry.before)?.dtype;
@@ -225,7 +226,7 @@ impl<'a, 'e> Body<'a, 'e> {
             return self.choice(active);
         };
         require((after ^ CARRY) & !active == 0)?;
-        // No flag is set that was not, or none is cleared that was set.
+        // The iteration only clears flags, or only sets them.
         let clears = after & active & !CARRY == 0;
         let sets = !after & active & CARRY == 0;
         let is_set = if clears { !after & CARRY } else { after & !CARRY };
@@ -246,9 +247,9 @@ impl<'a, 'e> Body<'a, 'e> {
         let (kept, dropped) = if is_opposite { (on_true, on_false) } else { (on_false, on_true) };
         let table = self.tables.get(&flag)?;
         let is_set = if is_opposite { !table } else { *table };
-        // The entries are no longer zero or one then, so their own flags say nothing.
+        // Afterward, the entries are no longer zero or one, so their own flags say nothing.
         let is_of_carry = (is_set & CARRY) >> 1 != is_set & !CARRY;
-        let is_flag = self.edit.ty(self.asked?)?.dtype == DType::Bool;
+        let is_flag = self.edit.ty(self.active_flag?)?.dtype == DType::Bool;
         let is_fit =
             choice.op == OpType::Where && kept == self.carry.before && is_flag && !is_of_carry;
         let dropped = self.edit.tensor(dropped).filter(|tensor| tensor.len() == 1)?.clone();
@@ -261,8 +262,8 @@ impl<'a, 'e> Body<'a, 'e> {
         })
     }
 
-    /// True if a flag that a iteration is given has to be set for what the table says, and is set only for entries behind
-    /// that of the iteration.
+    /// True if entries are set only where a flag is, and that flag is set only for entries after that of the
+    /// iteration.
     fn is_ordered(&self, is_set: Table) -> bool {
         self.given.iter().zip(GIVEN).any(|(&value, given)| {
             let array = self.scan.arrays.iter().find(|array| array.element == value);
@@ -288,7 +289,7 @@ fn is_flag(edit: &Edit<'_>, array: ValueId) -> bool {
     is_bool(array) || cast.and_then(|node| edit.input(node, 0)).is_some_and(is_bool)
 }
 
-/// True if flags, of which each iteration is given those of one step, are set only for entries behind that of the iteration.
+/// True if the flags of each iteration are set only for entries after that of the iteration.
 fn is_behind_iteration(edit: &Edit<'_>, flags: ValueId) -> bool {
     if let Some(tensor) = edit.tensor(flags) {
         let &[_, .., entries] = &tensor.shape[..] else { return false };
@@ -299,7 +300,7 @@ fn is_behind_iteration(edit: &Edit<'_>, flags: ValueId) -> bool {
         });
     }
     let Some(node) = edit.made_by(flags, OpType::And) else { return false };
-    // A mask that is broadcast along the iterations or the entries says nothing about their order.
+    // A mask that broadcasts along the iterations or the entries says nothing about their order.
     let ends = |value| edit.ty(value).map(|ty| (ty.rank(), ty.shape.first(), ty.shape.last()));
     let mut operands = [0, 1].into_iter().filter_map(|operand| edit.input(node, operand));
     operands.any(|operand| ends(operand) == ends(flags) && is_behind_iteration(edit, operand))

@@ -1,26 +1,26 @@
-//! The equation of `settle-flags`, and the products that solve it.
+//! Inserts the products that solve the equation of `settle-flags`.
 
 use onnx::{DType, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
-/// So many products are computed without a loop. To enter one takes as long as three small products.
+/// The number of products before the loop. Entering a loop takes as long as three small products.
 const FIRST_PRODUCTS: usize = 4;
 
-/// Which iterations are active: `active = asked & ~(active @ earlier)`.
+/// The equation for the active iterations: `active = candidates & ~(active @ earlier)`.
 pub(super) struct Equation {
     /// The flags of the iterations that would be active if nothing were set before.
-    pub(super) asked: ValueId,
-    /// Ones for the iterations that each iteration stops, and zeros.
+    pub(super) candidates: ValueId,
+    /// One for each iteration that an iteration stops, zero for the others.
     pub(super) earlier: ValueId,
-    /// Ones for the entries that each iteration sets, and zeros.
+    /// One for each entry that an iteration sets, zero for the others.
     pub(super) covers: ValueId,
-    /// True if the entries are those of the iterations, and a iteration sets only later ones.
+    /// True if there are as many entries as iterations, and an iteration sets only later entries.
     pub(super) is_ordered: bool,
     /// The shape of the flags.
     pub(super) rows: Vec<i64>,
 }
 
-/// What is known after some products.
-pub(super) struct Found {
+/// The approximation after some products.
+pub(super) struct Approximation {
     pub(super) flags: ValueId,
     /// The flags as ones and zeros.
     pub(super) active: ValueId,
@@ -29,22 +29,26 @@ pub(super) struct Found {
 }
 
 impl Equation {
-    pub(super) fn first_products(&self, edit: &mut Patch<'_, '_>, start: ValueId) -> Option<Found> {
-        let (mut flags, mut before, mut active) = (self.asked, start, start);
+    pub(super) fn first_products(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        start: ValueId,
+    ) -> Option<Approximation> {
+        let (mut flags, mut before, mut active) = (self.candidates, start, start);
         for _ in 0..FIRST_PRODUCTS {
             before = active;
             (flags, active) = self.product(edit, before)?;
         }
-        Some(Found { flags, active, is_open: is_changed(edit, before, active) })
+        Some(Approximation { flags, active, is_open: is_changed(edit, before, active) })
     }
 
-    /// Inserts a loop of at most so many products.
+    /// Inserts a loop of at most `most` products.
     pub(super) fn more_products(
         &self,
         edit: &mut Patch<'_, '_>,
         start: ValueId,
         most: i64,
-    ) -> Option<Found> {
+    ) -> Option<Approximation> {
         let most = edit.constant(Tensor::of_ints(DType::I64, Vec::new(), &[most])?, &[]);
         let always = edit.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?, &[]);
         let number = edit.body_input(Type::new(DType::I64, []));
@@ -61,7 +65,7 @@ impl Equation {
         let op = Op::new(OpType::Loop, &[most, always, start, always]).attr("body", body);
         let made = edit.insert_all_for(&[], op, 2);
         let flags = cast(edit, made[0], DType::Bool);
-        Some(Found { flags, active: made[0], is_open: made[1] })
+        Some(Approximation { flags, active: made[0], is_open: made[1] })
     }
 
     /// Inserts the right side of the equation, as flags and as ones and zeros.
@@ -70,13 +74,13 @@ impl Equation {
         let hits = Op::new(OpType::MatMul, &[active, self.earlier]);
         let hits = edit.insert(hits);
         let is_free = edit.insert(Op::new(OpType::Less, &[hits, half]));
-        let both = Op::new(OpType::And, &[self.asked, is_free]);
+        let both = Op::new(OpType::And, &[self.candidates, is_free]);
         let both = edit.insert(both);
         Some((both, cast(edit, both, DType::F32)))
     }
 }
 
-/// Inserts whether two arrays of ones and zeros differ.
+/// Inserts a flag that is true if two arrays of ones and zeros differ.
 fn is_changed(edit: &mut Patch<'_, '_>, before: ValueId, after: ValueId) -> ValueId {
     let change = edit.insert(Op::new(OpType::Sub, &[after, before]));
     let change = edit.insert(Op::new(OpType::ReduceSumSquare, &[change]).attr("keepdims", 0));
@@ -94,7 +98,7 @@ pub(super) fn half(edit: &mut Patch<'_, '_>) -> Option<ValueId> {
     Some(edit.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.5])?, &[]))
 }
 
-/// Inserts an array in another shape, unless it has that.
+/// Reshapes an array, unless it has the shape already.
 pub(super) fn reshaped(edit: &mut Patch<'_, '_>, array: ValueId, shape: &[i64]) -> Option<ValueId> {
     let Type { dtype, .. } = *edit.ty(array)?;
     if edit.ty(array)? == &of_sizes(dtype, shape) {
@@ -104,7 +108,7 @@ pub(super) fn reshaped(edit: &mut Patch<'_, '_>, array: ValueId, shape: &[i64]) 
     Some(edit.insert(Op::new(OpType::Reshape, &[array, sizes])))
 }
 
-/// Inserts the part of an array that has this shape, at the beginning of the last axis.
+/// Slices an array to this shape, from the start of its last axis.
 pub(super) fn beginning(
     edit: &mut Patch<'_, '_>,
     array: ValueId,
