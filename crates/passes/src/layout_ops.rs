@@ -10,9 +10,19 @@ pub(crate) mod rows;
 pub(crate) mod sink;
 pub(crate) mod stacks;
 
-use onnx::Edit;
+use std::collections::BTreeMap;
+
 use onnx::operator::properties::LAYOUT_OPS;
+use onnx::{Edit, ValueId};
+
+use crate::algebra::access::Access;
 
 pub(crate) fn is_layout_op(edit: &Edit<'_>, index: usize) -> bool {
     edit.node(index).op.is(LAYOUT_OPS)
+}
+
+/// Returns the nodes that read a value, each with the number of its operands that are the value.
+pub(crate) fn readers(edit: &Edit<'_>, value: ValueId) -> BTreeMap<usize, usize> {
+    let times = |reader| edit.operands(reader).filter(|&id| id == value).count();
+    edit.readers(value).map(|reader| (reader, times(reader))).collect()
 }

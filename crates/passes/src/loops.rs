@@ -94,7 +94,7 @@ impl Counted {
         };
         let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs") else { return None };
         let body = node.bodies().next()?;
-        let operands = operands(edit, index)?;
+        let operands: Vec<ValueId> = edit.inputs(index).into_iter().collect::<Option<_>>()?;
         let carries = operands.len().checked_sub(usize::try_from(arrays).ok()?)?;
         let arrays = operands[carries..].iter().zip(&body.inputs[carries..]);
         let arrays: Vec<Array> =
@@ -131,7 +131,7 @@ impl Counted {
         require(is_kept && !may_stop)?;
         let iterations = edit.input(index, 0)?;
         let &[known] = &edit.tensor(iterations)?.ints()?[..] else { return None };
-        let initial = (2..node.inputs.len()).map(|operand| edit.input(index, operand));
+        let initial = edit.inputs(index).into_iter().skip(2);
         let initial: Vec<ValueId> = initial.collect::<Option<_>>()?;
         let carries = initial.len();
         Some(Counted {
@@ -311,10 +311,6 @@ fn renew_all(
     }
 }
 
-fn operands(edit: &Edit<'_>, index: usize) -> Option<Vec<ValueId>> {
-    (0..edit.node(index).inputs.len()).map(|operand| edit.input(index, operand)).collect()
-}
-
 fn carries_of(
     initial: &[ValueId],
     before: &[ValueId],
@@ -376,6 +372,13 @@ fn number(edit: &Edit<'_>, constant: ValueId) -> Option<i64> {
         [number] => Some(number),
         _ => None,
     }
+}
+
+/// Reads a node as the sum of a value and a constant integer.
+fn plus_constant(edit: &Edit<'_>, node: &Node) -> Option<(ValueId, i64)> {
+    let &[Some(a), Some(b)] = &node.inputs[..] else { return None };
+    require(node.op == OpType::Add)?;
+    number(edit, b).map(|number| (a, number)).or_else(|| Some((b, number(edit, a)?)))
 }
 
 /// Returns the positions of the results of the root that are replaced, with the values that replace them.

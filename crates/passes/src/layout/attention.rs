@@ -499,7 +499,7 @@ fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     }
     // The kernel rejects a scale that is not positive.
     let is_scale = found.scale.is_finite() && found.scale as f32 > 0.0;
-    if is_scale { Ok(()) } else { Err("the scale is not positive".into()) }
+    ensure(is_scale, "the scale is not positive")
 }
 
 #[cfg(test)]

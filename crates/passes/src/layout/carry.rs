@@ -95,11 +95,10 @@ pub(super) fn made_in_order(
         axes.sort_unstable();
         axes
     };
-    let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], &list)?;
-    let given_as_attr = node.inputs.len() < 2;
-    let op = if given_as_attr {
+    let op = if node.inputs.len() < 2 {
         Op::new(node.op.clone(), &[x]).attr("axes", &list[..])
     } else {
+        let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], &list)?;
         let list = edit.constant_for(&[source], tensor, &[]);
         Op::new(node.op.clone(), &[x, list])
     };

@@ -1,7 +1,7 @@
 //! Describes how an operator depends on the order of axes.
 
 use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
-use onnx::{Attr, Dim, Edit, Node, OpType, ValueId};
+use onnx::{Attr, Dim, Edit, Node, OpType, Type, ValueId};
 
 use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
@@ -172,24 +172,18 @@ pub(super) fn data_operands(node: &Node) -> usize {
 
 /// Returns the computed operands of a member that have the rank of its result.
 pub(super) fn data_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
-    let node = edit.node(index);
-    let rank = edit.ty(node.outputs[0]).map(onnx::Type::rank);
-    (0..data_operands(node))
-        .filter_map(|operand| edit.input(index, operand))
-        .filter(|&id| edit.tensor(id).is_none() && edit.ty(id).map(onnx::Type::rank) == rank)
-        .collect()
+    let rank = edit.result_ty(index).map(Type::rank);
+    computed(edit, index).filter(|&id| edit.ty(id).map(Type::rank) == rank).collect()
 }
 
 /// Returns the computed operands of a member that broadcast from a lower rank.
 pub(super) fn narrow_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
-    let node = edit.node(index);
-    let rank = edit.ty(node.outputs[0]).map_or(0, onnx::Type::rank);
-    let is_narrow = |id: &ValueId| {
-        edit.tensor(*id).is_none()
-            && edit.ty(*id).is_none_or(|ty| ty.rank() > 0 && ty.rank() != rank)
-    };
-    (0..data_operands(node))
-        .filter_map(|operand| edit.input(index, operand))
-        .filter(is_narrow)
-        .collect()
+    let rank = edit.result_ty(index).map_or(0, Type::rank);
+    let is_narrow = |ty: &Type| ty.rank() > 0 && ty.rank() != rank;
+    computed(edit, index).filter(|&id| edit.ty(id).is_none_or(is_narrow)).collect()
+}
+
+fn computed(edit: &Edit<'_>, index: usize) -> impl Iterator<Item = ValueId> {
+    let arrays = (0..data_operands(edit.node(index))).filter_map(move |at| edit.input(index, at));
+    arrays.filter(|&id| edit.tensor(id).is_none())
 }

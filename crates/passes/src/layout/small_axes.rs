@@ -15,6 +15,7 @@ use super::{carry, transposed_constant};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::transpose;
 use crate::algebra::axis_order::AxisOrder;
+use crate::layout_ops::readers;
 use crate::rewrite::{Declined, ensure, require};
 
 /// With longer runs, the rewrite saves little, and reductions over the first axis take longer.
@@ -98,11 +99,7 @@ impl Region {
                 None => has_border = true,
             }
             let mut reads = 0;
-            let mut readers: Vec<usize> = edit.readers(value).collect();
-            readers.sort_unstable();
-            readers.dedup();
-            for reader in readers {
-                let times = edit.operands(reader).filter(|&id| id == value).count();
+            for (reader, times) in readers(edit, value) {
                 reads += times;
                 if is_member(edit, reader, &shape) {
                     open.push(edit.result(reader));

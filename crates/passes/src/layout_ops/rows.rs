@@ -7,6 +7,7 @@ use onnx::operator::properties::{POINTWISE, REDUCTIONS};
 use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::readers;
 use crate::algebra::access::Access;
 
 /// In a loop, this many reshapes cost as much as one product of a vector with a bias.
@@ -78,8 +79,7 @@ fn is_vector(edit: &Edit<'_>, id: ValueId) -> bool {
 
 /// Returns the vectors that a member reads, without constants.
 fn vectors(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
-    let operands = (0..edit.node(index).inputs.len()).filter_map(|at| edit.input(index, at));
-    operands.filter(|&id| is_vector(edit, id)).collect()
+    edit.operands(index).filter(|&id| is_vector(edit, id)).collect()
 }
 
 /// Vectors that depend on each other.
@@ -111,13 +111,8 @@ impl Region {
                 }
                 None => borders += usize::from(!in_loop || edit.producer(value).is_some()),
             }
-            let mut readers: Vec<usize> = edit.readers(value).collect();
-            readers.sort_unstable();
-            readers.dedup();
             let mut reads = 0;
-            for reader in readers {
-                let inputs = edit.node(reader).inputs.len();
-                let times = (0..inputs).filter(|&at| edit.input(reader, at) == Some(value)).count();
+            for (reader, times) in readers(edit, value) {
                 if is_member(edit, reader) {
                     reads += times;
                     open.extend(&edit.node(reader).outputs);

@@ -7,8 +7,7 @@ use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Counted;
-use crate::algebra::access::known;
-use crate::algebra::access::{axes_from_front, axis_of, perm_of};
+use crate::algebra::access::{axes_from_front, axis_of, known, perm_of};
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
@@ -101,12 +100,7 @@ impl Batches {
     /// Moves a node with the same result in every step out of the loop. A scan has at least one step, so a node that
     /// fails outside would have failed inside too.
     fn lift(&mut self, edit: &mut Patch<'_, '_>, node: &Node, operands: &[Option<Operand>]) {
-        let same = |operand: &Option<Operand>| match operand {
-            Some(Operand::Same(id) | Operand::Batch(id)) => Some(*id),
-            None => None,
-        };
-        let op = Op::of(node, operands.iter().map(same).collect());
-        let made = edit.lift_all(node, op, node.outputs.len());
+        let made = edit.lift_all(node, Op::of(node, ids(operands)), node.outputs.len());
         self.lifted.extend(node.outputs.iter().copied().zip(made));
     }
 
@@ -193,10 +187,14 @@ impl Batches {
                 let perm: Vec<usize> = std::iter::once(0).chain(perm).collect();
                 made = transpose(made.inputs[0]?, &perm);
             }
-            _ => {
-                let axis = batched_axis(edit, node, operands, &ranks, rank, is_first)?;
-                made = made.attr("axis", axis);
+            OpType::Gather | OpType::Split if is_first => {
+                made = made.attr("axis", axis_of(node, ranks[0])? as i64 + 1);
             }
+            _ if op.is(NORMALIZES) && is_first && edit.opset() >= 13 => {
+                require(axis_of(node, rank)? + 1 == rank)?;
+                made = made.attr("axis", rank as i64);
+            }
+            _ => return None,
         }
         keep_attrs(node, made)
     }
@@ -282,28 +280,6 @@ fn is_product_of_batch(operands: &[Option<Operand>], ranks: &[usize]) -> bool {
         ([Some(Operand::Batch(_)), Some(Operand::Same(_))], &[rank, 2]) => rank > 0,
         ([Some(_), Some(Operand::Batch(_))], &[2, 2]) => true,
         _ => false,
-    }
-}
-
-/// Returns the axis of a batch for an operator with an attribute `axis`.
-fn batched_axis(
-    edit: &Edit<'_>,
-    node: &Node,
-    operands: &[Option<Operand>],
-    ranks: &[usize],
-    rank: usize,
-    is_first: bool,
-) -> Option<i64> {
-    match node.op.onnx()? {
-        OpType::Gather => match (axis_of(node, ranks[0])?, operands) {
-            (axis, [Some(Operand::Batch(_)), Some(Operand::Same(_))]) => Some(axis as i64 + 1),
-            _ => None,
-        },
-        op if op.is(NORMALIZES) && is_first && edit.opset() >= 13 => {
-            (axis_of(node, rank)? + 1 == rank).then_some(rank as i64)
-        }
-        OpType::Split if is_first => Some(axis_of(node, ranks[0])? as i64 + 1),
-        _ => None,
     }
 }
 

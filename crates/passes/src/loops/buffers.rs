@@ -10,8 +10,7 @@ use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, replacing, results_in_place};
-use crate::algebra::access::axis_of;
-use crate::algebra::access::known;
+use crate::algebra::access::{axis_of, known};
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
@@ -178,8 +177,7 @@ impl Buffer {
         let op = match &self.arrangement {
             Arrangement::Same if ty == self.stack(iterations) => return Some(stack),
             Arrangement::Same => {
-                let sizes: Vec<i64> = known(&ty.shape)?;
-                let shape = edit.integers(&sizes)?;
+                let shape = edit.integers(&known(&ty.shape)?)?;
                 Op::new(OpType::Reshape, &[stack, shape])
             }
             Arrangement::Transposed(front) => {

@@ -7,7 +7,7 @@
 
 use onnx::{DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, declined};
 
-use super::{Array, Carry, Counted, node_reads, number};
+use super::{Array, Carry, Counted, node_reads, number, plus_constant};
 use crate::rewrite::require;
 
 /// A loop with more iterations keeps its counter.
@@ -27,12 +27,8 @@ impl Counter {
         let ty = edit.ty(carry.before)?;
         require(matches!(ty.dtype, DType::I32 | DType::I64) && ty.rank() == 0)?;
         let sum = counted.nodes.iter().find(|node| node.outputs.contains(&carry.after))?;
-        let step = match sum.inputs[..] {
-            _ if sum.op != OpType::Add => return None,
-            [Some(a), Some(b)] if a == carry.before => number(edit, b)?,
-            [Some(a), Some(b)] if b == carry.before => number(edit, a)?,
-            _ => return None,
-        };
+        let (before, step) = plus_constant(edit, sum)?;
+        require(before == carry.before)?;
         let counter = Counter { carry, dtype: ty.dtype, start: number(edit, carry.initial)?, step };
         let is_small = |number: i64| i32::try_from(number).is_ok();
         let is_in_range = is_small(counter.start)
@@ -48,12 +44,6 @@ impl Counter {
     /// Returns the number at the start of an iteration.
     fn at(&self, iteration: i64) -> i64 {
         self.start + iteration * self.step
-    }
-
-    /// Inserts the number at the end of the loop.
-    fn last(&self, edit: &mut Patch<'_, '_>, iterations: i64) -> Option<ValueId> {
-        let last = array(edit, self.dtype, Vec::new(), &[self.at(iterations)])?;
-        Some(edit.insert(Op::new(OpType::Identity, &[last])))
     }
 }
 
@@ -95,7 +85,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let mut replaced: Vec<(ValueId, ValueId)> = Vec::new();
     for counter in counters {
         if edit.reads(counter.carry.result) > 0 {
-            replaced.push((counter.carry.result, counter.last(edit, iterations)?));
+            let last = array(edit, counter.dtype, Vec::new(), &[counter.at(iterations)])?;
+            let last = edit.insert(Op::new(OpType::Identity, &[last]));
+            replaced.push((counter.carry.result, last));
         }
     }
     let replacement = counted.replacement(edit, &replaced);

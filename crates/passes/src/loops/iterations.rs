@@ -3,9 +3,9 @@
 //! `while_loop(lambda s: s[0] < 100, …)` is a `for` loop. If the number of iterations is known, the other rewrites of
 //! loops apply to it. If there is another condition too, it stays, and the `Loop` itself counts.
 
-use onnx::{DType, Edit, Fact, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId};
+use onnx::{DType, Edit, Fact, Graph, Node, Op, OpType, Outcome, Patch, ValueId};
 
-use super::{node_reads, number};
+use super::{node_reads, number, plus_constant};
 use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
@@ -27,10 +27,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         again.op = OpType::Identity.into();
         again.inputs = [Some(body.inputs[1])].into_iter().collect();
     }
-    let iterations = Tensor::of_ints(DType::I64, Vec::new(), &[iterations])?;
-    let iterations = edit.constant(iterations, &[]);
-    let others = (1..edit.node(index).inputs.len()).map(|operand| edit.input(index, operand));
-    let inputs = std::iter::once(Some(iterations)).chain(others).collect();
+    let iterations = edit.integer(iterations)?;
+    let mut inputs = edit.inputs(index);
+    inputs[0] = Some(iterations);
     let op = Op { op: OpType::Loop.into(), inputs, attrs: Vec::new() }.attr("body", body);
     edit.done(&[], op)
 }
@@ -67,12 +66,7 @@ impl End {
                 Some(limit) => (a, limit, op),
                 None => (b, number(edit, a)?, turned(op)?),
             };
-            let sum = maker(next).filter(|&sum| body.nodes[sum].op == OpType::Add)?;
-            let (a, b) = operands(sum)?;
-            let (before, step) = match number(edit, b) {
-                Some(step) => (a, step),
-                None => (b, number(edit, a)?),
-            };
+            let (before, step) = plus_constant(edit, &body.nodes[maker(next)?])?;
             let carry = after.iter().position(|&after| after == next)?;
             let ty = edit.ty(next).filter(|ty| ty.dtype.is_signed_int() && ty.rank() == 0)?;
             let is_counter = body.inputs.get(2 + carry) == Some(&before);

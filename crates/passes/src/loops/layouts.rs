@@ -5,9 +5,10 @@
 //! whole array is reshaped before the loop.
 
 use onnx::operator::properties::{BROADCASTING, RESHAPES};
-use onnx::{Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId};
+use onnx::{Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId};
 
 use super::node_reads;
+use crate::algebra::access::known;
 use crate::prune::drop_carries::Carries;
 use crate::rewrite::require;
 
@@ -58,8 +59,7 @@ fn sole_reshape<'b>(
     let reader = readers.next().filter(|node| reshapes(edit, node) == Some(input))?;
     let is_free = readers.next().is_none()
         && ![input, reader.outputs[0]].iter().any(|id| body.outputs.contains(id));
-    let sizes = edit.ty(reader.outputs[0])?.shape.iter().map(Dim::known);
-    let sizes: Vec<i64> = sizes.collect::<Option<_>>()?;
+    let sizes = known(&edit.ty(reader.outputs[0])?.shape)?;
     (is_free && !sizes.contains(&0)).then_some((reader, sizes))
 }
 
@@ -73,9 +73,9 @@ fn reshape_arrays(
     let mut is_changed = false;
     for (place, whole) in inputs.iter_mut().enumerate().skip(first) {
         let Some((node, sizes)) = sole_reshape(edit, body, body.inputs[place]) else { continue };
-        let node = node.clone();
-        if let Some(reshaped) = reshape_array(edit, &node, *whole, &sizes) {
-            *whole = Some(reshaped);
+        let (node, sizes) = (node.clone(), edit.integers(&[&[0], &sizes[..]].concat()));
+        if let (Some(array), Some(sizes)) = (*whole, sizes) {
+            *whole = Some(edit.lift(&node, Op::new(OpType::Reshape, &[array, sizes])));
             edit.note_same([(body.inputs[place], node.outputs[0])]);
             body.inputs[place] = node.outputs[0];
             body.nodes.retain(|other| other.outputs != node.outputs);
@@ -83,19 +83,6 @@ fn reshape_arrays(
         }
     }
     is_changed
-}
-
-/// Reshapes all entries of an array as a node of the body reshapes one.
-fn reshape_array(
-    edit: &mut Patch<'_, '_>,
-    node: &Node,
-    whole: Option<ValueId>,
-    sizes: &[i64],
-) -> Option<ValueId> {
-    let whole = whole?;
-    let sizes = edit.integers(&[&[0], sizes].concat())?;
-    let op = Op::new(OpType::Reshape, &[whole, sizes]);
-    Some(edit.lift(node, op))
 }
 
 /// Returns the operand that a node reshapes to a known shape.

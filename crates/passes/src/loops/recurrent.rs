@@ -247,14 +247,8 @@ fn is_zero(tensor: &Tensor) -> bool {
 }
 
 fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Result<ValueId, Declined> {
-    let ty = edit.ty(value).cloned().ok_or("the type of a value is unknown")?;
-    let mut shape = ty.shape.to_vec();
-    for &axis in axes {
-        shape.insert(axis as usize, Dim::Known(1));
-    }
     let axes = axes_constant(edit, axes)?;
-    let op = Op::new(OpType::Unsqueeze, &[value, axes]);
-    Ok(edit.insert(op))
+    Ok(edit.insert(Op::new(OpType::Unsqueeze, &[value, axes])))
 }
 
 fn axes_constant(edit: &mut Patch<'_, '_>, axes: &[i64]) -> Result<ValueId, Declined> {
@@ -272,8 +266,7 @@ struct Weights {
 impl Weights {
     /// True if no gate overflows for inputs that [`guard::fits`] accepts.
     fn are_small(&self) -> bool {
-        let is_small = |tensor: &Tensor| guard::is_small(tensor);
-        [&self.input, &self.state, &self.bias].into_iter().all(is_small)
+        [&self.input, &self.state, &self.bias].into_iter().all(guard::is_small)
     }
 
     fn of(edit: &Edit<'_>, cell: &Cell, dtype: DType) -> Option<Weights> {

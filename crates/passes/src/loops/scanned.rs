@@ -44,18 +44,7 @@ fn constant(edit: &Patch<'_, '_>, counted: &Counted) -> Option<(usize, usize, Te
         let is_small =
             usize::try_from(iterations).ok()?.checked_mul(tensor.byte_len())? <= LARGE_BYTES;
         let shape = [&[iterations][..], &tensor.shape].concat();
-        let repeat = |count: usize| (0..iterations as usize).flat_map(move |_| 0..count);
-        match (is_small, tensor.ints(), tensor.floats()) {
-            (true, Some(ints), _) => {
-                let all: Vec<i64> = repeat(ints.len()).map(|index| ints[index]).collect();
-                Tensor::of_ints(tensor.dtype, shape, &all)
-            }
-            (true, None, Some(floats)) => {
-                let all: Vec<f64> = repeat(floats.len()).map(|index| floats[index]).collect();
-                Tensor::of_floats(tensor.dtype, shape, &all)
-            }
-            _ => None,
-        }
+        is_small.then(|| tensor.broadcast(&shape))?
     };
     let computes = counted.nodes.iter().enumerate().filter(|(_, node)| node.op.is(ARITHMETIC));
     computes.into_iter().find_map(|(node, found)| {

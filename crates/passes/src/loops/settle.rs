@@ -131,7 +131,7 @@ impl Dropping {
             earlier = beginning(edit, covers, &earlier_pairs)?;
         }
         if !is_ordered {
-            let above = edit.constant(Tensor::of_ints(DType::I64, Vec::new(), &[1])?, &[]);
+            let above = edit.integer(1)?;
             let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
             earlier = edit.insert(op);
         }
@@ -164,8 +164,7 @@ impl Dropping {
             let flags = edit.insert(Op::new(op, &[found.flags]));
             return self.without_unit_axis(edit, flags);
         }
-        let hits = Op::new(OpType::MatMul, &[found.active, equation.covers]);
-        let hits = edit.insert(hits);
+        let hits = edit.insert(Op::new(OpType::MatMul, &[found.active, equation.covers]));
         let half = half(edit)?;
         let is_set = edit.insert(Op::new(OpType::Greater, &[hits, half]));
         let is_set = self.without_unit_axis(edit, is_set)?;
@@ -193,17 +192,6 @@ impl Dropping {
         if most == self.iterations {
             return Some(result);
         }
-        Some(self.or_loop(edit, scan, result, found.is_open))
-    }
-
-    /// Inserts an `If` that returns the solution, or runs the original loop if there is no solution yet.
-    fn or_loop(
-        &self,
-        edit: &mut Patch<'_, '_>,
-        scan: &Counted,
-        solution: ValueId,
-        is_open: ValueId,
-    ) -> ValueId {
         let mut own = scan.copied(edit);
         own.carries.retain(|carry| carry.result == self.carry.result);
         own.stacks.clear();
@@ -213,9 +201,9 @@ impl Dropping {
             vec![edit.insert(op)]
         });
         let solved = edit.branch("settle-flags/solved", |edit| {
-            vec![edit.insert(Op::new(OpType::Identity, &[solution]))]
+            vec![edit.insert(Op::new(OpType::Identity, &[result]))]
         });
-        choice(edit, is_open, looped, solved)
+        Some(choice(edit, found.is_open, looped, solved))
     }
 
     /// Replaces the carry of the loop by its result. The loop stays if it computes anything else.
@@ -327,8 +315,7 @@ impl Dropping {
             return Some(rows);
         }
         let axes = edit.integers(&[lead as i64])?;
-        let op = Op::new(OpType::Squeeze, &[rows, axes]);
-        Some(edit.insert(op))
+        Some(edit.insert(Op::new(OpType::Squeeze, &[rows, axes])))
     }
 }
 

@@ -4,11 +4,11 @@
 //! sixteen. In an unrolled loop, taking an entry of an array and adding one to a result are nodes, unless the array
 //! is a constant.
 
-use onnx::{Attr, Edit, Op, OpType, Patch, Tensor, ValueId};
+use onnx::{Attr, Edit, Op, OpType, Patch, ValueId};
 use options::Options;
 use rustc_hash::FxHashMap;
 
-use super::Counted;
+use super::{Counted, results_in_place};
 use crate::rewrite::{Declined, ensure};
 
 /// The costs of a loop in tenths of a small node: to enter it, per iteration, and per carried value.
@@ -81,15 +81,12 @@ fn unroll(
         let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         values.extend(counted.carries.iter().map(|carry| carry.before).zip(carried));
         if let Some(counter) = counted.counter {
-            let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[iteration]);
-            let number = tensor.ok_or_else(unknown)?;
-            values.insert(counter.number, edit.constant(number, &[]));
+            values.insert(counter.number, edit.integer(iteration).ok_or_else(unknown)?);
             values.extend(counter.condition.map(|condition| (counter.flag, condition)));
         }
         for array in &counted.arrays {
             let place = if counted.is_reverse { iterations - 1 - iteration } else { iteration };
-            let tensor = Tensor::of_ints(onnx::DType::I64, Vec::new(), &[place]);
-            let place = edit.constant(tensor.ok_or_else(unknown)?, &[]);
+            let place = edit.integer(place).ok_or_else(unknown)?;
             let op = Op::new(OpType::Gather, &[array.whole, place]).attr("axis", 0);
             values.insert(array.element, edit.insert(op));
         }
@@ -111,16 +108,14 @@ fn unroll(
         }
         results.push((stack.result, join(edit, &rows).ok_or_else(unknown)?));
     }
-    let outputs = &edit.node(edit.root()).outputs;
-    let position = |result: ValueId| outputs.iter().position(|&output| output == result);
-    Ok(results.into_iter().filter_map(|(result, by)| Some((position(result)?, by))).collect())
+    Ok(results_in_place(edit, results))
 }
 
 /// Stacks the results of the iterations along a new leading axis.
 fn join(edit: &mut Patch<'_, '_>, rows: &[ValueId]) -> Option<ValueId> {
     let mut parts = Vec::new();
     for &row in rows {
-        let axes = edit.constant(Tensor::of_ints(onnx::DType::I64, vec![1], &[0])?, &[]);
+        let axes = edit.integers(&[0])?;
         parts.push(edit.insert(Op::new(OpType::Unsqueeze, &[row, axes])));
     }
     Some(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0)))

@@ -75,8 +75,7 @@ impl Region {
             if !nodes.insert(node) {
                 continue;
             }
-            let operands = (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
-            let makers = operands.filter_map(|operand| edit.producer(operand));
+            let makers = edit.operands(node).filter_map(|operand| edit.producer(operand));
             let readers = edit.readers(edit.result(node));
             let is_new =
                 |other: &usize| !nodes.contains(other) && is_candidate(edit, *other, &shape);
@@ -88,8 +87,7 @@ impl Region {
         ordered.sort_by(|&a, &b| edit.is_before(b, a).cmp(&edit.is_before(a, b)));
         let mut kept: FxHashSet<ValueId> = FxHashSet::default();
         ordered.retain(|&node| {
-            let mut operands =
-                (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
+            let mut operands = edit.operands(node);
             let keeps = is_entry(edit, node) || operands.any(|operand| kept.contains(&operand));
             if keeps {
                 kept.insert(edit.result(node));
@@ -108,8 +106,7 @@ impl Region {
             ensure(!edit.outputs().contains(&value), "a value is a result")?;
             // With one more axis, only scalars broadcast with the values as before.
             let is_number = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 0);
-            let mut operands =
-                (0..edit.node(node).inputs.len()).filter_map(|i| edit.input(node, i));
+            let mut operands = edit.operands(node);
             if !self.shape.is_empty()
                 && !is_entry(edit, node)
                 && !operands.all(|id| kept.contains(&id) || is_number(id))
@@ -130,11 +127,7 @@ impl Region {
                 }
             }
         }
-        if stacks == 0 {
-            Err("no value that depends on an entry is stacked".into())
-        } else {
-            Ok(())
-        }
+        ensure(stacks > 0, "no value that depends on an entry is stacked")
     }
 
     fn rewrite(&self, edit: &mut Patch<'_, '_>) -> Outcome {

@@ -38,7 +38,9 @@ fn reshaped(edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Option<Va
     let Some(tensor) = edit.tensor(value) else {
         let elements = whole.shape.iter().filter_map(Dim::known).product::<i64>();
         let is_worth = is_number && ty.rank() < needed && elements >= MIN_ELEMENTS;
-        return is_worth.then(|| reshape_number(edit, value, needed))?;
+        require(is_worth)?;
+        let shape = edit.integers(&vec![1; needed])?;
+        return Some(edit.insert(Op::new(OpType::Reshape, &[value, shape])));
     };
     require(needed != ty.rank() && (needed <= ty.rank() || !is_in_norm(edit, index)))?;
     let shape = if is_number { vec![1; needed] } else { tensor.shape[leading..].to_vec() };
@@ -71,11 +73,6 @@ fn is_in_norm(edit: &Edit<'_>, index: usize) -> bool {
     edit.opset() < OPSET_OF_NORMS
         && node.op == OpType::Add
         && edit.readers(node.outputs[0]).any(is_root)
-}
-
-fn reshape_number(patch: &mut Patch<'_, '_>, value: ValueId, rank: usize) -> Option<ValueId> {
-    let shape = patch.integers(&vec![1; rank])?;
-    Some(patch.insert(Op::new(OpType::Reshape, &[value, shape])))
 }
 
 #[cfg(test)]

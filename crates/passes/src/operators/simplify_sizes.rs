@@ -20,9 +20,7 @@ fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let mut sizes = Vec::new();
     let mut fused = Vec::new();
     let mut place = None;
-    let parts: Vec<ValueId> = (0..edit.node(index).inputs.len())
-        .map(|operand| edit.input(index, operand))
-        .collect::<Option<_>>()?;
+    let parts: Vec<ValueId> = edit.inputs(index).into_iter().collect::<Option<_>>()?;
     for &part in &parts {
         if let Some(tensor) = edit.tensor(part) {
             sizes.extend(tensor.ints()?.into_iter().map(Dim::Known));

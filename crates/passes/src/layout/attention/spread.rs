@@ -160,7 +160,8 @@ impl Source {
                 let axis = edit.axis(index)?;
                 let mut with_axis = shape.to_vec();
                 with_axis.insert(axis, Dim::Known(1));
-                of(0)?.within(&[axis], &with_axis)?.reshaped(shape)
+                let rows = of(0)?.within(&[axis], &with_axis)?;
+                Some(Rows { map: rows.map.reshaped(shape)?, ..rows })
             }
             op if op.is(VIEW_OPS) => {
                 let rows = of(0)?;
@@ -185,10 +186,6 @@ impl Rows {
 
     fn broadcast(self, shape: &[Dim]) -> Option<Rows> {
         Some(Rows { map: self.map.broadcast(shape)?, ..self })
-    }
-
-    fn reshaped(self, shape: &[Dim]) -> Option<Rows> {
-        Some(Rows { map: self.map.reshaped(shape)?, ..self })
     }
 
     fn and(&self, other: &Rows) -> Option<Rows> {

@@ -3,8 +3,7 @@
 use onnx::{DType, Node, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::{Batches, Operand};
-use crate::algebra::access::known;
-use crate::algebra::access::{axes_from_front, axis_of};
+use crate::algebra::access::{axes_from_front, axis_of, known};
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 

@@ -41,8 +41,7 @@ pub(super) fn fits(
     let may_be_empty = |dim: &Dim| dim.known().is_none() && !dim.is_positive();
     let has_elements = edit.ty(x)?.shape.iter().any(may_be_empty).then(|| {
         let size = edit.insert(Op::new(OpType::Size, &[x]));
-        let zero = Tensor::of_ints(DType::I64, Vec::new(), &[0])?;
-        let zero = edit.constant(zero, &[]);
+        let zero = edit.integer(0)?;
         Some(edit.insert(Op::new(OpType::Greater, &[size, zero])))
     });
     let all = [condition, is_small, has_elements.flatten()].into_iter().flatten();

@@ -5,8 +5,7 @@ use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
-use crate::algebra::access::Access;
-use crate::algebra::access::axis_of;
+use crate::algebra::access::{Access, axis_of};
 use crate::rewrite::require;
 
 /// The effect of an active iteration.

@@ -49,7 +49,7 @@ impl Equation {
         start: ValueId,
         most: i64,
     ) -> Option<Approximation> {
-        let most = edit.constant(Tensor::of_ints(DType::I64, Vec::new(), &[most])?, &[]);
+        let most = edit.integer(most)?;
         let always = edit.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?, &[]);
         let number = edit.body_input(Type::new(DType::I64, []));
         let flag = edit.body_input(Type::new(DType::Bool, []));
@@ -71,11 +71,9 @@ impl Equation {
     /// Inserts the right side of the equation, as flags and as ones and zeros.
     fn product(&self, edit: &mut Patch<'_, '_>, active: ValueId) -> Option<(ValueId, ValueId)> {
         let half = half(edit)?;
-        let hits = Op::new(OpType::MatMul, &[active, self.earlier]);
-        let hits = edit.insert(hits);
+        let hits = edit.insert(Op::new(OpType::MatMul, &[active, self.earlier]));
         let is_free = edit.insert(Op::new(OpType::Less, &[hits, half]));
-        let both = Op::new(OpType::And, &[self.candidates, is_free]);
-        let both = edit.insert(both);
+        let both = edit.insert(Op::new(OpType::And, &[self.candidates, is_free]));
         Some((both, cast(edit, both, DType::F32)))
     }
 }
