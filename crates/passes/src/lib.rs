@@ -31,8 +31,8 @@ pub use rewrite::{Formulas, Rewrite};
 
 /// Runs every phase, and calls `begin` with each one before it runs.
 ///
-/// If `checks_weights` is true, large weights are read at once. Otherwise, writing the model fails if what is assumed of
-/// them is wrong.
+/// If `checks_weights` is true, rewrites read large weights. Otherwise, rewrites assume that the weights are ordinary
+/// numbers, and writing the model fails if that is wrong.
 pub fn optimize(
     model: &mut Model,
     options: &Options,
@@ -59,14 +59,14 @@ impl Pass {
 }
 
 impl Phase {
-    /// Runs the rewrites that are wanted, in order, until a round changes nothing. After each change, what no
-    /// output needs is dropped and the graph is made canonical where it changed.
+    /// Runs the rewrites that the options ask for, in order, until an iteration changes nothing. After each change,
+    /// drops unread nodes and canonicalizes the changed part of the graph.
     fn run(&self, model: &mut Model, options: &Options) {
         let is_canonical = self.is_canonical && options.optimize;
         let notes = model.notes.len();
-        for _ in 0..self.max_rounds {
+        for _ in 0..self.max_iterations {
             let mut changed = false;
-            // A round finds again what the round before declined.
+            // Each iteration notes its own declines.
             let mut earlier = model.notes.split_off(notes);
             earlier.retain(|note| note.declined.is_none());
             model.notes.append(&mut earlier);

@@ -1,4 +1,4 @@
-//! The phases in which a model is rewritten.
+//! Lists the phases, and the rewrites of each phase.
 
 use onnx::{Edit, Label, Model, Outcome, Patch};
 use options::Options;
@@ -23,23 +23,23 @@ use crate::{canonicalize, layout, layout_ops, loops};
 /// Rewrites that belong together.
 pub struct Phase {
     pub name: &'static str,
-    /// Why it stands where it stands.
+    /// The reason for its position.
     pub because: &'static str,
     pub rewrites: &'static [Pass],
-    /// Whether the graph is made canonical after each change.
+    /// True if the graph is canonicalized after each change.
     pub(crate) is_canonical: bool,
-    /// How often the rewrites are tried, as long as they change something.
-    pub(crate) max_rounds: usize,
+    /// The rewrites run again while they change something, up to this limit.
+    pub(crate) max_iterations: usize,
 }
 
 /// A rewrite.
 pub struct Pass {
     pub name: &'static str,
-    /// What it does.
+    /// A description for the catalog.
     pub does: &'static str,
     pub(crate) run: Run,
     pub(crate) when: When,
-    /// The effect on a node, in a word.
+    /// The word for its effect on a node, such as "fused".
     done: &'static str,
 }
 
@@ -47,25 +47,25 @@ pub struct Pass {
 pub(crate) type RewriteNode = fn(&mut Patch<'_, '_>) -> Outcome;
 
 pub(crate) enum Run {
-    /// Of each node by itself, bodies and functions included.
+    /// Rewrites one node at a time, also in bodies and functions.
     Nodes(RewriteNode),
-    /// Of each graph by itself, bodies and functions included.
+    /// Rewrites one graph at a time, also bodies and functions.
     Graph(fn(&mut Edit<'_>)),
-    /// Of each graph by itself, with the options of the export.
+    /// Rewrites one graph at a time, and reads the options of the export.
     Configured(fn(&mut Edit<'_>, &Options)),
-    /// By formulas.
+    /// Matches patterns.
     Formulas(&'static [&'static Formulas]),
-    /// Of the model as a whole.
+    /// Rewrites the model as a whole.
     Model(fn(&mut Model)),
-    /// From one graph to another. Returns whether any graph changed.
+    /// Moves nodes from one graph to another. Returns whether any graph changed.
     Between(fn(&mut Model) -> bool),
 }
 
-/// When a rewrite is wanted.
+/// The options with which a rewrite runs.
 pub(crate) enum When {
     Optimizing,
     FusingNorms,
-    /// There is no right file without it.
+    /// Always runs: without it, the model would be incorrect.
     Always,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn run_each(edit: &mut Edit<'_>, rewrite: RewriteNode) {
 }
 
 impl Pass {
-    /// Returns the formulas that it looks for; a pass without a pattern has none.
+    /// Returns the patterns that the pass looks for. It is empty for a pass without patterns.
     pub fn formulas(&self) -> impl Iterator<Item = &'static Rewrite> {
         let formulas = match self.run {
             Run::Formulas(formulas) => formulas,
@@ -116,7 +116,7 @@ impl Pass {
         formulas.iter().flat_map(|formulas| formulas.rewrites())
     }
 
-    /// Returns how its notes begin.
+    /// Returns the label of its notes.
     pub(crate) fn label(&self) -> Label {
         Label { name: self.name, done: self.done }
     }
@@ -132,7 +132,7 @@ impl Pass {
 }
 
 const fn phase(name: &'static str, because: &'static str, rewrites: &'static [Pass]) -> Phase {
-    Phase { name, because, rewrites, is_canonical: true, max_rounds: 1 }
+    Phase { name, because, rewrites, is_canonical: true, max_iterations: 1 }
 }
 
 impl Phase {
@@ -140,8 +140,8 @@ impl Phase {
         Phase { is_canonical: false, ..self }
     }
 
-    const fn rounds(self, max_rounds: usize) -> Phase {
-        Phase { max_rounds, ..self }
+    const fn iterations(self, max_iterations: usize) -> Phase {
+        Phase { max_iterations, ..self }
     }
 }
 
@@ -216,7 +216,7 @@ pub static PHASES: &[Phase] = &[
             pass("unroll-loops", "unrolls short loops", Run::Configured(loops::unroll::run)),
         ],
     )
-    .rounds(2),
+    .iterations(2),
     phase(
         "layout",
         "The order of axes is chosen when no composite hides a transpose. Embeddings and attention without \
@@ -230,7 +230,7 @@ pub static PHASES: &[Phase] = &[
             graph("move-transposes", "chooses the order of axes for whole regions, with the fewest transposes", layout::run),
         ],
     )
-    .rounds(2),
+    .iterations(2),
     phase(
         "products",
         "Layout ops sink through elementwise operators until they meet, products absorb the remaining ones, and \
@@ -243,7 +243,7 @@ pub static PHASES: &[Phase] = &[
             graph("fuse-attention", "finds `Attention`", |edit| attention::run(edit, Stage::Any)).fusing(),
         ],
     )
-    .rounds(4),
+    .iterations(4),
     phase(
         "operators",
         "These rewrites choose the final operators. No later rewrite matches their results.",

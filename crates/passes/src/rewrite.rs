@@ -1,4 +1,4 @@
-//! Rewrites: a pattern and its replacement.
+//! Defines rewrites of a pattern to a replacement.
 
 use std::sync::OnceLock;
 
@@ -13,29 +13,28 @@ use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{Bindings, Pattern, find};
 
-/// From this opset on reductions other than `ReduceSum` have their axes as an operand, not an attribute.
+/// Since this opset, the axes of reductions other than `ReduceSum` are an operand. Before, they are an attribute.
 pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
 
-/// A pattern with what is put in its place.
+/// A pattern and its replacement.
 pub struct Rewrite {
     pub name: &'static str,
     pub(crate) pattern: fn() -> Pattern,
-    pub(crate) replacement: fn(&mut Found<'_, '_, '_>) -> Result<Op, Declined>,
+    pub(crate) replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op, Declined>,
 }
 
-/// Returns the rewrite of a pattern.
 pub(crate) const fn rewrite(
     name: &'static str,
     pattern: fn() -> Pattern,
-    replacement: fn(&mut Found<'_, '_, '_>) -> Result<Op, Declined>,
+    replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op, Declined>,
 ) -> Rewrite {
     Rewrite { name, pattern, replacement }
 }
 
-/// Rewrites in stages. Those of a stage are looked for in what the stage before left.
+/// Rewrites in stages. Each stage matches the result of the previous stage.
 pub struct Formulas {
     stages: &'static [&'static [Rewrite]],
-    /// The patterns of each stage. They are made once, because that takes longer than looking for them in a small body.
+    /// The patterns of each stage. Building them takes longer than matching a small body, so they are built once.
     patterns: OnceLock<Vec<Patterns>>,
 }
 
@@ -48,7 +47,7 @@ impl Formulas {
         self.stages.iter().copied().flatten()
     }
 
-    /// Looks for the rewrites of each stage.
+    /// Runs each stage.
     pub(crate) fn run(&self, edit: &mut Edit<'_>) {
         let patterns = self
             .patterns
@@ -65,7 +64,7 @@ impl Formulas {
 /// The patterns of the rewrites of a stage.
 struct Patterns {
     all: Vec<Pattern>,
-    /// Which of them may begin at an operator.
+    /// The indices of the patterns that may begin at an operator.
     by_root: FxHashMap<Operator, Vec<usize>>,
 }
 
@@ -81,7 +80,7 @@ impl Patterns {
         Patterns { all, by_root }
     }
 
-    /// Looks for every rewrite at every node, once, in the order of the nodes.
+    /// Tries every rewrite once at every node, in the order of the nodes.
     fn run(&self, edit: &mut Edit<'_>, rewrites: &[Rewrite]) {
         let mut ops: FxHashSet<Operator> = FxHashSet::default();
         for index in 0..edit.len() {
@@ -97,7 +96,7 @@ impl Patterns {
                 if let Some(bindings) = find(edit, &self.all[number], index)
                     && rewrites[number].apply(edit, index, bindings)
                 {
-                    // The new node may be a part of another formula.
+                    // The new node may be a part of another pattern.
                     if ops.insert(edit.node(index).op.clone()) {
                         is_possible = self.are_possible(&ops);
                     }
@@ -107,7 +106,7 @@ impl Patterns {
         }
     }
 
-    /// Returns which of them a graph with these operators may have.
+    /// Returns, for each pattern, whether a graph with these operators may contain it.
     fn are_possible(&self, ops: &FxHashSet<Operator>) -> Vec<bool> {
         self.all.iter().map(|pattern| pattern.is_possible(ops)).collect()
     }
@@ -118,7 +117,7 @@ impl Rewrite {
         edit.note_as(Some(Label { name: self.name, done: FUSED }));
         edit.patch(root, |patch| {
             patch.take(&bindings.nodes);
-            let made = (self.replacement)(&mut Found { edit: patch, bindings });
+            let made = (self.replacement)(&mut Match { edit: patch, bindings });
             patch.settle(made)
         })
     }
@@ -134,33 +133,33 @@ pub(crate) fn ensure(condition: bool, otherwise: &str) -> Result<(), Declined> {
     if condition { Ok(()) } else { Err(otherwise.into()) }
 }
 
-/// The words for the effect of a fusion on nodes, and for that of other rewrites.
+/// The words for the effect of a fusion on nodes, and for the effect of other rewrites.
 pub(crate) const FUSED: &str = "fused";
 pub(crate) const APPLIED: &str = "applied";
 
-/// A place where a pattern was found.
-pub(crate) struct Found<'f, 'p, 'e> {
+/// A match of a pattern, and the patch that replaces it.
+pub(crate) struct Match<'f, 'p, 'e> {
     pub edit: &'f mut Patch<'p, 'e>,
     bindings: Bindings,
 }
 
-impl Found<'_, '_, '_> {
-    /// The value that a name of the pattern stands for.
+impl Match<'_, '_, '_> {
+    /// Returns the value of a name in the pattern.
     pub(crate) fn value(&self, name: &str) -> Result<ValueId, Declined> {
         self.bindings.value(name).ok_or_else(|| Declined(format!("`{name}` has no value")))
     }
 
-    /// The value that a name stands for, where the pattern that was found has it.
+    /// Returns the value of a name, if the matched alternative of the pattern has that name.
     pub(crate) fn maybe(&self, name: &str) -> Option<ValueId> {
         self.bindings.value(name)
     }
 
-    /// The last node of the pattern.
+    /// Returns the last node of the match.
     pub(crate) fn root(&self) -> &Node {
         self.edit.node(self.edit.root())
     }
 
-    /// The result of the whole pattern.
+    /// Returns the result of the last node of the match.
     pub(crate) fn result(&self) -> ValueId {
         self.edit.result(self.edit.root())
     }
@@ -169,23 +168,23 @@ impl Found<'_, '_, '_> {
         self.edit.ty(value).cloned().ok_or_else(|| "the type of a value is unknown".into())
     }
 
-    /// Returns the index of the node that makes what a name stands for.
+    /// Returns the index of the node that computes the value of a name.
     pub(crate) fn index(&self, name: &str) -> Result<usize, Declined> {
         let index = self.edit.producer(self.value(name)?);
         index.ok_or_else(|| Declined(format!("`{name}` is not a node")))
     }
 
-    /// Returns the node that makes what a name stands for.
+    /// Returns the node that computes the value of a name.
     pub(crate) fn node(&self, name: &str) -> Result<&Node, Declined> {
         Ok(self.edit.node(self.index(name)?))
     }
 
-    /// Makes the replacement answer for more nodes than the pattern has.
+    /// Makes the replacement inherit the origins of nodes outside the pattern.
     pub(crate) fn take_up(&mut self, nodes: &[usize]) {
         self.edit.take(nodes);
     }
 
-    /// The number that a name stands for.
+    /// Returns the number that all elements of a constant are equal to.
     pub(crate) fn number(&self, name: &str) -> Result<f64, Declined> {
         let tensor = self.edit.tensor(self.value(name)?);
         let number = tensor.and_then(crate::algebra::pattern::uniform);
@@ -202,7 +201,7 @@ impl Found<'_, '_, '_> {
         self.edit.axis(self.index(name)?).ok_or_else(|| "the axis is unknown".into())
     }
 
-    /// Returns what the layout ops and broadcasts between two values of the pattern do.
+    /// Returns the map of the layout ops and broadcasts between two values of the pattern.
     pub(crate) fn map(&self, from: &str, to: &str) -> Result<AxisMap, Declined> {
         let source = self.value(from)?;
         let chain = self.edit.chain_to(self.value(to)?, source, VIEW_OPS);
@@ -210,8 +209,7 @@ impl Found<'_, '_, '_> {
         map.ok_or_else(|| Declined(format!("the axes of `{from}` are split in `{to}`")))
     }
 
-    /// Declines unless `value` has the shape of `x` with these axes of size one, or that shape
-    /// without them, as what broadcasts over them has.
+    /// Declines unless `value` has the shape of `x` with these axes of size one. Leading unit axes may be missing.
     pub(crate) fn expect_reduced(
         &self,
         value: ValueId,
@@ -225,7 +223,7 @@ impl Found<'_, '_, '_> {
         if is_kept { Ok(()) } else { Err("the reduced array is broadcast along other axes".into()) }
     }
 
-    /// Declines where the runtime does not compute the operator on what the value is.
+    /// Declines if the runtime has no kernel of the operator for the type of a value.
     pub(crate) fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<(), Declined> {
         let dtype = self.ty(value)?.dtype;
         match self.edit.runs(op, dtype) {
@@ -235,7 +233,7 @@ impl Found<'_, '_, '_> {
         }
     }
 
-    /// Declines where a reduction other than `ReduceSum` has its axes as an attribute still.
+    /// Declines if the axes of reductions other than `ReduceSum` are an attribute in this opset.
     pub(crate) fn expect_axes_as_operand(&self) -> Result<(), Declined> {
         ensure(
             self.edit.opset() >= AXES_ARE_AN_OPERAND_SINCE,
@@ -243,12 +241,12 @@ impl Found<'_, '_, '_> {
         )
     }
 
-    /// A node in front of the replacement.
+    /// Inserts a node before the replacement.
     pub(crate) fn emit(&mut self, op: Op) -> ValueId {
         self.edit.insert(op)
     }
 
-    /// A number for the replacement.
+    /// Adds a scalar constant.
     pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Declined> {
         let tensor = Tensor::of_floats(dtype, Vec::new(), &[number]);
         Ok(self.constant(
@@ -256,17 +254,16 @@ impl Found<'_, '_, '_> {
         ))
     }
 
-    /// A shape, or a list of axes, for the replacement.
+    /// Adds a list of integers, such as a shape or axes.
     pub(crate) fn ints(&mut self, ints: &[i64]) -> Result<ValueId, Declined> {
         self.edit.integers(ints).ok_or_else(|| "no integers".into())
     }
 
-    /// A constant for the replacement.
     pub(crate) fn constant(&mut self, tensor: Tensor) -> ValueId {
         self.computed(tensor, &[])
     }
 
-    /// A constant that was computed from others.
+    /// Adds a constant that was computed from other constants.
     pub(crate) fn computed(&mut self, tensor: Tensor, from: &[ValueId]) -> ValueId {
         self.edit.constant(tensor, from)
     }

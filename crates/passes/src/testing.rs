@@ -13,7 +13,7 @@ use crate::canonicalize::Rule;
 use crate::phases::{RewriteNode, run_each};
 use crate::rewrite::Formulas;
 
-/// Numbers at which formulas that are equal on paper may differ. The property tests draw from them.
+/// Numbers for which mathematically equal formulas may differ. The property tests draw from them.
 const SPECIAL_FLOATS: [f64; 19] = [
     0.0,
     -0.0,
@@ -36,8 +36,8 @@ const SPECIAL_FLOATS: [f64; 19] = [
     f64::NAN,
 ];
 
-/// Runs one pass on the graph. A node of the text has the line it stands on as its origin; behind
-/// each node that is left stand the lines it answers for, the one shown first at the front.
+/// Runs one pass on the graph. The origin of each node is its line in the text. In the result, a comment after each node
+/// lists the lines of its origins, the first one first.
 #[track_caller]
 pub(crate) fn check(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
     check_all(&[&pass], graph, expect);
@@ -53,7 +53,7 @@ pub(crate) fn each(rewrite: RewriteNode) -> impl Fn(&mut Edit<'_>) {
     move |edit| run_each(edit, rewrite)
 }
 
-/// Looks for formulas, stage by stage.
+/// Runs the stages of formulas.
 pub(crate) fn formulas(formulas: &Formulas) -> impl Fn(&mut Edit<'_>) {
     |edit| formulas.run(edit)
 }
@@ -75,7 +75,7 @@ pub(crate) fn check_ignoring_nan(pass: impl Fn(&mut Edit<'_>), graph: &str, expe
     check_model_of(graph, |model| model.exact_nan = false, &[&pass], expect);
 }
 
-/// Like [`check`], without nodes that nothing reads after the pass.
+/// Like [`check`], but drops unread nodes after the pass.
 #[track_caller]
 pub(crate) fn check_lean(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
     check_all(&[&pass, &crate::prune::drop_dead::run], graph, expect);
@@ -105,7 +105,7 @@ fn check_model_of(
     expect.assert_eq(&text_with_lines(&model));
 }
 
-/// Runs one pass on the model, whose functions were all asked for under one name.
+/// Runs one pass on the model. All functions get the same title.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check_model(pass: fn(&mut Model), text: &str, expect: Expect) {

@@ -24,19 +24,19 @@ pub(crate) trait Access {
     /// Returns the axis that a node works along, such as that of `Softmax`, `Concat` or `Gather`.
     fn axis(&self, index: usize) -> Option<usize>;
 
-    /// True if the axis that a node works along is the last one of what it reads.
+    /// True if a node works along the last axis of its first operand.
     fn is_along_last_axis(&self, index: usize) -> bool;
 
-    /// Returns the axes that a node is given as an attribute or as an operand, sorted. Those of `Unsqueeze`
-    /// are axes of the result; all others are axes of the first operand.
+    /// Returns the sorted axes from the attribute or operand `axes`. They are axes of the result for `Unsqueeze`, and of
+    /// the first operand for other operators.
     fn axes(&self, index: usize) -> Option<Vec<usize>> {
         let mut axes = self.axes_in_order(index)?;
         axes.sort_unstable();
         Some(axes)
     }
 
-    /// Returns the axes of [`Access::axes`] in the order in which they are given, which is that of the
-    /// other operands of `Slice` and `Pad`.
+    /// Like [`Access::axes`], in the order of the node, which is also the order of the other operands of `Slice` and
+    /// `Pad`.
     fn axes_in_order(&self, index: usize) -> Option<Vec<usize>>;
 
     /// Returns the integers of a constant operand.
@@ -48,20 +48,20 @@ pub(crate) trait Access {
     /// Returns the type of the first result of a node.
     fn result_ty(&self, index: usize) -> Option<&Type>;
 
-    /// Returns the operands of a node that it has.
+    /// Returns the operands of a node, without missing ones.
     fn operands(&self, index: usize) -> impl Iterator<Item = ValueId>;
 
-    /// Returns the node that makes a value, if it has this operator.
+    /// Returns the node that computes a value, if it has this operator.
     fn made_by(&self, value: ValueId, op: OpType) -> Option<usize>;
 
-    /// Returns the number that a constant repeats.
+    /// Returns the number that all elements of a constant are equal to.
     fn number(&self, value: ValueId) -> Option<f64>;
 
-    /// True if ONNX Runtime computes an operator on a type in the opset of the model.
+    /// True if ONNX Runtime has a kernel of an operator for a type in the opset of the model.
     fn has_kernel(&self, op: OpType, dtype: DType) -> bool;
 
-    /// Walks from a value back through nodes of a family of operators, the nearest first. Yields each node
-    /// with the value that it reads.
+    /// Walks back from a value through nodes of a family of operators, the nearest first. Yields each node with the
+    /// value that it reads.
     fn walk(&self, value: ValueId, family: Properties) -> impl Iterator<Item = (usize, ValueId)>;
 
     /// Returns the nodes of a family of operators that lead from a source to a value, the last one first.
@@ -77,8 +77,8 @@ pub(crate) trait Access {
         Some(chain)
     }
 
-    /// Looks through all nodes of a family of operators. Returns the value before them, and the nodes, the
-    /// nearest first.
+    /// Walks back through all nodes of a family of operators. Returns the value before them, and the nodes, the nearest
+    /// first.
     fn through(&self, value: ValueId, family: Properties) -> (ValueId, Vec<usize>) {
         let (nodes, sources): (Vec<usize>, Vec<ValueId>) = self.walk(value, family).unzip();
         (sources.last().copied().unwrap_or(value), nodes)
@@ -151,7 +151,7 @@ impl Access for Edit<'_> {
     }
 }
 
-/// Like [`Access::perm`], for a node that reads an array of that rank.
+/// Like [`Access::perm`], for an operand of the given rank.
 pub(crate) fn perm_of(node: &Node, rank: usize) -> Option<Vec<usize>> {
     require(node.op == OpType::Transpose)?;
     let perm: Vec<usize> = match node.attr("perm") {
@@ -165,7 +165,7 @@ pub(crate) fn perm_of(node: &Node, rank: usize) -> Option<Vec<usize>> {
     is_permutation.then_some(perm)
 }
 
-/// Like [`Access::axis`], for a node that reads an array of that rank.
+/// Like [`Access::axis`], for an operand of the given rank.
 pub(crate) fn axis_of(node: &Node, rank: usize) -> Option<usize> {
     let axis = match node.attr("axis") {
         Some(&Attr::Int(axis)) => axis,
@@ -180,12 +180,11 @@ pub(crate) fn known(shape: &[Dim]) -> Option<Vec<i64>> {
     shape.iter().map(Dim::known).collect()
 }
 
-/// Counts axes from the front. `None` if an array of that rank does not have one of them, or one is there
-/// twice.
+/// Counts axes from the front. `None` if an axis is out of range or a duplicate.
 pub(crate) fn axes_from_front(axes: &[i64], rank: usize) -> Option<Vec<usize>> {
     let axes: Vec<usize> =
         axes.iter().map(|&axis| axis_from_front(axis, rank)).collect::<Option<_>>()?;
-    let is_new = |(place, axis): (usize, &usize)| !axes[..place].contains(axis);
+    let is_new = |(position, axis): (usize, &usize)| !axes[..position].contains(axis);
     axes.iter().enumerate().all(is_new).then_some(axes)
 }
 
@@ -193,7 +192,7 @@ pub(crate) fn axes_from_front(axes: &[i64], rank: usize) -> Option<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// Reads something of every node of a graph.
+    /// Calls a function with every node of a graph, and returns the results.
     fn read<T>(graph: &str, read: impl Fn(&Edit<'_>, usize) -> T) -> Vec<T> {
         let mut model = onnx::text::parse_graph(graph).expect("the graph of a test can be parsed");
         let mut found = Vec::new();

@@ -1,10 +1,9 @@
 //! Describes the effect of layout ops and broadcasts on the axes of an array.
 //!
 //! A chain of `Transpose`, `Reshape`, `Squeeze`, `Unsqueeze` and `Expand` splits the axes of an array and
-//! reorders the parts, as in `[a, b*c] -> [c, a, b]`. The parts are *atoms*: nothing splits them further.
-//! A unit axis has no atoms. The array is repeated along an atom that only the result has. However many
-//! nodes spell a chain, its [`AxisMap`] is the same, and the map knows the shortest spelling:
-//! [`AxisMap::steps`].
+//! reorders the parts, as in `[a, b*c] -> [c, a, b]`. The parts are *atoms*: no node splits them further.
+//! A unit axis has no atoms. The array is repeated along an atom that is only in the result. Chains with the
+//! same effect have the same [`AxisMap`], and [`AxisMap::steps`] returns the shortest one.
 
 mod compose;
 mod emit;
@@ -28,7 +27,7 @@ pub(crate) use steps::{Step, cost, transposes};
 /// The atoms of an axis, the outermost first.
 type Axis = SmallVec<[usize; 2]>;
 
-/// How the axes of one array become those of another.
+/// A map from the axes of one array (*before*) to the axes of another array (*after*).
 #[derive(Clone, Debug)]
 pub(crate) struct AxisMap {
     /// The size of each atom.
@@ -45,7 +44,7 @@ impl AxisMap {
         AxisMap::identity_of_parts(shape.iter().map(|dim| vec![dim.clone()]))
     }
 
-    /// Returns the map that changes nothing, of axes that are made of the given parts.
+    /// Returns the map that changes nothing, for axes that consist of the given parts.
     pub(crate) fn identity_of_parts(axes: impl IntoIterator<Item = Vec<Dim>>) -> AxisMap {
         let mut sizes = Vec::new();
         let axes = axes.into_iter().map(|parts| {
@@ -58,13 +57,13 @@ impl AxisMap {
     }
 
     /// Returns the map of a chain of nodes that begins with a value, the last node first. `None` if a node
-    /// is not a layout op or broadcast, or takes an axis apart in a way that is not known.
+    /// is not a layout op or broadcast, or splits an axis into unknown parts.
     pub(crate) fn of_chain(edit: &Edit<'_>, source: ValueId, chain: &[usize]) -> Option<AxisMap> {
         let start = AxisMap::identity(&edit.ty(source)?.shape);
         chain.iter().rev().try_fold(start, |map, &node| map.then_node(edit, node))
     }
 
-    /// Returns this map and then what a node does. `None` as in [`AxisMap::of_chain`].
+    /// Returns this map followed by a node. `None` as in [`AxisMap::of_chain`].
     pub(crate) fn then_node(self, edit: &Edit<'_>, index: usize) -> Option<AxisMap> {
         let node = edit.node(index);
         let shape = &edit.ty(node.outputs[0])?.shape;
@@ -76,22 +75,21 @@ impl AxisMap {
         }
     }
 
-    /// Returns this map and then a transpose.
+    /// Returns this map followed by a transpose.
     pub(crate) fn transposed(mut self, perm: &[usize]) -> Option<AxisMap> {
         self.after =
             perm.iter().map(|&axis| self.after.get(axis).cloned()).collect::<Option<_>>()?;
         Some(self)
     }
 
-    /// Returns this map and then the swap of the last two axes.
+    /// Returns this map followed by a swap of the last two axes.
     pub(crate) fn with_last_axes_swapped(mut self) -> Option<AxisMap> {
         let rank = self.after.len();
         self.after.swap(rank.checked_sub(2)?, rank - 1);
         Some(self)
     }
 
-    /// Returns this map and then a change of the shape. `None` if that takes an axis apart in a way that is
-    /// not known.
+    /// Returns this map followed by a reshape. `None` if the reshape splits an axis into unknown parts.
     pub(crate) fn reshaped(mut self, shape: &[Dim]) -> Option<AxisMap> {
         let mut atoms: Vec<usize> = self.after.iter().flatten().rev().copied().collect();
         let mut after = Vec::with_capacity(shape.len());
@@ -100,11 +98,11 @@ impl AxisMap {
             let mut left = dim.clone();
             while !left.is(1) {
                 let atom = atoms.pop()?;
-                let found = self.sizes[atom].clone();
-                if let Some(rest) = cut_off(&left, &found) {
+                let size = self.sizes[atom].clone();
+                if let Some(rest) = cut_off(&left, &size) {
                     left = rest;
                 } else {
-                    let rest = cut_off(&found, &left)?;
+                    let rest = cut_off(&size, &left)?;
                     atoms.extend(self.split(atom, &[left, rest]));
                     left = Dim::Known(1);
                 }
@@ -116,8 +114,7 @@ impl AxisMap {
         atoms.is_empty().then_some(self)
     }
 
-    /// Returns this map and then a broadcast to a shape. `None` if an axis has another size than one and the
-    /// one that it is broadcast to.
+    /// Returns this map followed by a broadcast to a shape. `None` if the shapes do not broadcast.
     pub(crate) fn broadcast(mut self, shape: &[Dim]) -> Option<AxisMap> {
         let missing = shape.len().checked_sub(self.after.len())?;
         self.after.splice(0..0, vec![Axis::new(); missing]);
@@ -132,7 +129,7 @@ impl AxisMap {
         Some(self)
     }
 
-    /// Takes an atom apart. It stays the first of the parts; returns the others.
+    /// Splits an atom. The atom becomes the first part. Returns the other parts.
     fn split(&mut self, atom: usize, parts: &[Dim]) -> Vec<usize> {
         let added: Vec<usize> = (self.sizes.len()..).take(parts.len() - 1).collect();
         self.sizes[atom].clone_from(&parts[0]);
@@ -181,22 +178,21 @@ impl AxisMap {
         self.after.len()
     }
 
-    /// True if nothing changes.
     pub(crate) fn is_identity(&self) -> bool {
         self.before == self.after
     }
 
-    /// Returns the axis before that is all of an axis after, and nothing else. A unit axis has none.
+    /// Returns the axis before that has the same atoms as an axis after. `None` for a unit axis.
     pub(crate) fn axis_before(&self, axis: usize) -> Option<usize> {
         same_axis(&self.after, axis, &self.before)
     }
 
-    /// Returns the axis after that is all of an axis before, and nothing else. A unit axis has none.
+    /// Returns the axis after that has the same atoms as an axis before. `None` for a unit axis.
     pub(crate) fn axis_after(&self, axis: usize) -> Option<usize> {
         same_axis(&self.before, axis, &self.after)
     }
 
-    /// Returns the permutation of a map that does no more than transpose.
+    /// Returns the permutation, if the map is a transpose.
     pub(crate) fn perm(&self) -> Option<Vec<usize>> {
         let mut units = (0..self.before.len()).filter(|&axis| self.before[axis].is_empty());
         let mut axis_before = |axis: usize| {
@@ -207,8 +203,8 @@ impl AxisMap {
         (perm.len() == self.before.len()).then_some(perm)
     }
 
-    /// Returns the map of an operand that broadcasts against arrays before, to the one that broadcasts in
-    /// the same way against arrays after. `None` if there is no such array.
+    /// Returns the map of an operand that broadcasts with the array before. The result broadcasts with the array after
+    /// in the same way. `None` if there is no such map.
     pub(crate) fn on_operand(&self, operand: &[Dim]) -> Option<AxisMap> {
         let leading = self.before.len().checked_sub(operand.len())?;
         let mut before = Vec::with_capacity(operand.len());
@@ -231,10 +227,9 @@ impl AxisMap {
     }
 }
 
-/// Returns the size behind a part of an axis: an axis of the size `whole` is one of `part` and one of the result. `None`
-/// if the part does not divide the axis for all sizes.
+/// Divides the size of an axis by the size of its first part. `None` if the division is not exact for all sizes.
 ///
-/// If a symbolic size is 0, the array has no elements, so that any order of them is right.
+/// If a symbolic size is 0, the array has no elements, so that any order is correct.
 fn cut_off(whole: &Dim, part: &Dim) -> Option<Dim> {
     let is_positive = |size: &Dim| size.known().is_none_or(|size| size > 0);
     whole.divide_exact(part).filter(|rest| is_positive(rest) && is_positive(part))

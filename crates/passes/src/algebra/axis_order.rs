@@ -1,11 +1,11 @@
-//! Describes a transpose of arrays of any size.
+//! Describes a transpose independently of sizes.
 
 use onnx::Edit;
 use smallvec::SmallVec;
 
 use crate::algebra::access::Access;
 
-/// The order in which a transpose puts axes: axis `i` of the result is axis `order[i]` of the operand.
+/// The order of the axes after a transpose: axis `i` of the result is axis `order[i]` of the operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AxisOrder(SmallVec<[usize; 6]>);
 
@@ -19,7 +19,7 @@ impl AxisOrder {
         AxisOrder::new(0..rank)
     }
 
-    /// Returns the order that puts the last axis first.
+    /// Returns the order that moves the last axis to the front.
     pub(crate) fn last_first(rank: usize) -> AxisOrder {
         AxisOrder::new((rank - 1..rank).chain(0..rank - 1))
     }
@@ -50,13 +50,13 @@ impl AxisOrder {
         inverse
     }
 
-    /// Returns this order and then another one. `None` if the ranks differ.
+    /// Returns this order followed by another one. `None` if the ranks differ.
     pub(crate) fn then(&self, next: &AxisOrder) -> Option<AxisOrder> {
         let whole = || AxisOrder::new(next.0.iter().map(|&axis| self.0[axis]));
         (self.rank() == next.rank()).then(whole)
     }
 
-    /// Returns where an axis of the operand is in the result.
+    /// Returns the position of an axis of the operand in the result.
     pub(crate) fn axis_after(&self, axis: usize) -> Option<usize> {
         self.0.iter().position(|&before| before == axis)
     }
@@ -66,12 +66,12 @@ impl AxisOrder {
         self.0.last().is_none_or(|&axis| axis + 1 == self.rank())
     }
 
-    /// True if these axes of the operand, which are sorted, are in the same order in the result.
+    /// True if these axes of the operand, which are sorted, keep their order in the result.
     pub(crate) fn keeps_order(&self, axes: &[usize]) -> bool {
         axes.iter().map(|&axis| self.axis_after(axis)).is_sorted()
     }
 
-    /// Returns what belongs to the axes of the operand, in the order of the result.
+    /// Reorders a list with one entry per axis of the operand.
     pub(crate) fn permuted<T: Clone>(&self, of_axes: &[T]) -> Option<Vec<T>> {
         self.0.iter().map(|&axis| of_axes.get(axis).cloned()).collect()
     }

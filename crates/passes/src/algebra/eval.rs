@@ -1,7 +1,7 @@
 //! Evaluates a node with constant operands, with the same bits as the runtime.
 //!
-//! Only operators that every runtime rounds the same way are here: those that move elements, the four
-//! kinds of arithmetic, square roots, those on bits and flags, and comparisons.
+//! This file contains only operators that every runtime rounds in the same way: operators that move elements,
+//! arithmetic, square roots, operators on bits and booleans, and comparisons.
 
 mod floats;
 
@@ -13,7 +13,7 @@ use onnx::{DType, Node, OpType, Tensor};
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::rewrite::require;
 
-/// The result of `op` on constants, where we know how to compute it.
+/// Returns the result of `op` on constants. `None` if runtimes may differ.
 pub(crate) fn eval(
     op: OpType,
     node: &Node,
@@ -26,7 +26,7 @@ pub(crate) fn eval(
         .filter(|result| result.byte_len() == result.expected_bytes())
 }
 
-/// The result where no runtime differs, whichever the numbers are.
+/// Returns the result of operators for which runtimes agree on all numbers.
 fn of_any_numbers(
     op: OpType,
     node: &Node,
@@ -45,7 +45,7 @@ fn of_any_numbers(
         (OpType::Gather, [x, indices]) => gathered(node, x, indices, dtype, &shape),
         (OpType::Where, [condition, x, y]) => chosen(condition, x, y, dtype, &shape),
         (OpType::Cast, [x]) => cast(x, dtype, shape),
-        // Each is rounded once, in double precision far enough from where it would show.
+        // Double precision is wide enough that rounding twice returns the same number as rounding once.
         (OpType::Sqrt, [x]) => of_each(x, dtype, shape, f64::sqrt),
         (OpType::Reciprocal, [x]) => of_each(x, dtype, shape, f64::recip),
         (OpType::Abs, [x]) => of_each(x, dtype, shape, f64::abs),
@@ -85,14 +85,9 @@ fn of_any_numbers(
             shifted(is_left, x, y, dtype, shape)
         }
         (OpType::Neg, [x]) => {
-            let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
-            // Zero minus zero would lose the sign, so floats are multiplied.
+            // `0 - 0` would lose the sign. Unsigned integers wrap.
             let minus_one = Tensor::of_ints(dtype, Vec::new(), &[-1])?;
-            if dtype.is_float() {
-                arithmetic(OpType::Mul, x, &minus_one, dtype, shape)
-            } else {
-                arithmetic(OpType::Sub, &zero, x, dtype, shape)
-            }
+            arithmetic(OpType::Mul, x, &minus_one, dtype, shape)
         }
         (
             OpType::Equal
@@ -102,33 +97,33 @@ fn of_any_numbers(
             | OpType::LessOrEqual,
             [x, y],
         ) => comparison(op, x, y, shape),
-        (OpType::ArgMax, [x]) => place_of_largest(node, x, dtype, shape),
+        (OpType::ArgMax, [x]) => index_of_largest(node, x, dtype, shape),
         _ => None,
     }
 }
 
-/// The place of the largest integer along an axis, the first of equals.
-fn place_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+/// Returns the index of the first largest integer along an axis.
+fn index_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let is_first = matches!(node.attr("select_last_index"), None | Some(onnx::Attr::Int(0)));
     require(is_first && x.dtype != DType::U64)?;
     let axis = axis_of(node, x.shape.len())?;
     let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
     let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
-    let places = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
+    let indices = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
         (0..width).map(move |column| {
-            let along = (0..size).map(move |place| (rows[place * width + column], place));
-            along.rev().max_by_key(|&(number, _)| number).map(|(_, place)| place as i64)
+            let largest = (0..size).rev().max_by_key(|&index| rows[index * width + column]);
+            largest.map(|index| index as i64)
         })
     });
-    Tensor::of_ints(dtype, shape, &places.collect::<Option<Vec<i64>>>()?)
+    Tensor::of_ints(dtype, shape, &indices.collect::<Option<Vec<i64>>>()?)
 }
 
-/// Returns two constants as they broadcast to a shape.
+/// Broadcasts two constants to a shape.
 fn broadcast(x: &Tensor, y: &Tensor, shape: &[i64]) -> Option<(Tensor, Tensor)> {
     Some((x.broadcast(shape)?, y.broadcast(shape)?))
 }
 
-/// The offset of each place of a shape, in row-major order, given the stride of each axis.
+/// Returns the offsets of the elements of a shape, in row-major order, from the strides of its axes.
 fn strided_indices(shape: &[i64], strides: &[i64]) -> Vec<usize> {
     let mut offsets: Vec<i64> = vec![0];
     for (&size, &stride) in shape.iter().zip(strides) {
@@ -212,7 +207,7 @@ fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
         return may.then(|| x.cast(dtype))?;
     }
     match (x.ints(), x.floats()) {
-        // A 64-bit integer that a double does not hold would be rounded twice.
+        // A 64-bit integer that a double does not represent would be rounded twice.
         (Some(values), _) => {
             let is_exact = |value: &i64| value.unsigned_abs() < 1 << 24;
             let may = x.dtype != DType::U64 && (!dtype.is_float() || values.iter().all(is_exact));
@@ -226,7 +221,7 @@ fn cast(x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     }
 }
 
-/// The sum, product and so on of constants that broadcast to the shape.
+/// Returns the sum, product or another combination of constants that broadcast to the shape.
 pub(crate) fn arithmetic(
     op: OpType,
     x: &Tensor,
@@ -240,7 +235,7 @@ pub(crate) fn arithmetic(
             OpType::Add => Some(a.wrapping_add(*b)),
             OpType::Sub => Some(a.wrapping_sub(*b)),
             OpType::Mul => Some(a.wrapping_mul(*b)),
-            // Those of 64 unsigned bits were read as signed; what traps is left to the runtime.
+            // `ints` returns uint64 as signed. The runtime handles divisions that trap.
             OpType::Div if dtype != DType::U64 => a.checked_div(*b),
             OpType::BitwiseAnd => Some(a & b),
             OpType::BitwiseOr => Some(a | b),
@@ -251,8 +246,8 @@ pub(crate) fn arithmetic(
         return Tensor::of_ints(dtype, shape, &values?);
     }
     let (a, b) = (x.floats()?, y.floats()?);
-    // In double precision, sums, products and quotients of narrower floats round to what the narrow
-    // operation gives.
+    // For narrower floats, an operation in double precision that is rounded again returns the same number as the
+    // narrow operation.
     let join = |(a, b): (&f64, &f64)| match op {
         OpType::Add => a + b,
         OpType::Sub => a - b,
@@ -263,7 +258,7 @@ pub(crate) fn arithmetic(
     Tensor::of_floats(dtype, shape, &values)
 }
 
-/// The bits of integers moved up or down by less than their number.
+/// Shifts the bits of integers by less than the width of the type.
 fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let (x, y) = broadcast(x, y, &shape)?;
     let (a, distances) = (x.ints()?, y.ints()?);
@@ -271,7 +266,7 @@ fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>)
     require(distances.iter().all(|distance| (0..bits).contains(distance)))?;
     let shift = |(&a, &distance): (&i64, &i64)| match is_left {
         true => a.wrapping_shl(distance as u32),
-        // Only unsigned numbers are shifted, so none but those of 64 bits look negative.
+        // ONNX shifts only unsigned integers. Of these, only uint64 may look negative.
         false => (a as u64).wrapping_shr(distance as u32) as i64,
     };
     let values: Vec<i64> = a.iter().zip(&distances).map(shift).collect();
@@ -283,7 +278,7 @@ fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Opti
     Tensor::of_floats(dtype, shape, &values)
 }
 
-/// The larger or smaller of integers; of floats, runtimes differ in which zero and which NaN.
+/// Returns the larger or smaller integers. `None` for floats: runtimes return different zeros and NaNs.
 fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let (x, y) = broadcast(x, y, &shape)?;
     let (a, b) = (x.ints()?, y.ints()?);
@@ -292,13 +287,13 @@ fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) ->
         _ => a.min(b),
     };
     let values: Vec<i64> = a.iter().zip(&b).map(join).collect();
-    // The 64-bit ones were read as signed, which has another order.
+    // `ints` returns uint64 as signed, which has another order.
     (dtype != DType::U64).then(|| Tensor::of_ints(dtype, shape, &values))?
 }
 
 fn comparison(op: OpType, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {
     let (x, y) = broadcast(x, y, &shape)?;
-    // Every type but the 64-bit integers is exact as a double, and those are compared as integers.
+    // A double represents all types exactly except 64-bit integers, which are compared as integers.
     let orders: Vec<Option<Ordering>> = match (x.ints(), y.ints()) {
         (Some(a), Some(b)) if x.dtype != DType::U64 => {
             a.iter().zip(&b).map(|(a, b)| Some(a.cmp(b))).collect()

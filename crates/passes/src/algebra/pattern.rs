@@ -1,8 +1,7 @@
 //! Patterns of nodes, written as formulas.
 //!
-//! `&x * (erf(&x / SQRT_2) + 1.0)` is a pattern: `x` is a hole, the same value wherever it stands;
-//! numbers are constants, within what the type can tell apart; sums and products are looked for in
-//! either order.
+//! `&x * (erf(&x / SQRT_2) + 1.0)` is a pattern. `x` is a hole: every occurrence matches the same value. Numbers match
+//! constants, up to the precision of the type. The operands of sums and products match in either order.
 
 mod matching;
 
@@ -17,31 +16,31 @@ use rustc_hash::FxHashSet;
 
 pub(crate) use matching::{Bindings, find, uniform};
 
-/// A shape of nodes.
+/// A pattern of nodes.
 #[derive(Clone)]
-pub(crate) struct Pattern(Arc<Kind>);
+pub(crate) struct Pattern(Arc<PatternKind>);
 
-enum Kind {
-    /// Any value; the same one wherever the name stands.
+enum PatternKind {
+    /// Any value. Every occurrence of the name matches the same value.
     Hole(&'static str),
-    /// Any constant; the same one wherever the name stands.
+    /// Any constant. Every occurrence of the name matches the same constant.
     Constant(&'static str),
     /// A constant whose elements are all this number.
     Number(f64),
-    /// A constant whose elements are all one number, whichever; the same one wherever the name stands.
+    /// A constant whose elements are all equal. Every occurrence of the name matches the same number.
     AnyNumber(&'static str),
-    /// A node. Operands that the pattern does not mention may be there.
+    /// A node. It may have more operands than the pattern.
     Node { op: Operator, operands: Vec<Pattern>, commutes: bool },
-    /// A product of these factors and of numbers that make `number` together, in any order and
-    /// association; dividing by a number counts.
+    /// A product of these factors and of numbers, in any order and association. The product of the numbers is
+    /// `number`. A division by a number counts as a factor.
     Product { factors: Vec<Pattern>, number: f64 },
-    /// What is inside, or what a few of these operators make of it.
+    /// The inner pattern, followed by a few nodes with these operators.
     Through(Properties, Pattern),
-    /// The first of these that fits.
+    /// The first pattern that matches.
     Either(Vec<Pattern>),
-    /// What is inside, if a condition on the value holds.
+    /// The inner pattern, if a condition on the value holds.
     SuchThat(Pattern, Condition),
-    /// What is inside, under a name by which the replacement finds the value.
+    /// The inner pattern, with a name by which the replacement finds the value.
     Named(&'static str, Pattern),
 }
 
@@ -49,118 +48,132 @@ enum Kind {
 pub(crate) type Condition = fn(&Edit<'_>, ValueId) -> bool;
 
 impl Pattern {
-    fn new(kind: Kind) -> Pattern {
+    fn new(kind: PatternKind) -> Pattern {
         Pattern(Arc::new(kind))
     }
 
     /// Gives the value a name.
     pub(crate) fn named(&self, name: &'static str) -> Pattern {
-        Pattern::new(Kind::Named(name, self.clone()))
+        Pattern::new(PatternKind::Named(name, self.clone()))
     }
 
-    /// Matches only values for which a condition holds. Operands of sums and products are told apart by it.
+    /// Matches only values for which a condition holds.
     pub(crate) fn such_that(&self, condition: Condition) -> Pattern {
-        Pattern::new(Kind::SuchThat(self.clone(), condition))
+        Pattern::new(PatternKind::SuchThat(self.clone(), condition))
     }
 
-    /// The operators that a node may have for the pattern to begin there.
+    /// Returns the operators that the last node of a match may have.
     pub(crate) fn roots(&self) -> Vec<Operator> {
         match &*self.0 {
-            Kind::Node { op, .. } => vec![op.clone()],
-            Kind::Product { .. } => vec![OpType::Mul.into(), OpType::Div.into()],
-            Kind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
-            Kind::Named(_, inner) | Kind::Through(_, inner) | Kind::SuchThat(inner, _) => {
-                inner.roots()
-            }
-            Kind::Hole(_) | Kind::Constant(_) | Kind::Number(_) | Kind::AnyNumber(_) => Vec::new(),
+            PatternKind::Node { op, .. } => vec![op.clone()],
+            PatternKind::Product { .. } => vec![OpType::Mul.into(), OpType::Div.into()],
+            PatternKind::Either(patterns) => patterns.iter().flat_map(Pattern::roots).collect(),
+            PatternKind::Named(_, inner)
+            | PatternKind::Through(_, inner)
+            | PatternKind::SuchThat(inner, _) => inner.roots(),
+            PatternKind::Hole(_)
+            | PatternKind::Constant(_)
+            | PatternKind::Number(_)
+            | PatternKind::AnyNumber(_) => Vec::new(),
         }
     }
 
-    /// Whether a graph with these operators may have it.
+    /// True if a graph with these operators may contain the pattern.
     pub(crate) fn is_possible(&self, ops: &FxHashSet<Operator>) -> bool {
         match &*self.0 {
-            Kind::Node { op, operands, .. } => {
+            PatternKind::Node { op, operands, .. } => {
                 ops.contains(op) && operands.iter().all(|operand| operand.is_possible(ops))
             }
-            Kind::Product { factors, .. } => factors.iter().all(|factor| factor.is_possible(ops)),
-            Kind::Either(patterns) => patterns.iter().any(|pattern| pattern.is_possible(ops)),
-            Kind::Named(_, inner) | Kind::Through(_, inner) | Kind::SuchThat(inner, _) => {
-                inner.is_possible(ops)
+            PatternKind::Product { factors, .. } => {
+                factors.iter().all(|factor| factor.is_possible(ops))
             }
-            Kind::Hole(_) | Kind::Constant(_) | Kind::Number(_) | Kind::AnyNumber(_) => true,
+            PatternKind::Either(patterns) => {
+                patterns.iter().any(|pattern| pattern.is_possible(ops))
+            }
+            PatternKind::Named(_, inner)
+            | PatternKind::Through(_, inner)
+            | PatternKind::SuchThat(inner, _) => inner.is_possible(ops),
+            PatternKind::Hole(_)
+            | PatternKind::Constant(_)
+            | PatternKind::Number(_)
+            | PatternKind::AnyNumber(_) => true,
         }
     }
 }
 
 pub(crate) fn hole(name: &'static str) -> Pattern {
-    Pattern::new(Kind::Hole(name))
+    Pattern::new(PatternKind::Hole(name))
 }
 
-/// An array that is known.
+/// A constant.
 pub(crate) fn constant(name: &'static str) -> Pattern {
-    Pattern::new(Kind::Constant(name))
+    Pattern::new(PatternKind::Constant(name))
 }
 
-/// One number, whichever.
+/// A constant whose elements are all equal.
 pub(crate) fn number(name: &'static str) -> Pattern {
-    Pattern::new(Kind::AnyNumber(name))
+    Pattern::new(PatternKind::AnyNumber(name))
 }
 
 /// A node with these first operands.
 pub(crate) fn node(op: impl Into<Operator>, operands: &[&Pattern]) -> Pattern {
     let op = op.into();
     let operands = operands.iter().map(|&operand| operand.clone()).collect();
-    Pattern::new(Kind::Node { op, operands, commutes: false })
+    Pattern::new(PatternKind::Node { op, operands, commutes: false })
 }
 
-/// A node whose two operands may stand in either order.
+/// A node with two operands in either order.
 pub(crate) fn either_order(op: OpType, a: &Pattern, b: &Pattern) -> Pattern {
-    Pattern::new(Kind::Node { op: op.into(), operands: vec![a.clone(), b.clone()], commutes: true })
+    Pattern::new(PatternKind::Node {
+        op: op.into(),
+        operands: vec![a.clone(), b.clone()],
+        commutes: true,
+    })
 }
 
-/// These factors, times a number.
+/// A product of factors and a number, in any order and association.
 pub(crate) fn product(factors: &[&Pattern], number: f64) -> Pattern {
     let factors = factors.iter().map(|&factor| factor.clone()).collect();
-    Pattern::new(Kind::Product { factors, number })
+    Pattern::new(PatternKind::Product { factors, number })
 }
 
-/// The value, or what broadcasts it: axes of size one, and their expansion.
+/// A value, possibly after broadcasts: added unit axes, and their expansion.
 pub(crate) fn spread(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(BROADCAST_OPS, inner.clone()))
+    Pattern::new(PatternKind::Through(BROADCAST_OPS, inner.clone()))
 }
 
-/// The value, or what repeats it or makes it another type.
+/// A value, possibly after expansions and casts.
 pub(crate) fn repeated(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(CASTS.or(EXPANDS), inner.clone()))
+    Pattern::new(PatternKind::Through(CASTS.or(EXPANDS), inner.clone()))
 }
 
-/// The value, or its elements in another order or shape.
+/// A value, possibly after layout ops.
 pub(crate) fn moved(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(LAYOUT_OPS, inner.clone()))
+    Pattern::new(PatternKind::Through(LAYOUT_OPS, inner.clone()))
 }
 
-/// The value, or a view of it; [`Found::map`](crate::rewrite::Found::map) says which one.
+/// A value, possibly after layout ops and broadcasts. [`Match::map`](crate::rewrite::Match::map) returns their map.
 pub(crate) fn view(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(VIEW_OPS, inner.clone()))
+    Pattern::new(PatternKind::Through(VIEW_OPS, inner.clone()))
 }
 
-/// The value, or what transposes make of it.
+/// A value, possibly after transposes.
 pub(crate) fn transposed(inner: &Pattern) -> Pattern {
-    Pattern::new(Kind::Through(TRANSPOSES, inner.clone()))
+    Pattern::new(PatternKind::Through(TRANSPOSES, inner.clone()))
 }
 
 /// The first of these that fits.
 pub(crate) fn either(patterns: &[&Pattern]) -> Pattern {
-    Pattern::new(Kind::Either(patterns.iter().map(|&pattern| pattern.clone()).collect()))
+    Pattern::new(PatternKind::Either(patterns.iter().map(|&pattern| pattern.clone()).collect()))
 }
 
 /// A node of a family of operators, with this first operand.
 pub(crate) fn one_of(family: Properties, x: &Pattern) -> Pattern {
     let nodes = OpType::ALL.iter().filter(|op| op.is(family)).map(|&op| node(op, &[x])).collect();
-    Pattern::new(Kind::Either(nodes))
+    Pattern::new(PatternKind::Either(nodes))
 }
 
-/// An operator that a lowering makes of several nodes.
+/// An operator that stands for several nodes of a lowering.
 pub(crate) fn composite(name: &str) -> Operator {
     Operator::Composite(name.into())
 }
@@ -207,29 +220,29 @@ pub(crate) fn greater_or_equal(a: &Pattern, b: &Pattern) -> Pattern {
     either(&[&node(OpType::GreaterOrEqual, &[a, b]), &node(OpType::LessOrEqual, &[b, a])])
 }
 
-/// `1 / x`, as one operator or the other.
+/// `1 / x`, as `Reciprocal` or `Div`.
 pub(crate) fn reciprocal(x: &Pattern) -> Pattern {
     either(&[&node(OpType::Reciprocal, &[x]), &(1.0 / x)])
 }
 
-/// `xʸ` for a number `y`
+/// `xʸ` for a number `y`.
 pub(crate) fn power(x: &Pattern, y: f64) -> Pattern {
     node(OpType::Pow, &[x, &y.into()])
 }
 
-/// `x²`, as one operator or the other.
+/// `x²`, as `Mul` or `Pow`.
 pub(crate) fn square(x: &Pattern) -> Pattern {
     either(&[&(x * x), &power(x, 2.0)])
 }
 
-/// `max(x, 0)`, as one operator or the other.
+/// `max(x, 0)`, as `Relu` or `Max`.
 pub(crate) fn relu(x: &Pattern) -> Pattern {
     either(&[&node(OpType::Relu, &[x]), &maximum(x, &0.0.into())])
 }
 
 impl From<f64> for Pattern {
     fn from(number: f64) -> Pattern {
-        Pattern::new(Kind::Number(number))
+        Pattern::new(PatternKind::Number(number))
     }
 }
 
@@ -253,7 +266,7 @@ macro_rules! operators {
 
             fn $method(self, other: $right) -> Pattern {
                 let operands = vec![Pattern::from(self), Pattern::from(other)];
-                Pattern::new(Kind::Node { op: OpType::$op.into(), operands, commutes: $commutes })
+                Pattern::new(PatternKind::Node { op: OpType::$op.into(), operands, commutes: $commutes })
             }
         }
     };

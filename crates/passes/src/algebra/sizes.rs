@@ -5,11 +5,11 @@ use onnx::{Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, Va
 
 use crate::algebra::access::known;
 
-/// The largest number of nodes behind which a size is looked for.
+/// The maximum number of nodes that compute a size.
 const MAX_NODES: usize = 16;
 
-/// Returns the size that a scalar is, if it is computed from shapes and numbers alone, with the nodes that compute
-/// it.
+/// Returns the size that a scalar is equal to, and the nodes that compute it. `None` if it does not depend only on
+/// shapes and numbers.
 pub(crate) fn computed_size(edit: &Edit<'_>, value: ValueId) -> Option<(Dim, Vec<usize>)> {
     let mut nodes = Vec::new();
     let size = collect(edit, value, &mut nodes)?;
@@ -47,9 +47,9 @@ fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Di
     }
 }
 
-/// Adds a list of sizes in front of the replacement; what computes it answers for `fused`. Returns it.
+/// Inserts the nodes that compute a list of sizes, with the origins of `fused`. Returns the list.
 ///
-/// A size that is not known is read from the first array that has it, so that all who ask for it share a node.
+/// An unknown size is read from the first array that has it, so that later reads of the same size can share the node.
 pub(crate) fn emit_sizes(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
@@ -89,7 +89,7 @@ fn emit_known(
     Ok(patch.constant_for(fused, tensor.ok_or("a shape cannot be computed")?, &[]))
 }
 
-/// Returns the first array with a size that nodes up to this one read, and along which axis.
+/// Returns the first array that has a size and that nodes up to `root` read, and the axis with that size.
 fn array_with(edit: &Edit<'_>, root: usize, size: &Dim) -> Option<(ValueId, usize)> {
     let nodes = edit.nodes();
     let last = nodes.iter().position(|&node| node == root)?;

@@ -1,4 +1,4 @@
-//! Counts how much of the arrays of a program its constants store.
+//! Counts how many bytes of each array of the program constants store.
 
 use onnx::edit::LARGE_BYTES;
 use onnx::tensor::Memory;
@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) struct Stored(FxHashMap<Memory, usize>);
 
 impl Stored {
-    /// Counts what is read in a graph, its bodies and the graphs around it.
+    /// Counts the constants that a graph, its bodies and the graphs around it read.
     pub(crate) fn of(edit: &Edit<'_>) -> Stored {
         let mut stored: FxHashMap<Memory, usize> = FxHashMap::default();
         let own: FxHashSet<ValueId> = large_constants(edit).into_iter().map(|(id, _)| id).collect();
@@ -35,8 +35,8 @@ impl Stored {
     }
 }
 
-/// Returns the large constants in the order of first use, each with the node of this graph that reads it first,
-/// itself or in a body.
+/// Returns the large constants in the order of first use. Each comes with the first node of this graph that reads it,
+/// directly or in a body.
 pub(crate) fn large_constants(edit: &Edit<'_>) -> Vec<(ValueId, usize)> {
     let (mut seen, mut found) = (FxHashSet::default(), Vec::new());
     for index in edit.nodes() {

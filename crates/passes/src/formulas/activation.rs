@@ -13,7 +13,7 @@ use crate::algebra::pattern::{
     Pattern, abs, either, erf, erfc, exp, expm1, greater, greater_or_equal, hole, log1p, maximum,
     minimum, node, number, product, relu, tanh,
 };
-use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-gelu", gelu_by_erf, |found| gelu(found, "none")),
@@ -53,14 +53,14 @@ fn gelu_by_tanh() -> Pattern {
     product(&[&x, &(tanh(&product(&[&cubic], (2.0 / PI).sqrt())) + 1.0)], 0.5)
 }
 
-fn gelu(found: &mut Found<'_, '_, '_>, approximate: &'static str) -> Result<Op, Declined> {
+fn gelu(found: &mut Match<'_, '_, '_>, approximate: &'static str) -> Result<Op, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gelu, x)?;
     Ok(Op::new(OpType::Gelu, &[x]).attr("approximate", approximate))
 }
 
 /// The formula by `erf` where the opset has no operator yet: it is what the operator's kernel computes.
-fn to_gelu_or_erf(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_gelu_or_erf(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     if !matches!(found.edit.runs(OpType::Gelu, ty.dtype), Support::From(_)) {
@@ -103,7 +103,7 @@ fn sum_of_relus() -> Pattern {
     relu(&x) + relu(&-&x) * hole("negative slope")
 }
 
-fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_prelu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let op = plain(found, OpType::PRelu)?;
     let given = found.maybe("slope").or(found.maybe("negative slope"));
     let mut slope = given.ok_or("no slope was found")?;
@@ -125,7 +125,7 @@ fn to_prelu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(Op { inputs: vec![op.inputs[0], Some(slope)], ..op })
 }
 
-fn to_leaky_relu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_leaky_relu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     with_alpha(found, OpType::LeakyRelu, "alpha")
 }
 
@@ -146,7 +146,7 @@ fn elu() -> Pattern {
     ])
 }
 
-fn to_elu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_elu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     match found.maybe("alpha") {
         Some(_) => with_alpha(found, OpType::Elu, "alpha"),
         None => plain(found, OpType::Elu),
@@ -160,7 +160,7 @@ fn selu() -> Pattern {
     number("scale") * either(&[&whole, &node(OpType::Elu, &[&hole("x")]).named("elu")])
 }
 
-fn to_selu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_selu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let alpha = match found.maybe("elu") {
         Some(_) => match found.node("elu")?.attr("alpha") {
             Some(Attr::Float(alpha)) => *alpha,
@@ -179,7 +179,7 @@ fn mish() -> Pattern {
     &x * tanh(&node(OpType::Softplus, &[&x]))
 }
 
-fn to_mish(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_mish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     ensure(found.edit.opset() >= 18, "Mish needs opset 18")?;
     // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
@@ -225,7 +225,7 @@ fn hard_sigmoid() -> Pattern {
     product(&[&relu6_of_shifted(&hole("x"))], 1.0 / 6.0)
 }
 
-fn to_hard_sigmoid(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_hard_sigmoid(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let op = plain(found, OpType::HardSigmoid)?;
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
@@ -237,7 +237,7 @@ fn hard_swish() -> Pattern {
     either(&[&(&x * sigmoid), &product(&[&x, &relu6_of_shifted(&x)], 1.0 / 6.0)])
 }
 
-fn to_hard_swish(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_hard_swish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     if let Some(sigmoid) = found.maybe("sigmoid") {
         let curve = found.node("sigmoid")?;
         let has = |name: &str, number: f32| curve.attr(name) == Some(&Attr::Float(number));
@@ -257,7 +257,7 @@ fn celu() -> Pattern {
     either(&[&(relu(&x) + number("alpha") * &curve), &(relu(&x) + &curve)])
 }
 
-fn to_celu(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_celu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let of = |name: &str| found.maybe(name).map_or(Ok(1.0), |_| found.number(name));
     let alpha = of("alpha")?;
     if of("divisor")? != alpha || alpha.is_nan() || alpha <= 0.0 {
@@ -280,7 +280,7 @@ fn clip() -> Pattern {
     ])
 }
 
-fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_clip(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let high = found.number("high")?;
     let low = if found.maybe("low").is_some() { found.number("low")? } else { 0.0 };
@@ -297,14 +297,14 @@ fn to_clip(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
 }
 
 /// An operator of `x` alone.
-fn plain(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+fn plain(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(op, x)?;
     ensure(found.ty(x)? == found.ty(found.result())?, "a constant has more axes than the operand")?;
     Ok(Op::new(op, &[x]))
 }
 
-fn with_alpha(found: &mut Found<'_, '_, '_>, op: OpType, name: &str) -> Result<Op, Declined> {
+fn with_alpha(found: &mut Match<'_, '_, '_>, op: OpType, name: &str) -> Result<Op, Declined> {
     expect_slope(found.number(name)?)?;
     let alpha = in_single_precision(found.number(name)?)?;
     Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha)))

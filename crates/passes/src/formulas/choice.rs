@@ -10,7 +10,7 @@ use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 use crate::algebra::access::Access;
 use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
 use crate::canonicalize::number_behind;
-use crate::rewrite::{Declined, Formulas, Found, ensure, require, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, ensure, require, rewrite};
 
 /// As many as every type of at least 8 bits can count.
 const MOST_CONDITIONS: usize = 127;
@@ -31,7 +31,7 @@ fn comparison() -> Pattern {
 }
 
 /// `cₙ ∧ ¬(c₁ ∨ … ∨ cₙ₋₁)`
-fn to_conditions(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_conditions(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let mut passed = Vec::new();
     let conditions = conditions(found.edit, found.value("place")?, &mut passed);
     let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
@@ -59,7 +59,7 @@ fn last_choice() -> Pattern {
     node(OpType::Where, &[&is_last, &hole("x"), &hole("others")])
 }
 
-fn to_choices(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_choices(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let mut passed = Vec::new();
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);

@@ -17,7 +17,7 @@ use crate::algebra::pattern::{
     spread, sqrt, square,
 };
 use crate::algebra::sizes::computed_size;
-use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Found, ensure, rewrite};
+use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Match, ensure, rewrite};
 
 pub(crate) static MEANS: Formulas = Formulas::new(&[&[rewrite("fuse-mean", mean, to_mean)]]);
 
@@ -54,7 +54,7 @@ fn mean() -> Pattern {
 
 /// The runtime's mean of nothing is 0 and JAX's is NaN. `split-means` splits what may be such a mean, unless it
 /// is part of a norm, which has no element then.
-fn to_mean(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_mean(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
@@ -178,7 +178,7 @@ fn rsqrt(v: &Pattern) -> Pattern {
 }
 
 /// The number under the root, which ONNX keeps in single precision.
-fn epsilon(found: &Found<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
+fn epsilon(found: &Match<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
     let exact = found.number("epsilon")?;
     let kept = exact as f32;
     ensure(
@@ -189,7 +189,7 @@ fn epsilon(found: &Found<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
 }
 
 /// Declines where scale or bias make the result larger than what is normalized.
-fn expect_whole(found: &Found<'_, '_, '_>, x: ValueId) -> Result<(), Declined> {
+fn expect_whole(found: &Match<'_, '_, '_>, x: ValueId) -> Result<(), Declined> {
     ensure(found.ty(found.result())? == found.ty(x)?, "the scale has more axes than the operand")
 }
 

@@ -6,7 +6,7 @@ use onnx::{Attr, Node, Op, OpType, Type, ValueId};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
 use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
-use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-average-pool", average, to_average_pool),
@@ -30,7 +30,7 @@ fn average() -> Pattern {
     ])
 }
 
-fn to_average_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_average_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let sum = found.node("sum")?.clone();
     let ty = found.ty(found.value("sum")?)?;
@@ -82,7 +82,7 @@ fn maximum_of_halves() -> Pattern {
     node(OpType::MaxPool, &[&halves]).named("pool") * 2.0
 }
 
-fn to_max_pool(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_max_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     ensure(!found.edit.fact(x).may_be_negative(), "a window may contain only -inf")?;
     Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))
@@ -97,7 +97,7 @@ fn with_windows(op: Op, node: &Node) -> Op {
 }
 
 /// What is done to the sum before it is divided, in order, with what that makes of it.
-fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op, Type)>, Declined> {
+fn moves(found: &Match<'_, '_, '_>) -> Result<Vec<(Op, Type)>, Declined> {
     let (mut value, sum) = (found.value("moved")?, found.value("sum")?);
     let mut moves = Vec::new();
     while value != sum {
@@ -119,7 +119,7 @@ fn moves(found: &Found<'_, '_, '_>) -> Result<Vec<(Op, Type)>, Declined> {
 }
 
 /// True if the axes of the divisor are those of the sum that it divides.
-fn is_laid_out_alike(found: &Found<'_, '_, '_>) -> Result<bool, Declined> {
+fn is_laid_out_alike(found: &Match<'_, '_, '_>) -> Result<bool, Declined> {
     let counts = found.value("counts")?;
     let (_, chain) = found.edit.through(found.value("divisor")?, LAYOUT_OPS);
     let divisor = AxisMap::of_chain(found.edit, counts, &chain);
@@ -130,7 +130,7 @@ fn is_laid_out_alike(found: &Found<'_, '_, '_>) -> Result<bool, Declined> {
 }
 
 /// Declines unless the divisor counts, for each window, its places that are not padding.
-fn expect_same_windows(found: &Found<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
+fn expect_same_windows(found: &Match<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
     let counts = found.node("counts")?;
     let is_same = WINDOWS.into_iter().all(|name| counts.attr(name) == sum.attr(name));
     let ones = found.value("ones")?;

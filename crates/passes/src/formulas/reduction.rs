@@ -8,7 +8,7 @@ use onnx::{Attr, DType, Op, OpType, Type};
 use crate::algebra::pattern::{
     Pattern, abs, exp, hole, log, node, reciprocal, reduce_max, reduce_sum, spread, sqrt,
 };
-use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
 
 /// A root of a sum before the sum, which is a part of it.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
@@ -44,7 +44,7 @@ fn log_sum_exp() -> Pattern {
 
 /// The largest is only a shift. So it need not be NaN where there is one, for the sum is; and where it is
 /// infinite, the largest number that is not will do: the sum is still 0 or infinite.
-fn to_plain_log_sum_exp(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_plain_log_sum_exp(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("max")?;
     ensure(found.axes("sum")? == axes, "the axes of the maximum differ from those of the sum")?;
@@ -97,17 +97,17 @@ fn largest_of(dtype: DType) -> Option<f64> {
     }
 }
 
-fn to_l2_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_l2_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     ensure(found.edit.reads(found.value("sum")?) <= 1, "another node reads the sum")?;
     of_operand(found, OpType::ReduceL2)
 }
 
-fn to_sum_of_squares(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_sum_of_squares(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     of_operand(found, OpType::ReduceSumSquare)
 }
 
 /// Another reduction of `x` over the axes of the sum.
-fn of_operand(found: &mut Found<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+fn of_operand(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     ensure(found.ty(x)?.dtype.is_float(), "ONNX Runtime reduces integers in float64")?;
     ensure(found.edit.reads(found.value("square")?) <= 1, "another node reads the squares")?;
@@ -126,7 +126,7 @@ fn quotient() -> Pattern {
     hole("x") * reciprocal(&sqrt(&hole("v")).named("root")).named("reciprocal")
 }
 
-fn to_quotient(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     ensure(found.edit.reads(found.value("reciprocal")?) <= 1, "another node reads the reciprocal")?;
     Ok(Op::new(OpType::Div, &[found.value("x")?, found.value("root")?]))
 }

@@ -8,7 +8,7 @@
 use onnx::{Attr, Op, OpType, Tensor, Type, ValueId};
 
 use crate::algebra::pattern::{Pattern, constant, hole};
-use crate::rewrite::{Declined, Formulas, Found, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-batch-norm", scaled_and_shifted, to_batch_norm)]]);
@@ -17,7 +17,7 @@ fn scaled_and_shifted() -> Pattern {
     (hole("x") * constant("scale")).named("product") + constant("shift")
 }
 
-fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_batch_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     ensure(ty.rank() >= 3, "no channel axis precedes the last axis")?;
@@ -46,7 +46,7 @@ fn to_batch_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
 /// Returns the numbers of a constant that varies only along the channel axis, or a single number if all channels have
 /// the same.
 fn numbers_of_channels(
-    found: &Found<'_, '_, '_>,
+    found: &Match<'_, '_, '_>,
     name: &str,
     ty: &Type,
 ) -> Result<Vec<f64>, Declined> {

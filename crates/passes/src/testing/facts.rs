@@ -6,7 +6,7 @@ mod integers;
 use onnx::facts::floats::NegativeZero;
 use onnx::{Fact, Facts, Weights};
 
-/// Asserts what is known about `y`, which the nodes make of `x`, of `u` between −3 and 3, and of integers.
+/// Asserts a fact about `y`, which the nodes compute from `x`, from `u` between −3 and 3, and from integers.
 #[track_caller]
 fn check(nodes: &str, holds: impl Fn(Fact) -> bool) {
     let inputs = "x:f32[2,4], u:f32[2,4], n:u32[2,4], k:i32[2,4], c:bool[2,4]";
@@ -26,7 +26,7 @@ fn signs(nodes: &str, negative: bool, negative_zero: bool) {
     });
 }
 
-/// Asserts the largest magnitude of the last value, up to a few last digits; infinite if there is none.
+/// Asserts the largest absolute value of the last value, up to a few last digits. It is infinite if there is no limit.
 #[track_caller]
 fn most(nodes: &str, most: f64) {
     check(nodes, |fact| {

@@ -4,19 +4,19 @@ use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Dim, Model, Node, OpType, Tensor, ValueId};
 use rustc_hash::FxHashMap;
 
-/// What operators return where JAX and ONNX Runtime differ.
+/// Results of operators for which JAX and ONNX Runtime differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Semantics {
-    /// `0` is larger than `−0`, and a choice returns what it chooses.
+    /// `0` is larger than `−0`, and `Where` returns the chosen operand unchanged.
     Jax,
-    /// As ONNX Runtime 1.31: `Relu` and `Clip` return `−0` as it is, `Where` loses the sign of a zero that it
-    /// chooses where the condition holds, and `Max` and `Min` return the zero of either operand.
+    /// As in ONNX Runtime 1.31: `Relu` and `Clip` return `−0` unchanged, `Where` returns `0` for a `−0` whose condition is
+    /// true, and `Max` and `Min` return the zero of either operand.
     Runtime { returns_first_zero: bool },
-    /// The sum of the sizes of all terms, in double precision, which bounds how much rounding can change.
+    /// The sum of the absolute values of all terms, in double precision. It bounds rounding errors.
     Magnitude,
 }
 
-/// Numbers of a type, each as a double.
+/// An array whose numbers are stored as doubles.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) dtype: DType,
@@ -42,7 +42,7 @@ impl Array {
         }
     }
 
-    /// Returns the elements as they are broadcast to a shape.
+    /// Broadcasts the elements to a shape.
     fn broadcast(&self, shape: &[usize]) -> Vec<f64> {
         let lead = shape.len() - self.shape.len();
         let count: usize = shape.iter().product();
@@ -62,7 +62,7 @@ impl Array {
     }
 }
 
-/// Returns the number of a type that a number is rounded or wrapped to.
+/// Rounds or wraps a number to a type.
 fn stored(dtype: DType, number: f64) -> f64 {
     match dtype {
         DType::F64 => number,
@@ -138,7 +138,7 @@ fn computed(
 }
 
 fn cast(x: f64, from: DType, to: DType) -> f64 {
-    // A number that 32 bits do not hold is the least one.
+    // A number that is out of range becomes the smallest integer.
     let is_beyond = from.is_float() && to == DType::I32 && (x.is_nan() || x.abs() >= 2f64.powi(31));
     if is_beyond { f64::from(i32::MIN) } else { x }
 }
@@ -148,7 +148,7 @@ fn of_ints(op: OpType, numbers: &[f64]) -> f64 {
     let result = match (op, &ints[..]) {
         (OpType::Add, [a, b]) => a + b,
         (OpType::Sub, [a, b]) => a - b,
-        // The low half, which a double holds.
+        // A double represents the low half exactly.
         (OpType::Mul, [a, b]) => i64::from((a * b) as i32),
         (OpType::Div, [a, b]) => a / b,
         (OpType::Neg, [a]) => -a,
@@ -163,7 +163,7 @@ fn of_ints(op: OpType, numbers: &[f64]) -> f64 {
     result as f64
 }
 
-/// Returns the result of an operator on floats or flags.
+/// Returns the result of an operator on floats or booleans.
 fn of_floats(op: OpType, numbers: &[f64], semantics: Semantics) -> f64 {
     let flag = |holds: bool| f64::from(u8::from(holds));
     let is_jax = semantics == Semantics::Jax;
@@ -213,7 +213,7 @@ fn of_floats(op: OpType, numbers: &[f64], semantics: Semantics) -> f64 {
     }
 }
 
-/// Returns the larger or the smaller number; NaN wins.
+/// Returns the larger or the smaller number. NaN if either number is NaN.
 fn extreme(op: OpType, a: f64, b: f64, semantics: Semantics) -> f64 {
     let are_zeros = a == 0.0 && b == 0.0;
     let is_second = match semantics {
@@ -255,7 +255,7 @@ fn product(operands: &[Array], columns: usize, semantics: Semantics) -> Vec<f64>
         .collect()
 }
 
-/// Returns a convolution of one batch with a window of one place.
+/// Returns a convolution of one batch with a window of size one.
 fn convolution(operands: &[Array], semantics: Semantics) -> Vec<f64> {
     let (x, weights) = (&operands[0], &operands[1]);
     let (channels, places) = (x.shape[1], x.shape[2]);

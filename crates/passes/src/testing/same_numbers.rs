@@ -33,7 +33,7 @@ const FLOAT_CONSTANTS: [&str; 14] = [
     "[0.0, 0.0, 0.0]",
 ];
 
-/// Operators with a number that does nothing, or almost nothing, to the other operand.
+/// Operators with a constant that does not change the other operand, or almost not.
 const NEUTRAL: [(&str, &str); 10] = [
     ("Add", "0.0"),
     ("Add", "-0.0"),
@@ -95,7 +95,7 @@ const CHAIN_INPUTS: [f64; 12] = [
     1e-5,
 ];
 
-/// Numbers that are folded into weights, of which one is too large for that and one too small.
+/// Numbers to fold into weights. One is too large for that, and one is too small.
 const FACTORS: [&str; 8] = ["0.0", "-1.0", "2.0", "0.1", "-0.5", "1e12", "1e-12", "30.0"];
 
 const WEIGHTS: [f64; 6] = [1.0, -1.0, 0.5, -3.0, 0.0, 1e-5];
@@ -108,10 +108,10 @@ const PRODUCT_INPUTS: [[f64; 4]; 5] = [
     [-0.0, 1e5, 1e-20, 7.0],
 ];
 
-/// A choice of an operator and of what it reads.
+/// The random choice of an operator and of its operands.
 type Step = (u8, usize, usize, usize);
 
-/// A graph over lists of three floats, integers and flags.
+/// A graph over lists of three floats, integers and booleans.
 struct Program {
     nodes: String,
     made: usize,
@@ -244,7 +244,7 @@ impl Program {
         }
     }
 
-    /// Casts there and back, some of which lose something.
+    /// Adds a cast to another type and back. Some of these casts lose digits.
     fn casts(&mut self, f: &str, i: &str, t: &str, c: usize) {
         match c % 6 {
             0 => {
@@ -265,7 +265,7 @@ impl Program {
         }
     }
 
-    /// A choice between bytes, of which one was cast, as a flag.
+    /// Adds a choice between bytes, of which one was cast, and casts it to a boolean.
     fn choice_as_flag(&mut self, condition: &str, flag: &str, a: usize, b: usize, c: usize) {
         let constant = ["0:i32", "1:i32", "256:i32", "0.5", "1e-300:f64", "true"][a % 6];
         let byte = match a % 6 {
@@ -294,7 +294,7 @@ impl Program {
         onnx::text::parse_graph(&self.text()).expect("a graph of a test can be parsed")
     }
 
-    /// The last of each type are the results.
+    /// Returns the text of the graph. Its outputs are the last values of each type.
     fn text(&self) -> String {
         let results = [&self.floats, &self.ints, &self.flags];
         let results =
@@ -312,7 +312,7 @@ fn swapped_choice(condition: &str, a: &str, b: &str, c: usize) -> String {
     }
 }
 
-/// Inputs of a program, all of special values.
+/// Inputs of a graph, which consist of special values.
 fn inputs(seed: usize) -> Vec<Array> {
     const INTS: [f64; 6] = [0.0, 1.0, -1.0, 256.0, 2_147_483_647.0, -2_147_483_648.0];
     let float =
@@ -347,14 +347,14 @@ fn same_number(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan())
 }
 
-/// Whether all results are the same by a comparison.
+/// True if a comparison holds for all results.
 fn are_same(before: &[Array], after: &[Array], same: fn(f64, f64) -> bool) -> bool {
     before.iter().zip(after).all(|(before, after)| {
         before.elements.iter().zip(&after.elements).all(|(&a, &b)| same(a, b))
     })
 }
 
-/// Sums and products with constants, each with the operand that is no constant in place of `@`.
+/// Sums and products with constants. `@` is the operand that is not constant.
 fn with_constant(op: usize, constant: &str) -> String {
     match op % 5 {
         0 => format!("Add(@, {constant})"),
@@ -365,8 +365,8 @@ fn with_constant(op: usize, constant: &str) -> String {
     }
 }
 
-/// Checks numbers that may be rounded otherwise: by little beside the sizes of all terms, and never from a number
-/// to NaN or infinity. NaN and infinities that go in have the same result.
+/// Checks a rewrite that may round differently. The difference is small compared with the absolute values of all terms.
+/// A finite result stays finite, and inputs that are NaN or infinite have the same result.
 fn differ_by_rounding([before, after]: [&Model; 2], input: &Array) -> Result<(), TestCaseError> {
     let sizes: Vec<f64> = input.elements.iter().map(|element| element.abs()).collect();
     let sizes = Array::new(F32, &input.shape, &sizes);
@@ -421,7 +421,7 @@ proptest! {
 
     #[test]
     fn the_runtime_computes_the_zeros_of_jax(mut steps in steps(), seed in 0..64_usize) {
-        // The last quotient tells zeros apart.
+        // The last quotient depends on the sign of zero.
         steps.push((3, 0, 4, 1));
         let program = Program::of(&steps);
         let (before, mut after) = (program.model(), program.model());

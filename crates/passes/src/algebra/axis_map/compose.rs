@@ -5,7 +5,7 @@ use onnx::Dim;
 use super::{Axis, AxisMap, cut_off};
 use crate::rewrite::require;
 
-/// A map with the fewest atoms, numbered in the order in which they appear. It is the same for equal maps.
+/// A map with the fewest atoms, which are numbered in the order of appearance. Equal maps have the same canonical map.
 #[derive(PartialEq)]
 pub(super) struct Canonical {
     /// `None` if the size of an axis is too large to be computed.
@@ -15,8 +15,8 @@ pub(super) struct Canonical {
 }
 
 impl AxisMap {
-    /// Returns this map and then another one. `None` if the shapes differ, or the two take an axis apart in
-    /// ways that have no common parts.
+    /// Returns this map followed by another one. `None` if the shapes differ, or if the maps split an axis at unrelated
+    /// places.
     pub(crate) fn then(&self, next: &AxisMap) -> Option<AxisMap> {
         require(self.after.len() == next.before.len())?;
         let (mut first, mut second) = (self.clone(), next.clone());
@@ -44,8 +44,8 @@ impl AxisMap {
         Some(first)
     }
 
-    /// Returns the map that undoes this one. The inverse of a broadcast picks one of the entries that are
-    /// equal. No layout op does that, so it has no steps.
+    /// Returns the inverse map. The inverse of a broadcast picks one of equal entries. No layout op does that, so it has
+    /// no steps.
     #[must_use]
     pub(crate) fn inverse(mut self) -> AxisMap {
         std::mem::swap(&mut self.before, &mut self.after);
@@ -59,7 +59,7 @@ impl AxisMap {
                 Some(axis.get(place + 1).copied())
             })
         };
-        // The atom that comes next, wherever this atom is.
+        // Returns the atom that follows an atom on both sides.
         let next = |atom: usize| match (follows(&self.before, atom), follows(&self.after, atom)) {
             (Some(before), Some(after)) if before != after => None,
             (before, after) => {
@@ -89,7 +89,7 @@ impl AxisMap {
     }
 }
 
-/// Takes the atoms of an axis after the first map and before the second one apart until they are the same.
+/// Splits the atoms of an axis between two maps until they are the same in both maps.
 fn align(first: &mut AxisMap, second: &mut AxisMap, axis: usize) -> Option<()> {
     let mut place = 0;
     loop {

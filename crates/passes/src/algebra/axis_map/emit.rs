@@ -7,29 +7,28 @@ use crate::algebra::access::known;
 use crate::algebra::sizes::emit_sizes;
 use crate::rewrite::require;
 
-/// Returns the operator that transposes a value: axis `i` of the result is axis `perm[i]` of `x`.
+/// Returns a `Transpose`: axis `i` of the result is axis `perm[i]` of `x`.
 pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op {
     let perm: Vec<i64> = perm.iter().map(|&axis| axis as i64).collect();
     Op::new(OpType::Transpose, &[x]).attr("perm", &perm[..])
 }
 
-/// A step as a node.
+/// A step with its operator.
 pub(crate) struct Planned {
     step: Step,
     op: OpType,
-    /// The sizes that `Reshape` or `Expand` is given, or the axes of `Unsqueeze` or `Squeeze`.
+    /// The second operand: the sizes of `Reshape` or `Expand`, or the axes of `Unsqueeze` or `Squeeze`.
     numbers: Vec<Dim>,
 }
 
-/// Returns the steps as nodes on an array of a shape. `None` if a shape has too many sizes that are not
-/// known to be written as a constant.
+/// Plans the nodes of the steps on an array of a shape. `None` if a shape has too many unknown sizes for a constant.
 pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
     let planned = plan_with_sizes(shape, steps)?;
     let is_constant = |step: &Planned| step.numbers.iter().all(|number| number.known().is_some());
     planned.iter().all(is_constant).then_some(planned)
 }
 
-/// As [`plan`], but a broadcast may be to sizes that other nodes read from arrays.
+/// Like [`plan`], but other nodes may compute the sizes of a broadcast.
 pub(crate) fn plan_with_sizes(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
     let mut shape = shape.to_vec();
     let mut planned = Vec::with_capacity(steps.len());
@@ -51,7 +50,7 @@ pub(crate) fn plan_with_sizes(shape: &[Dim], steps: &[Step]) -> Option<Vec<Plann
     Some(planned)
 }
 
-/// Returns the operator that gives an array another shape, and the numbers that it takes for that.
+/// Returns the operator that changes a shape, and its second operand.
 fn reshape(before: &[Dim], after: &[Dim]) -> Option<(OpType, Vec<i64>)> {
     if let Some(sizes) = reshape_sizes(before, after) {
         return Some((OpType::Reshape, sizes));
@@ -62,7 +61,7 @@ fn reshape(before: &[Dim], after: &[Dim]) -> Option<(OpType, Vec<i64>)> {
     Some((OpType::Squeeze, added_units(after, before)?))
 }
 
-/// Returns the axes of the longer shape that are not in the shorter one, if all of them are of size one.
+/// Returns the axes that only the longer shape has, if all of them are unit axes.
 pub(crate) fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
     let mut rest = shorter.iter().peekable();
     let mut units = Vec::with_capacity(longer.len().checked_sub(shorter.len())?);
@@ -74,21 +73,20 @@ pub(crate) fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
     (rest.next().is_none() && !units.is_empty()).then_some(units)
 }
 
-/// Returns a shape as `Reshape` takes it without anything being computed: zero is the size that the operand
-/// has there, −1 what is left over.
+/// Returns a shape as a constant operand of `Reshape`: 0 copies the size of the operand, and −1 is the remaining size.
 fn reshape_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<i64>> {
     require(!after.iter().any(|dim| dim.is(0)))?;
     let named = after.iter().filter(|dim| dim.known().is_none()).count();
     let size = |(axis, dim): (usize, &Dim)| match dim.known() {
         Some(size) => Some(size),
         None if before.get(axis) == Some(dim) => Some(0),
-        // Beside a zero, nothing may be left over: if that is empty, anything would fit.
+        // A −1 next to a 0 is ambiguous if that axis is empty.
         None => (named == 1).then_some(-1),
     };
     after.iter().enumerate().map(size).collect()
 }
 
-/// Returns a shape as `Expand` takes it: one is the size that the operand has there.
+/// Returns a shape as an operand of `Expand`: 1 keeps the size of the operand.
 fn expand_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<Dim>> {
     let missing = after.len().checked_sub(before.len())?;
     let own = |axis: usize| before.get(axis.checked_sub(missing)?);
@@ -103,7 +101,7 @@ impl Planned {
         matches!(self.step, Step::Transpose(_))
     }
 
-    /// Returns the node, on `x`.
+    /// Returns the operator on `x`, and inserts the nodes that compute its sizes.
     fn op(&self, patch: &mut Patch<'_, '_>, fused: &[usize], x: ValueId) -> Result<Op, Declined> {
         if let Step::Transpose(perm) = &self.step {
             return Ok(transpose(x, perm));
@@ -112,7 +110,7 @@ impl Planned {
         Ok(Op::new(self.op, &[x, numbers]))
     }
 
-    /// Returns what the node makes of a constant. `None` if that is larger.
+    /// Applies the step to a constant. `None` if the result is larger.
     pub(crate) fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         self.step.on_constant(x)
     }
@@ -122,24 +120,22 @@ impl Step {
     fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         match self {
             Step::Transpose(perm) => x.transposed(perm),
-            Step::Reshape(shape) => {
-                let shape = known(shape)?;
-                Some(x.with_shape(shape))
-            }
+            Step::Reshape(shape) => Some(x.with_shape(known(shape)?)),
             Step::Broadcast(_) => None,
         }
     }
 }
 
 impl AxisMap {
-    /// Returns what the map makes of a constant. `None` if that is larger.
+    /// Applies the map to a constant. `None` if the result is larger.
     pub(crate) fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         self.steps()?.iter().try_fold(x.clone(), |x, step| step.on_constant(&x))
     }
 }
 
-/// Adds the planned nodes on `x` in front of the replacement; they answer for `fused`. Returns what they make.
-/// Of a constant, that is a constant up to the first broadcast.
+/// Inserts the planned nodes on `x` before the replacement, with the origins of `fused`. Returns the result.
+///
+/// If `x` is a constant, the steps before the first broadcast are folded.
 pub(crate) fn emit(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
@@ -163,8 +159,8 @@ pub(crate) fn emit(
     })
 }
 
-/// Returns the last of the planned nodes on `x`, and adds those before it in front of the replacement.
-/// Without nodes, the value stands for itself.
+/// Returns the last of the planned nodes on `x`, and inserts the other ones before the replacement. If there are no
+/// nodes, returns an `Identity`.
 pub(crate) fn emit_last(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
@@ -178,8 +174,7 @@ pub(crate) fn emit_last(
     last.op(patch, fused, x)
 }
 
-/// Returns the last of the planned nodes on what `op` makes. They and the nodes before them answer for the
-/// same nodes as the replacement.
+/// Returns the last of the planned nodes on the result of `op`. All nodes have the origins of the replacement.
 pub(crate) fn emit_after(
     patch: &mut Patch<'_, '_>,
     op: Op,
@@ -199,8 +194,7 @@ mod tests {
 
     use super::added_units;
 
-    /// Asserts which axes of a shape are of size one and not in another one. `B` and `T` stand for sizes that are not
-    /// known.
+    /// Asserts which unit axes only the longer shape has. `B` and `T` are unknown sizes.
     #[track_caller]
     fn check(shorter: &str, longer: &str, expected: Option<&[i64]>) {
         let shape = |text: &str| -> Vec<Dim> {

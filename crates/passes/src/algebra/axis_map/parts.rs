@@ -1,4 +1,4 @@
-//! Changes maps: parts of axes, additional axes, removed axes.
+//! Adds axes, removes axes, and reorders parts of axes.
 
 use onnx::Dim;
 
@@ -6,8 +6,8 @@ use super::{Axis, AxisMap};
 use crate::rewrite::require;
 
 impl AxisMap {
-    /// Returns the map that takes axes apart into the given parts, and puts each part, named by its axis and
-    /// its place there, where `to` has it.
+    /// Returns the map that splits axes into the given parts, and reorders the parts as in `to`. Each part in `to` is
+    /// an axis before and the index of a part.
     pub(crate) fn rearrange(parts: &[Vec<Dim>], to: &[Vec<(usize, usize)>]) -> Option<AxisMap> {
         let mut sizes = Vec::new();
         let mut numbered: Vec<Vec<Option<usize>>> = Vec::with_capacity(parts.len());
@@ -30,7 +30,7 @@ impl AxisMap {
         Some(AxisMap { sizes, before, after })
     }
 
-    /// Returns the same map of arrays that have one more axis, the last one.
+    /// Returns the same map for arrays with an additional last axis.
     #[must_use]
     pub(crate) fn with_last_axis(mut self, size: &Dim) -> AxisMap {
         let mut atoms = Axis::new();
@@ -43,7 +43,7 @@ impl AxisMap {
         self
     }
 
-    /// Returns the same map of arrays without an axis, which is `before` and `after`.
+    /// Returns the same map without an axis, which has the indices `before` and `after`.
     pub(crate) fn without_axis(mut self, before: usize, after: usize) -> Option<AxisMap> {
         let is_there = before < self.before.len() && after < self.after.len();
         is_there.then(|| {
@@ -53,15 +53,14 @@ impl AxisMap {
         })
     }
 
-    /// Returns the same map of an array in which an axis before is a unit axis.
+    /// Returns the same map for an array in which an axis before is a unit axis.
     pub(crate) fn with_unit_axis(mut self, axis: usize) -> Option<AxisMap> {
         let gone = std::mem::take(self.before.get_mut(axis)?);
         self.after.iter_mut().for_each(|atoms| atoms.retain(|atom| !gone.contains(atom)));
         Some(self)
     }
 
-    /// Returns the same map without the broadcast that repeats each entry of an axis after in its place,
-    /// and how often that is.
+    /// Returns the same map without the innermost repeats of an axis after, and their number.
     pub(crate) fn without_repeats(mut self, axis: usize) -> Option<(AxisMap, i64)> {
         let atoms = self.after.get(axis)?;
         let own = atoms.iter().rposition(|&atom| self.is_own(atom)).map_or(0, |last| last + 1);
@@ -71,28 +70,28 @@ impl AxisMap {
         Some((self, times))
     }
 
-    /// True if the array is repeated along some atom.
+    /// True if the array is repeated along an atom.
     pub(crate) fn is_broadcast(&self) -> bool {
         !self.after.iter().flatten().all(|&atom| self.is_own(atom))
     }
 
-    /// True if an atom is a part of the array, and not a repeat.
-    fn is_own(&self, atom: usize) -> bool {
+    /// True if an atom is part of the array before, and not a repeat.
+    pub(super) fn is_own(&self, atom: usize) -> bool {
         self.before.iter().any(|axis| axis.contains(&atom))
     }
 
-    /// True if an axis after is made of repeats alone.
+    /// True if an axis after consists only of repeats.
     pub(crate) fn is_repeated_along(&self, axis: usize) -> bool {
         self.after.get(axis).is_some_and(|atoms| !atoms.iter().any(|&atom| self.is_own(atom)))
     }
 
-    /// True if no axis after but this one has repeats.
+    /// True if no other axis after has repeats.
     pub(crate) fn repeats_only_along(&self, axis: usize) -> bool {
         let others = self.after.iter().enumerate().filter(|(other, _)| *other != axis);
         others.flat_map(|(_, atoms)| atoms).all(|&atom| self.is_own(atom))
     }
 
-    /// Returns the same map with another number of repeats along an axis that is made of them alone.
+    /// Returns the same map with another number of repeats along an axis that consists only of repeats.
     pub(crate) fn with_repeats(mut self, axis: usize, times: &Dim) -> Option<AxisMap> {
         require(self.is_repeated_along(axis))?;
         self.after[axis].clear();
@@ -103,8 +102,9 @@ impl AxisMap {
         Some(self)
     }
 
-    /// Returns the same map of one entry of an axis after, which is a part of an axis before. Also the shape
-    /// of the whole array before, with an axis that begins with the entries, and which axis that is.
+    /// Returns the map for one entry of an axis after, which must be one part of an axis before.
+    ///
+    /// Also returns the shape of the whole array before, in which an axis begins with the entries, and that axis.
     pub(crate) fn pick(mut self, after: usize) -> Option<(Vec<Dim>, AxisMap, usize)> {
         let &[entries] = &self.after.get(after)?[..] else { return None };
         let place = |atoms: &Axis| atoms.iter().position(|&atom| atom == entries);
@@ -121,7 +121,7 @@ impl AxisMap {
         Some((whole, self, axis))
     }
 
-    /// True if an axis before is all of an axis after, and is not a unit axis.
+    /// True if an axis before and an axis after have the same atoms, and are not unit axes.
     pub(crate) fn keeps_axis(&self, before: usize, after: usize) -> bool {
         self.axis_after(before) == Some(after)
     }
@@ -140,7 +140,7 @@ impl AxisMap {
         axis.into_iter().flatten().map(|&atom| self.sizes[atom].clone()).collect()
     }
 
-    /// True if the results of two maps of one array broadcast alike: they differ in leading unit axes alone.
+    /// True if the results of two maps of one array broadcast in the same way: they differ only in leading unit axes.
     pub(crate) fn broadcasts_as(&self, other: &AxisMap) -> bool {
         let without_leading_unit_axes = |map: &AxisMap| {
             let mut map = map.canonical();
@@ -151,13 +151,13 @@ impl AxisMap {
         without_leading_unit_axes(self) == without_leading_unit_axes(other)
     }
 
-    /// True if both maps take the axes before apart into as many parts.
+    /// True if both maps split the axes before into the same numbers of parts.
     pub(crate) fn has_parts_of(&self, other: &AxisMap) -> bool {
         let counts = |map: &AxisMap| map.before.iter().map(|axis| axis.len()).collect::<Vec<_>>();
         counts(self) == counts(other)
     }
 
-    /// Returns the order that the parts of an axis after have before.
+    /// Returns the parts of an axis after in the order that they have before.
     pub(crate) fn order_of_parts_after(&self, axis: usize) -> Vec<usize> {
         let atoms = &self.after[axis];
         let place = |part: &usize| self.before.iter().flatten().position(|&a| a == atoms[*part]);
@@ -166,12 +166,12 @@ impl AxisMap {
         order
     }
 
-    /// Puts the parts of an axis after into another order.
+    /// Reorders the parts of an axis after.
     pub(crate) fn reorder_parts_after(&mut self, axis: usize, order: &[usize]) {
         reorder(&mut self.after[axis], order);
     }
 
-    /// Puts the parts of an axis before into another order.
+    /// Reorders the parts of an axis before.
     pub(crate) fn reorder_parts_before(&mut self, axis: usize, order: &[usize]) {
         reorder(&mut self.before[axis], order);
     }

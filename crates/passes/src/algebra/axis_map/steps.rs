@@ -5,7 +5,7 @@ use onnx::Dim;
 use super::{Axis, AxisMap};
 use crate::rewrite::require;
 
-/// One node of a spelling.
+/// A node of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Reshape(Vec<Dim>),
@@ -21,7 +21,7 @@ impl Step {
     }
 }
 
-/// Returns what steps cost: a transpose and a broadcast write every element, and a reshape is only a node.
+/// Returns the cost of steps. A transpose and a broadcast write every element. A reshape is only a node.
 pub(crate) fn cost(steps: &[Step]) -> usize {
     let each = steps.iter().map(|step| match step {
         Step::Reshape(_) => 1,
@@ -30,26 +30,25 @@ pub(crate) fn cost(steps: &[Step]) -> usize {
     each.sum()
 }
 
-/// Returns how many of the steps are transposes.
+/// Returns the number of transposes.
 pub(crate) fn transposes(steps: &[Step]) -> usize {
     steps.iter().filter(|step| matches!(step, Step::Transpose(_))).count()
 }
 
 impl AxisMap {
-    /// Returns the fewest nodes that do what the map does: at most a reshape, a transpose and a reshape; for
-    /// a broadcast, also an expansion. `None` if a size is not known, or the map is the inverse of a
-    /// broadcast.
+    /// Returns the shortest chain of nodes that implements the map: at most a reshape, a transpose and a reshape. A
+    /// broadcast also needs an `Expand`. `None` if a size is too large, or if the map is the inverse of a broadcast.
     pub(crate) fn steps(&self) -> Option<Vec<Step>> {
         let is_after = |atom: &usize| self.after.iter().any(|axis| axis.contains(atom));
         require(self.before.iter().flatten().all(is_after))?;
         if self.is_broadcast() { self.broadcast_steps() } else { self.layout_steps() }
     }
 
-    /// The layout ops come first, on the fewer elements.
+    /// Puts the layout ops before the broadcast, where the array has fewer elements.
     fn broadcast_steps(&self) -> Option<Vec<Step>> {
         let after = self.shape_after()?;
-        let is_own = |atom: &usize| self.before.iter().any(|axis| axis.contains(atom));
-        // Every axis after as runs of atoms that the array has, and of atoms that it is repeated along.
+        let is_own = |atom: &usize| self.is_own(*atom);
+        // Splits every axis after into runs of own atoms and runs of repeats.
         let mut runs: Vec<Axis> = Vec::new();
         for atoms in &self.after {
             let mut parts: Vec<Axis> = Vec::new();
@@ -103,7 +102,7 @@ impl AxisMap {
         Some(steps)
     }
 
-    /// Returns runs of atoms that are side by side before and after, in the order after.
+    /// Returns the runs of atoms that are adjacent before and after, in the order after.
     fn groups(&self) -> Vec<Axis> {
         let place = |atom: usize| self.before.iter().flatten().position(|&other| other == atom);
         let mut groups: Vec<Axis> = Vec::new();
@@ -118,7 +117,7 @@ impl AxisMap {
     }
 }
 
-/// Returns the axes in the order in which their atoms appear in `others`; unit axes come first.
+/// Returns the axes in the order in which their atoms appear in `others`. Unit axes come first.
 fn by_first_atom(axes: &[Axis], others: &[Axis]) -> Vec<usize> {
     let place = |axis: &usize| {
         let first = axes[*axis].first()?;

@@ -16,7 +16,7 @@ fn named() -> Vec<Dim> {
     vec![Dim::symbol("B"), Dim::symbol("T")]
 }
 
-/// An array whose elements are numbers of elements of another one. Every size is also a number.
+/// An array whose elements are indices of elements of another array. Symbolic sizes have numbers.
 #[derive(Clone, Debug, PartialEq)]
 struct Array {
     shape: Vec<Dim>,
@@ -24,7 +24,7 @@ struct Array {
     elements: Vec<usize>,
 }
 
-/// Returns the number that a size stands for here.
+/// Returns the number for a size.
 fn number(dim: &Dim) -> usize {
     if let Some(size) = dim.known() {
         return size as usize;
@@ -46,7 +46,7 @@ impl Array {
         Array { shape, sizes, elements: self.elements.clone() }
     }
 
-    /// Returns the array whose element at a place is the element at `place_before` of that place.
+    /// Rearranges the array: `place_before` returns the position in this array of each element of the result.
     fn gathered(&self, shape: Vec<Dim>, place_before: impl Fn(&[usize]) -> Vec<usize>) -> Array {
         let whole = Array::indices(shape);
         let elements = whole.elements.iter().map(|&number| {
@@ -111,7 +111,7 @@ struct Chain {
     steps: Vec<Step>,
 }
 
-/// Returns the permutation of a number.
+/// Returns a permutation, chosen by a number.
 fn permutation(rank: usize, mut seed: usize) -> Vec<usize> {
     let mut left: Vec<usize> = (0..rank).collect();
     let mut perm = Vec::new();
@@ -122,7 +122,7 @@ fn permutation(rank: usize, mut seed: usize) -> Vec<usize> {
     perm
 }
 
-/// Returns a change of a shape that is possible, chosen by numbers.
+/// Returns a valid reshape of a shape, chosen by numbers.
 fn step(shape: &[Dim], kind: u8, seed: usize, is_broadcast: bool) -> Step {
     let rank = shape.len();
     let mut next = shape.to_vec();
@@ -130,7 +130,7 @@ fn step(shape: &[Dim], kind: u8, seed: usize, is_broadcast: bool) -> Step {
     let size = shape.get(place);
     match kind % 6 {
         0 => return Step::Transpose(permutation(rank, seed)),
-        // Take an axis apart.
+        // Split an axis.
         1 => {
             let factors = [&known(&[2, 3])[..], &named()].concat();
             let factor = factors[seed / 7 % factors.len()].clone();
@@ -138,7 +138,7 @@ fn step(shape: &[Dim], kind: u8, seed: usize, is_broadcast: bool) -> Step {
                 next.splice(place..=place, [factor, rest]);
             }
         }
-        // Join two axes.
+        // Merge two axes.
         2 => {
             if let Some(product) = shape.get(place..place + 2).and_then(Dim::checked_product) {
                 next.splice(place..=place + 1, [product]);

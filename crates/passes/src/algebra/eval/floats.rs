@@ -7,8 +7,8 @@ use crate::rewrite::require;
 
 use super::{broadcast, of_each, strided_indices};
 
-/// The result of `op` on constants. `None` where runtimes may differ: which of two zeros or NaN is
-/// larger, how a number outside an integer's range is cast, in which order rounded terms are added.
+/// Returns the result of `op` on constants. `None` if runtimes may differ: in the larger of two zeros, in NaN, in the
+/// cast of numbers that are out of range, and in the order of rounded sums.
 pub(super) fn eval(
     op: OpType,
     node: &onnx::Node,
@@ -54,7 +54,7 @@ fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) ->
     Tensor::of_floats(dtype, shape, &values)
 }
 
-/// A sum whose terms add up without rounding in any order.
+/// Returns a sum, if no order of its terms rounds.
 fn sum(
     node: &onnx::Node,
     x: &Tensor,
@@ -85,7 +85,7 @@ fn sum(
     Tensor::of_floats(dtype, shape, &sums)
 }
 
-/// Returns the sum, if every partial sum has at most so many binary digits and does not overflow.
+/// Returns the sum, if every partial sum has at most `digits` binary digits and does not overflow.
 fn exact_sum(values: impl Iterator<Item = f64> + Clone, digits: i32, most: f64) -> Option<f64> {
     let last_digit = |value: f64| {
         let mantissa = value.to_bits() & ((1 << 52) - 1) | (1 << 52);
@@ -95,7 +95,7 @@ fn exact_sum(values: impl Iterator<Item = f64> + Clone, digits: i32, most: f64) 
     let nonzero = || values.clone().filter(|&value| value != 0.0);
     require(!values.clone().any(|value| !value.is_finite() || value.is_subnormal()))?;
     let Some(lowest) = nonzero().map(last_digit).min() else {
-        // The sign of a sum of zeros is that of positive ones.
+        // A sum that begins with `0` is `0`.
         return Some(0.0);
     };
     let largest: f64 = nonzero().map(f64::abs).sum();

@@ -9,7 +9,7 @@ use super::eval;
 
 const FLOATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
 
-/// The bits of the fraction and of the exponent.
+/// Returns the numbers of bits of the fraction and of the exponent.
 fn layout(dtype: DType) -> (u32, u32) {
     match dtype {
         DType::F16 => (10, 5),
@@ -47,7 +47,7 @@ fn elements(tensor: &Tensor) -> Vec<f64> {
     tensor.ints().expect("integers").into_iter().map(|int| int as f64).collect()
 }
 
-/// Returns the number of the type that is nearest to a number, the even one of two.
+/// Rounds a number to a type: to the nearest number, and ties to even.
 fn rounded(dtype: DType, number: f64) -> f64 {
     if dtype == DType::F64 || number == 0.0 || !number.is_finite() {
         return number;
@@ -63,7 +63,7 @@ fn rounded(dtype: DType, number: f64) -> f64 {
     if nearest.abs() >= 2f64.powi(most + 1) { f64::INFINITY.copysign(number) } else { nearest }
 }
 
-/// Returns the result of an operator on two numbers of a type; one of a single number ignores the second.
+/// Returns the result of an operator on two numbers of a type. An operator with one operand ignores the second number.
 fn computed(op: OpType, dtype: DType, a: f64, b: f64) -> f64 {
     if dtype == DType::F32 {
         let (a, b) = (a as f32, b as f32);
@@ -157,7 +157,7 @@ fn is_comparison(op: OpType) -> bool {
     BINARY[6..].contains(&op) || op == OpType::IsNaN
 }
 
-/// True if ONNX leaves the result to the runtime: of NaN, or of two zeros.
+/// True if ONNX does not specify the result: for NaN, or for two different zeros.
 fn is_left_open(op: OpType, a: f64, b: f64) -> bool {
     let b = if op == OpType::Relu { 0.0 } else { b };
     let is_extreme = matches!(op, OpType::Max | OpType::Min | OpType::Relu);
@@ -169,7 +169,7 @@ fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }
 
-/// The bits of a float: special numbers, ties of narrower types, and any.
+/// Draws the bits of a float: special numbers, ties between narrower floats, and arbitrary bits.
 fn bits(dtype: DType) -> impl Strategy<Value = u64> {
     let (fraction, exponent) = layout(dtype);
     let sign = 1 << (fraction + exponent);
@@ -198,7 +198,7 @@ fn bits(dtype: DType) -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Six numbers, from which each operand takes the first ones.
+/// Six numbers. Each operand takes as many as it has elements.
 #[derive(Clone, Debug)]
 struct Numbers {
     dtype: DType,
@@ -219,17 +219,17 @@ fn numbers(dtype: DType) -> impl Strategy<Value = Numbers> {
     bits.prop_map(move |bits| Numbers { dtype, bits })
 }
 
-/// Two lists of numbers of one type.
+/// Draws two lists of numbers of one type.
 fn pair() -> impl Strategy<Value = (Numbers, Numbers)> {
     let dtypes = proptest::sample::select(&FLOATS[..]);
     dtypes.prop_flat_map(|dtype| (numbers(dtype), numbers(dtype)))
 }
 
-/// Shapes that broadcast to `[2, 3]`, and which row and column of the operand each place reads.
+/// Shapes that broadcast to `[2, 3]`, each with factors of the row and of the column: 0 if the operand is repeated.
 const SHAPES: [(&[i64], usize, usize); 5] =
     [(&[2, 3], 1, 1), (&[], 0, 0), (&[3], 0, 1), (&[1, 3], 0, 1), (&[2, 1], 1, 0)];
 
-/// Returns the elements of an operand as they are broadcast to `[2, 3]`.
+/// Broadcasts the elements of an operand to `[2, 3]`.
 fn broadcast(tensor: &Tensor, shape: usize) -> Vec<f64> {
     let (_, by_row, by_column) = SHAPES[shape];
     let elements = elements(tensor);
@@ -238,7 +238,7 @@ fn broadcast(tensor: &Tensor, shape: usize) -> Vec<f64> {
     places.map(|(row, column)| elements[by_row * row * width + by_column * column]).collect()
 }
 
-/// Folds the one node of a graph whose inputs have these values.
+/// Folds the only node of a graph, with these operands.
 fn folded(text: &str, operands: &[&Tensor]) -> Option<Tensor> {
     let model = onnx::text::parse_graph(text).expect("a graph of a test can be parsed");
     let node = &model.graph.nodes[0];
@@ -253,7 +253,7 @@ fn type_of(tensor: &Tensor) -> String {
     format!("{}{:?}", tensor.dtype, tensor.shape).replace(' ', "")
 }
 
-/// Terms that add up without rounding, and some that do not.
+/// Terms of sums: most sums of them are exact.
 const TERMS: [f64; 9] = [0.0, -0.0, 1.0, 1.0, 1.5, -1.0, -1.5, 0.1, f64::INFINITY];
 
 fn config() -> ProptestConfig {

@@ -5,12 +5,12 @@ use onnx::{DType, Edit, OpType, Operator, Tensor, ValueId};
 
 use crate::algebra::access::Access;
 
-use super::{Kind, Pattern};
+use super::{Pattern, PatternKind};
 
-/// How many operators a pattern looks through.
-const MOST_PASSED: usize = 4;
+/// The maximum number of nodes that `PatternKind::Through` skips.
+const MAX_SKIPPED: usize = 4;
 
-/// What the names of a pattern stand for, and the nodes that it takes up.
+/// The values of the names of a pattern, and the matched nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bindings {
     values: Vec<(&'static str, ValueId)>,
@@ -22,7 +22,7 @@ impl Bindings {
         self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// Binds a name, or compares with what it stands for.
+    /// Binds a name to a value. False if the name has another value.
     fn bind(&mut self, name: &'static str, value: ValueId) -> bool {
         if let Some(known) = self.value(name) {
             return known == value;
@@ -32,7 +32,7 @@ impl Bindings {
     }
 }
 
-/// Looks for the pattern with its last node at `index`.
+/// Matches the pattern, with its last node at `index`.
 pub(crate) fn find(edit: &Edit<'_>, pattern: &Pattern, index: usize) -> Option<Bindings> {
     let mut bindings = Bindings::default();
     let result = *edit.node(index).outputs.first()?;
@@ -46,7 +46,7 @@ struct Search<'s, 'e> {
 }
 
 impl Search<'_, '_> {
-    /// Runs an attempt; what it bound is forgotten where it fails.
+    /// Runs an attempt. If it fails, drops the names that it bound.
     fn attempt(&mut self, attempt: impl FnOnce(&mut Self) -> bool) -> bool {
         let (values, nodes) = (self.bindings.values.len(), self.bindings.nodes.len());
         let fits = attempt(self);
@@ -59,46 +59,46 @@ impl Search<'_, '_> {
 
     fn value(&mut self, pattern: &Pattern, value: ValueId) -> bool {
         match &*pattern.0 {
-            Kind::Hole(name) => self.bindings.bind(name, value),
-            Kind::Constant(name) => {
+            PatternKind::Hole(name) => self.bindings.bind(name, value),
+            PatternKind::Constant(name) => {
                 self.edit.tensor(value).is_some() && self.bindings.bind(name, value)
             }
-            Kind::Number(number) => {
+            PatternKind::Number(number) => {
                 self.number(value).is_some_and(|(found, dtype)| is_near(found, *number, dtype))
             }
-            Kind::AnyNumber(name) => {
+            PatternKind::AnyNumber(name) => {
                 let (found, known) = (self.number(value), self.bindings.value(name));
                 match known {
                     Some(known) => found.is_some() && found == self.number(known),
                     None => found.is_some() && self.bindings.bind(name, value),
                 }
             }
-            Kind::Named(name, inner) => {
+            PatternKind::Named(name, inner) => {
                 self.attempt(|s| s.value(inner, value) && s.bindings.bind(name, value))
             }
-            Kind::SuchThat(inner, condition) => {
+            PatternKind::SuchThat(inner, condition) => {
                 condition(self.edit, value) && self.value(inner, value)
             }
-            Kind::Either(patterns) => {
+            PatternKind::Either(patterns) => {
                 patterns.iter().any(|pattern| self.attempt(|s| s.value(pattern, value)))
             }
-            Kind::Through(ops, inner) => self.through(inner, value, *ops),
-            Kind::Product { factors, number } => {
+            PatternKind::Through(ops, inner) => self.through(inner, value, *ops),
+            PatternKind::Product { factors, number } => {
                 let factors: Vec<&Pattern> = factors.iter().collect();
                 self.attempt(|s| s.product(&[value], &factors, *number, value, 0))
             }
-            Kind::Node { op, operands, commutes } => {
+            PatternKind::Node { op, operands, commutes } => {
                 self.attempt(|s| s.node(op, operands, *commutes, value))
             }
         }
     }
 
-    /// Matches a value, or what it is behind a few nodes of these operators.
+    /// Matches a value, or a value before a few nodes with these operators.
     fn through(&mut self, inner: &Pattern, value: ValueId, ops: Properties) -> bool {
         let edit = self.edit;
         self.attempt(|s| {
             s.attempt(|s| s.value(inner, value))
-                || edit.walk(value, ops).take(MOST_PASSED).any(|(index, operand)| {
+                || edit.walk(value, ops).take(MAX_SKIPPED).any(|(index, operand)| {
                     s.bindings.nodes.push(index);
                     s.attempt(|s| s.value(inner, operand))
                 })
@@ -127,8 +127,8 @@ impl Search<'_, '_> {
         self.attempt(|s| all(s, false)) || (commutes && self.attempt(|s| all(s, true)))
     }
 
-    /// Matches the factors that are left with the values that are open; `number` is what the numbers
-    /// among them must still make.
+    /// Matches the remaining factors with the open values. The product of the numbers among these values must be
+    /// `number`.
     fn product(
         &mut self,
         open: &[ValueId],
@@ -141,7 +141,7 @@ impl Search<'_, '_> {
             let dtype = self.edit.ty(whole).map_or(DType::F32, |ty| ty.dtype);
             return factors.is_empty() && is_near(1.0, number, dtype);
         };
-        // A number counts as one, or is what a hole stands for.
+        // A number is part of `number`, or matches a hole.
         if let Some((found, _)) = self.number(value)
             && found != 0.0
             && self.attempt(|s| s.product(rest, factors, number / found, whole, depth))
@@ -180,14 +180,14 @@ impl Search<'_, '_> {
         })
     }
 
-    /// The number that all elements of a constant are.
+    /// Returns the number that all elements of a constant are equal to, and its type.
     fn number(&self, value: ValueId) -> Option<(f64, DType)> {
         let tensor = self.edit.tensor(value)?;
         Some((uniform(tensor)?, tensor.dtype))
     }
 }
 
-/// The number that all elements are, if a double holds it; looks at no more than a few bytes of what is not uniform.
+/// Returns the number that all elements are equal to, if a double represents it exactly.
 pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
     let one = tensor.uniform()?;
     if let Some(floats) = one.floats() {
@@ -200,8 +200,7 @@ pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
     one.ints()?.first().copied().filter(is_held).map(|int| int as f64)
 }
 
-/// Whether a constant of the type is the nearest to the number, give or take the last digits that
-/// the frameworks' own roundings may differ in.
+/// True if a constant of a type is a number, up to the last digits. Libraries round constants differently.
 fn is_near(found: f64, number: f64, dtype: DType) -> bool {
     let tolerance = match dtype {
         DType::F64 => 1e-12,

@@ -3,7 +3,7 @@
 use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId};
 
 use crate::algebra::access::{Access, known};
-use crate::rewrite::{Declined, Found, ensure};
+use crate::rewrite::{Declined, Match, ensure};
 
 /// The maximum number of equal numbers that are stored instead of one number.
 const MAX_EQUAL: i64 = 4096;
@@ -26,7 +26,7 @@ pub(super) enum Vector {
 impl Affine {
     /// Returns scale and bias as arrays of these axes of `x`. Declines if one of them varies along other axes.
     pub(super) fn over(
-        found: &Found<'_, '_, '_>,
+        found: &Match<'_, '_, '_>,
         x: ValueId,
         axes: &[usize],
     ) -> Result<Affine, Declined> {
@@ -42,7 +42,7 @@ impl Affine {
 impl Vector {
     /// Returns what a name stands for as an array of these axes of `x`. Declines if it varies along other axes.
     pub(super) fn over(
-        found: &Found<'_, '_, '_>,
+        found: &Match<'_, '_, '_>,
         name: &str,
         x: ValueId,
         axes: &[usize],
@@ -108,7 +108,7 @@ impl Vector {
     /// Returns the array, which is a constant if its numbers are known.
     pub(super) fn emit(
         self,
-        found: &mut Found<'_, '_, '_>,
+        found: &mut Match<'_, '_, '_>,
         dtype: DType,
     ) -> Result<ValueId, Declined> {
         let (value, shape) = match self {

@@ -11,7 +11,7 @@ use super::{Quotient, epsilon, expect_whole, fast_variance, radicand};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, plan, transpose};
 use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
-use crate::rewrite::{Declined, Found, ensure};
+use crate::rewrite::{Declined, Match, ensure};
 
 /// Groups of fewer elements than these often happen to be of one number. What JAX makes of their variance,
 /// where it is the mean square less the squared mean, is then rounding alone, and not the operator's.
@@ -19,7 +19,7 @@ const FEWEST_FOR_FAST_VARIANCE: i64 = 8;
 
 /// Channels last: the mean is over all but the first and last axis.
 pub(super) fn to_instance_norm(
-    found: &mut Found<'_, '_, '_>,
+    found: &mut Match<'_, '_, '_>,
     x: ValueId,
     affine: Affine,
 ) -> Result<Op, Declined> {
@@ -32,7 +32,7 @@ pub(super) fn to_instance_norm(
 
 /// Channels first: the mean is over all but the first two axes.
 pub(super) fn instance_norm(
-    found: &mut Found<'_, '_, '_>,
+    found: &mut Match<'_, '_, '_>,
     x: ValueId,
     affine: Affine,
 ) -> Result<Op, Declined> {
@@ -50,7 +50,7 @@ pub(super) fn instance_norm(
 
 /// Over the last axes, without scale: each of what is before them is an instance.
 pub(super) fn to_unscaled_norm(
-    found: &mut Found<'_, '_, '_>,
+    found: &mut Match<'_, '_, '_>,
     x: ValueId,
     axis: usize,
 ) -> Result<Op, Declined> {
@@ -91,7 +91,7 @@ impl Groups {
     /// Returns the array that a reshape makes `x` of, if that takes its last axis apart into groups, and these axes
     /// are those of one group.
     pub(super) fn behind(
-        found: &Found<'_, '_, '_>,
+        found: &Match<'_, '_, '_>,
         x: ValueId,
         axes: &[usize],
     ) -> Option<(ValueId, Groups)> {
@@ -105,7 +105,7 @@ impl Groups {
 
     /// Returns the groups of `x` that are the last two axes but one of `groups`, normalized over these axes of it.
     fn of(
-        found: &Found<'_, '_, '_>,
+        found: &Match<'_, '_, '_>,
         x: ValueId,
         groups: ValueId,
         axes: &[usize],
@@ -137,7 +137,7 @@ impl Groups {
     /// Returns the norm of `x`, scaled and shifted by one number per channel.
     fn normalized(
         &self,
-        found: &mut Found<'_, '_, '_>,
+        found: &mut Match<'_, '_, '_>,
         x: ValueId,
         affine: Affine,
     ) -> Result<Op, Declined> {
@@ -178,7 +178,7 @@ impl Groups {
 
 /// Returns the norm of groups that a reshape made of `source`, in their shape.
 pub(super) fn to_split_groups(
-    found: &mut Found<'_, '_, '_>,
+    found: &mut Match<'_, '_, '_>,
     source: ValueId,
     groups: &Groups,
     affine: Affine,
@@ -192,7 +192,7 @@ pub(super) fn to_split_groups(
     Ok(Op::new(OpType::Reshape, &[normalized, shape]))
 }
 
-pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+pub(super) fn to_group_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     ensure(
@@ -217,7 +217,7 @@ pub(super) fn to_group_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Decline
 /// each repeated as often as a group has channels, and otherwise only renamed, in the shape that `x` has along the
 /// leading axes and the last one. The root and its operand may stand between.
 fn expect_group_spread(
-    found: &Found<'_, '_, '_>,
+    found: &Match<'_, '_, '_>,
     name: &str,
     origin: &str,
     x: &[Dim],
@@ -280,7 +280,7 @@ fn channel_orders(rank: usize, leading: usize) -> (Vec<usize>, Vec<usize>) {
 
 /// Returns a value in another shape of as many elements.
 pub(super) fn reshaped(
-    found: &mut Found<'_, '_, '_>,
+    found: &mut Match<'_, '_, '_>,
     x: ValueId,
     shape: &[Dim],
 ) -> Result<ValueId, Declined> {

@@ -10,12 +10,12 @@ use super::affine::{Affine, Vector};
 use super::{epsilon, expect_whole, group};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::rewrite::{Declined, Found, ensure};
+use crate::rewrite::{Declined, Match, ensure};
 
 /// The maximum number of ones that are stored to represent a missing scale.
 const MAX_ONES: i64 = 4096;
 
-pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("mean")?;
     ensure(
@@ -55,7 +55,7 @@ pub(super) fn to_layer_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Decline
     }
 }
 
-pub(super) fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined> {
+pub(super) fn to_rms_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("square mean")?;
     found.expect_reduced(found.value("factor")?, x, &axes)?;
@@ -77,10 +77,10 @@ pub(super) fn to_rms_norm(found: &mut Found<'_, '_, '_>) -> Result<Op, Declined>
 
 /// Returns an operator over the last axes as one over any axes.
 fn over_last_axes(
-    found: &mut Found<'_, '_, '_>,
+    found: &mut Match<'_, '_, '_>,
     x: ValueId,
     axes: &[usize],
-    make: impl FnOnce(&mut Found<'_, '_, '_>, ValueId, usize) -> Result<Op, Declined>,
+    make: impl FnOnce(&mut Match<'_, '_, '_>, ValueId, usize) -> Result<Op, Declined>,
 ) -> Result<Op, Declined> {
     let rank = found.ty(x)?.rank();
     let first = rank - axes.len();
@@ -99,7 +99,7 @@ fn over_last_axes(
 
 /// Returns the norm with a scale and a bias of the axes that are normalized.
 fn normalized(
-    found: &mut Found<'_, '_, '_>,
+    found: &mut Match<'_, '_, '_>,
     x: ValueId,
     axes: &[usize],
     affine: Affine,
@@ -133,7 +133,7 @@ fn normalized(
 
 /// Returns the norm with what scales and shifts it beside it. If a reshape has taken the axes of another array
 /// apart, scale and bias are of the axes of that array, as those of convolutions and products are.
-fn beside(found: &mut Found<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op, Declined> {
+fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op, Declined> {
     let op = normalized(found, x, axes, Affine::default())?;
     let mut result = found.emit(op);
     let mut operands: Vec<(OpType, ValueId)> = Vec::new();
@@ -166,7 +166,7 @@ fn beside(found: &mut Found<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<O
 
 /// Returns what a reshape makes `x` of, and constants as they broadcast with that.
 fn before_reshape(
-    found: &Found<'_, '_, '_>,
+    found: &Match<'_, '_, '_>,
     x: ValueId,
     constants: &[(OpType, ValueId)],
 ) -> Option<(ValueId, Vec<Tensor>)> {

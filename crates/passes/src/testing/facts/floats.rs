@@ -20,7 +20,7 @@ struct List {
     elements: Vec<f64>,
 }
 
-/// A graph over lists of three floats, and what each node computes.
+/// A graph over lists of three floats, and the result of each node.
 #[derive(Default)]
 struct Program {
     inputs: Vec<String>,
@@ -30,7 +30,7 @@ struct Program {
     results: Vec<List>,
 }
 
-/// Returns the number of a type that a number is rounded to.
+/// Rounds a number to a type.
 fn stored(dtype: DType, number: f64) -> f64 {
     Tensor::of_floats(dtype, Vec::new(), &[number]).and_then(|one| one.floats()).unwrap()[0]
 }
@@ -167,7 +167,7 @@ impl Program {
         }
     }
 
-    /// A list that repeats the result of a reduction.
+    /// Adds a reduction, and a list that repeats its result.
     fn reduced(&mut self, dtype: DType, text: &str, result: f64) {
         let reduced = self.node(dtype, "[1]", text, vec![result]);
         let text = format!("Expand({}, [3]:i64)", reduced.name);
@@ -179,7 +179,7 @@ impl Program {
         format!("graph g({}) -> ({last})\n{}", self.inputs.join(", "), self.nodes)
     }
 
-    /// The graph with some inputs written into it, where a fact can see them.
+    /// Returns the text of the graph. Some inputs are constants, so that facts can use their values.
     fn with_constants(&self) -> String {
         let mut text = self.text();
         for list in self.lists.iter().filter(|list| list.name.starts_with("in")).take(2) {

@@ -11,7 +11,7 @@ use crate::algebra::eval::eval;
 const TYPES: [DType; 7] =
     [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64];
 
-/// A value of the graph: its name, its type and its elements.
+/// A value of the graph.
 #[derive(Clone, Debug)]
 struct Known {
     name: String,
@@ -19,12 +19,12 @@ struct Known {
     elements: Vec<i64>,
 }
 
-/// A graph over lists of three integers, and what each node computes.
+/// A graph over lists of three integers, and the result of each node.
 #[derive(Default)]
 struct Program {
     inputs: Vec<String>,
     nodes: String,
-    /// The lists of three that a step may read.
+    /// The lists of three elements that a step may read.
     lists: Vec<Known>,
     /// The result of each node.
     results: Vec<Known>,
@@ -45,7 +45,7 @@ impl Program {
         self.lists.push(Known { name, dtype, elements });
     }
 
-    /// Writes a node down; `shape` is that of the result.
+    /// Adds a node whose result has this shape.
     fn node(&mut self, dtype: DType, shape: &str, text: &str, elements: Vec<i64>) -> Known {
         let name = format!("%{}", self.results.len());
         let _ = writeln!(self.nodes, "{name}:{dtype}{shape} = {text}");
@@ -72,7 +72,7 @@ impl Program {
         self.node(dtype, "[3]", &text, elements)
     }
 
-    /// The first element of a list.
+    /// Adds a node that returns the first element of a list.
     fn first(&mut self, of: &Known) -> Known {
         let text = format!("Gather({}, 0:i64) {{axis=0}}", of.name);
         self.node(of.dtype, "[]", &text, of.elements[..1].to_vec())
@@ -139,7 +139,7 @@ impl Program {
         }
     }
 
-    /// A list of what exact numbers wrap to.
+    /// Adds a list of exact numbers that are wrapped to a type.
     fn wrapped(&mut self, dtype: DType, text: &str, exact: impl IntoIterator<Item = i128>) {
         let elements = exact.into_iter().map(|number| wrap(dtype, number)).collect();
         self.list(dtype, text, elements);
@@ -185,7 +185,7 @@ impl Program {
         }
     }
 
-    /// A list that repeats the result of a reduction.
+    /// Adds a reduction, and a list that repeats its result.
     fn reduced(&mut self, dtype: DType, text: &str, result: i64) {
         let reduced = self.node(dtype, "[1]", text, vec![result]);
         self.list(dtype, &format!("Expand({}, [3]:i64)", reduced.name), vec![result; 3]);
@@ -210,7 +210,7 @@ impl Program {
         }
     }
 
-    /// The ends of a range stand for its elements.
+    /// Adds a range. The test checks only its first and last elements.
     fn range(&mut self, a: &Known, b: &Known, c: &Known) {
         let c = self.cast(c, a.dtype);
         let (start, limit, step) = (self.first(a), self.first(b), self.first(&c));
@@ -277,7 +277,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: 500, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() }
 }
 
-/// Some inputs written into the graph, where bounds can see them.
+/// Makes some inputs constants, so that bounds can use their values.
 fn with_constants(program: &Program) -> String {
     let mut text = program.text();
     for known in program.lists.iter().filter(|known| known.name.starts_with("in")).step_by(2) {
