@@ -1,9 +1,9 @@
 //! Canonicalizes a graph: applies local rules that simplify it until none applies.
 //!
 //! A rule looks at one node and its neighbors. The worklist contains the nodes whose neighbors changed,
-//! so the cost of a change does not depend on the size of the graph. Each rule makes something smaller,
-//! in this order: the nodes, the elements that are moved or repeated on the way, the sizes that are
-//! computed. So canonicalization ends.
+//! so the cost of a change does not depend on the size of the graph. Each rule reduces one of these numbers
+//! without increasing an earlier one: nodes, moved or repeated elements, computed sizes. So canonicalization
+//! ends.
 
 mod booleans;
 mod bounded;
@@ -34,8 +34,8 @@ pub struct Rule {
     pub(crate) apply: RewriteNode,
 }
 
-/// The rules in groups. A rule is tried when none of the groups before it applies anywhere: a constant is
-/// folded only when no operator can do without the broadcast of it, because the result is larger.
+/// The rules in groups. A group is tried when no earlier group applies anywhere. For example, constants are folded only
+/// when all unnecessary broadcasts are gone, because a folded broadcast is larger.
 pub const RULES: &[&[Rule]] = &[
     &[
         identities::RULE,
@@ -55,9 +55,9 @@ pub const RULES: &[&[Rule]] = &[
 
 /// The result of a rule for one node.
 enum Change {
-    /// It returns a value of its type; the nodes that were looked through answer too.
+    /// Replaces the node with a value, which inherits the origins of these nodes.
     Value(ValueId, Vec<usize>),
-    /// It is another operator, which computes these nodes too.
+    /// Replaces the node with an operator, which inherits the origins of these nodes.
     Op(Op, Vec<usize>),
 }
 
@@ -77,17 +77,17 @@ pub(crate) fn everything(edit: &mut Edit<'_>) {
     Worklist::of(nodes).run(edit);
 }
 
-/// Applies the rules where the graph changed since it was last canonical.
+/// Applies the rules to the parts of the graph that changed since it was last canonical.
 pub(crate) fn changed(edit: &mut Edit<'_>) {
     let mut worklist = Worklist::of(Vec::new());
     worklist.add_touched(edit);
     worklist.run(edit);
 }
 
-/// The nodes to look at, for each group of rules.
+/// The nodes to try, for each group of rules.
 struct Worklist {
     waiting: Vec<VecDeque<usize>>,
-    /// By node, a bit for each group it waits for.
+    /// For each node, a bit per group in which it waits.
     is_waiting: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ impl Worklist {
         }
     }
 
-    /// Adds the nodes that make or read a value that changed, and those that read another value now.
+    /// Adds the nodes that compute or read a changed value, and the nodes whose operands changed.
     fn add_touched(&mut self, edit: &mut Edit<'_>) {
         let touched = edit.take_touched();
         for value in touched.values {
@@ -128,8 +128,8 @@ impl Worklist {
         }
     }
 
-    /// Adds the nodes that read a value. Rules look through chains of layout ops and broadcasts, so those who read
-    /// the end of such a chain are concerned too.
+    /// Adds the nodes that read a value. Rules look through chains of layout ops and broadcasts, so this also adds the
+    /// readers at the end of such a chain.
     fn add_readers(&mut self, edit: &Edit<'_>, value: ValueId, links: usize) {
         if edit.reads(value) > MAX_READERS {
             return;
@@ -155,7 +155,7 @@ impl Worklist {
     }
 
     fn run(mut self, edit: &mut Edit<'_>) {
-        // There are too many changes to note each.
+        // There are too many changes to note each one.
         edit.note_as(None);
         let mut changes = 0;
         while let Some((group, node)) = self.next() {
@@ -178,13 +178,14 @@ impl Worklist {
     }
 }
 
-/// How far rules look through a chain.
+/// The maximum length of a chain that rules look through.
 pub(crate) const MAX_LINKS: usize = 8;
 
-/// More changes per node than any graph needs, so that an export ends even if two rules undo each other.
+/// The maximum number of changes per node. No graph needs so many, but an export must end even if two rules undo each
+/// other.
 const MAX_CHANGES: usize = 64;
 
-/// A change of a value that more nodes read concerns none of them: it is an input or a shape.
+/// If a value has more readers, they are not added. Such a value is an input or a shape.
 const MAX_READERS: usize = 256;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! `simplify-booleans`: simplifies booleans that are compared with constants, negated twice, or cast to numbers
 //! and back.
 
-use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{BROADCAST_OPS, CASTS};
 use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
+use super::broadcasts::broadcast_shape;
 use super::{Change, Rule};
 use crate::algebra::access::Access;
 use crate::algebra::eval::eval;
@@ -24,7 +24,7 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let operand = |number: usize| edit.input(index, number);
     match edit.node(index).op.onnx() {
         Some(OpType::Not) => {
-            let inner = negation(edit, operand(0)?)?;
+            let inner = edit.made_by(operand(0)?, OpType::Not)?;
             Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
         }
         Some(OpType::Equal) => {
@@ -48,16 +48,13 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
         }
         Some(OpType::Where) => {
             let (flag, x, y) = (operand(0)?, operand(1)?, operand(2)?);
-            if let Some(inner) = negation(edit, flag) {
+            if let Some(inner) = edit.made_by(flag, OpType::Not) {
                 let op = Op::new(OpType::Where, &[edit.input(inner, 0)?, y, x]);
                 return Some(Change::Op(op, vec![inner]));
             }
             let (flag, passed) = without_all_set(edit, flag)?;
             let result = edit.result_ty(index)?;
-            let shape = [flag, x, y].into_iter().try_fold(Vec::new(), |shape, operand| {
-                broadcast_shapes(&shape, &edit.ty(operand)?.shape)
-            });
-            let is_whole = shape.is_some_and(|shape| shape[..] == result.shape[..]);
+            let is_whole = broadcast_shape(edit, &[flag, x, y])?[..] == result.shape[..];
             is_whole.then(|| Change::Op(Op::new(OpType::Where, &[flag, x, y]), passed))
         }
         Some(OpType::Cast) => chosen_flag(edit, index),
@@ -65,23 +62,19 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
     }
 }
 
-/// What is left of `a ∧ b` where the other is set everywhere, which only gives it a shape.
+/// Returns the operand of an `And` whose other operand is true, and only broadcasts it.
 fn without_all_set(edit: &Edit<'_>, flag: ValueId) -> Option<(ValueId, Vec<usize>)> {
-    let node = edit.producer(flag)?;
-    let is_both = edit.node(node).op == OpType::And;
-    let beside = beside_a_flag(edit, node).filter(|beside| is_both && beside.is_set)?;
-    let passed = [&[node][..], &beside.passed].concat();
-    Some((beside.flag, passed))
+    let node = edit.made_by(flag, OpType::And)?;
+    let beside = beside_a_flag(edit, node).filter(|beside| beside.is_set)?;
+    Some((beside.flag, [&[node][..], &beside.passed].concat()))
 }
 
-/// `r < c ∧ r ≠ c` is `r < c`, also where they are NaN; remainders ask for both.
+/// `r < c ∧ r ≠ c` is `r < c`, also for NaN. Remainders compute both.
 fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Change> {
     let comparison = edit.producer(less)?;
-    let negated = negation(edit, different)?;
-    let equality = edit.producer(edit.input(negated, 0)?)?;
-    let op = |index: usize| edit.node(index).op.onnx();
-    let is_strict =
-        matches!(op(comparison)?, OpType::Less | OpType::Greater) && op(equality)? == OpType::Equal;
+    let negated = edit.made_by(different, OpType::Not)?;
+    let equality = edit.made_by(edit.input(negated, 0)?, OpType::Equal)?;
+    let is_strict = edit.node(comparison).op.is_one_of(&[OpType::Less, OpType::Greater]);
     let same = |a: ValueId, b: ValueId| {
         let element = |value: ValueId| edit.tensor(value).and_then(Tensor::uniform);
         a == b || (element(a).is_some() && element(a) == element(b))
@@ -92,25 +85,18 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
     (is_strict && are_same).then(|| Change::Value(less, vec![negated, equality]))
 }
 
-/// The `Not` that makes a value.
-fn negation(edit: &Edit<'_>, value: ValueId) -> Option<usize> {
-    let index = edit.producer(value)?;
-    let node = edit.node(index);
-    (node.op == OpType::Not).then_some(index)
-}
-
-/// An operand of an operator on flags whose other operand is one constant flag.
+/// An operand of an operator on booleans whose other operand is a constant boolean, possibly broadcast.
 struct Beside {
     flag: ValueId,
     is_set: bool,
-    /// The shape to which the constant was repeated.
+    /// The shape to which the constant is broadcast.
     shape: Option<ValueId>,
-    /// What repeats it.
+    /// The nodes that broadcast the constant.
     passed: Vec<usize>,
 }
 
 impl Beside {
-    /// The operand itself, or repeated as the constant was.
+    /// Returns the operand, broadcast like the constant.
     fn left_alone(self, edit: &Edit<'_>, index: usize) -> Option<Change> {
         if edit.ty(self.flag) == edit.result_ty(index) {
             return Some(Change::Value(self.flag, self.passed));
@@ -132,16 +118,14 @@ fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     beside(a, b).or_else(|| beside(b, a))
 }
 
-/// The flag of which a value is the number, and the `Cast` that makes it one.
+/// Returns the `Cast` that computes a value, and its operand, if that is a boolean.
 fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
-    let cast = edit.producer(value)?;
-    let node = edit.node(cast);
+    let cast = edit.made_by(value, OpType::Cast)?;
     let flag = edit.input(cast, 0)?;
-    let is_cast = node.op == OpType::Cast;
-    (is_cast && edit.ty(flag)?.dtype == DType::Bool).then_some((cast, flag))
+    (edit.ty(flag)?.dtype == DType::Bool).then_some((cast, flag))
 }
 
-/// `c ? 0 : a` as a flag is `¬c ∧ a`, and `c ? a : 1` is `¬c ∨ a`.
+/// Casts to booleans: `c ? 0 : a` is `¬c ∧ a`, and `c ? a : 1` is `¬c ∨ a`.
 fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
@@ -154,25 +138,23 @@ fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
         (OpType::Or, flag_behind(edit, x)?)
     };
     let result = edit.result_ty(index)?;
-    let ty = edit.ty(condition)?.clone();
-    require(edit.ty(flag)? == result || ty == *result)?;
+    require(edit.ty(flag)? == result || edit.ty(condition)? == result)?;
     passed.push(cast);
     let not = edit.insert_for(&[choice], Op::new(OpType::Not, &[condition]));
     edit.done(&passed, Op::new(op, &[not, flag]))
 }
 
-/// The `Where` whose result is cast to a flag, and its operands.
+/// Returns the `Where` whose result a node casts to booleans, and its operands.
 fn choice_of_flag(edit: &Edit<'_>, index: usize) -> Option<(usize, [ValueId; 3])> {
     let node = edit.node(index);
     let is_flag = node.attr("to") == Some(&Attr::Int(DType::Bool.code().into()));
     require(node.op == OpType::Cast && is_flag)?;
-    let choice = edit.producer(edit.input(index, 0)?)?;
+    let choice = edit.made_by(edit.input(index, 0)?, OpType::Where)?;
     let operand = |number: usize| edit.input(choice, number);
-    let is_choice = edit.node(choice).op == OpType::Where;
-    is_choice.then_some((choice, [operand(0)?, operand(1)?, operand(2)?]))
+    Some((choice, [operand(0)?, operand(1)?, operand(2)?]))
 }
 
-/// `c ? a : 0` as a flag is both, `c ? 1 : a` either.
+/// Casts to booleans: `c ? a : 0` is `c ∧ a`, and `c ? 1 : a` is `c ∨ a`.
 fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
     let number = |value: ValueId| {
@@ -193,7 +175,7 @@ fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
     }
 }
 
-/// Returns the number that a value repeats, if it is a constant that was cast or broadcast.
+/// Returns the number that all elements of a value are equal to, if it is a constant that was cast or broadcast.
 pub(crate) fn number_behind(
     edit: &Edit<'_>,
     value: ValueId,
@@ -202,7 +184,7 @@ pub(crate) fn number_behind(
     uniform(&element_behind(edit, value, passed)?)
 }
 
-/// As [`number_behind`], as a tensor of one element.
+/// Like [`number_behind`], as a tensor of one element.
 pub(super) fn element_behind(
     edit: &Edit<'_>,
     value: ValueId,

@@ -17,7 +17,7 @@ pub(crate) const RULE: Rule = Rule {
     },
 };
 
-/// Returns the operand that a node returns unchanged, and the nodes that this depends on.
+/// Returns the operand that is always the result, and the nodes that decide this.
 fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
     let operand = |number: usize| edit.input(index, number);
@@ -40,7 +40,7 @@ fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     }
 }
 
-/// Whether a comparison of integers holds, or does not, for all of them.
+/// Returns the result of a comparison of integers, if it is the same for all elements.
 fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Option<bool> {
     let (value, passed) = edit.through(value, BROADCAST_OPS);
     let index = edit.producer(value)?;

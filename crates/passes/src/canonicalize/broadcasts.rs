@@ -27,38 +27,35 @@ pub(crate) const DELAY_RULE: Rule = Rule {
     apply: delay_expand,
 };
 
-/// What is the same along an axis for all operands is computed once, and its result is broadcast.
+/// If all operands are broadcast along an axis, computes the result once and broadcasts it.
 fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
     let op = node.op.onnx()?;
     require(op.is(POINTWISE) && op != OpType::Identity)?;
-    let expand = |value: ValueId| {
-        let expand = edit.producer(value).filter(|_| edit.reads(value) == 1)?;
-        (edit.node(expand).op == OpType::Expand).then_some(expand)
-    };
-    let (place, expand) = (0..node.inputs.len())
-        .find_map(|place| Some((place, expand(edit.input(index, place)?)?)))?;
     let mut inputs = edit.inputs(index);
-    inputs[place] = edit.input(expand, 0);
-    let narrow = inputs.iter().try_fold(Vec::<Dim>::new(), |joined, &operand| {
-        broadcast_shapes(&joined, &edit.ty(operand?)?.shape)
+    let (operand, expand) = inputs.iter().enumerate().find_map(|(operand, &value)| {
+        let value = value.filter(|&value| edit.reads(value) == 1)?;
+        Some((operand, edit.made_by(value, OpType::Expand)?))
     })?;
+    inputs[operand] = edit.input(expand, 0);
+    let operands: Option<Vec<ValueId>> = inputs.iter().copied().collect();
+    let narrow = broadcast_shape(edit, &operands?)?;
     let result = edit.ty(node.outputs[0])?;
     let expanded = broadcast_shapes(&narrow, &edit.result_ty(expand)?.shape)?;
     let is_broadcast = narrow[..] != result.shape[..] && expanded[..] == result.shape[..];
-    // The type of the operand may have been chosen because the runtime has no `Expand` of the result's.
+    // A plugin may have cast the result after the `Expand`, because the runtime has no `Expand` for its type.
     let has_kernel = edit.has_kernel(OpType::Expand, result.dtype);
-    // ONNX Runtime drops some of those that empty an array, and computing less saves nothing there.
+    // ONNX Runtime drops some broadcasts to empty arrays, for which nothing is computed anyway.
     let is_empty = result.shape.iter().any(|dim| dim.is(0));
     require(is_broadcast && has_kernel && !is_empty)?;
     let sizes = edit.input(expand, 1)?;
     let op = Op::of(node, inputs);
-    let made = edit.insert(op);
-    edit.done(&[expand], Op::new(OpType::Expand, &[made, sizes]))
+    let result = edit.insert(op);
+    edit.done(&[expand], Op::new(OpType::Expand, &[result, sizes]))
 }
 
-/// Axes of size one are added before a broadcast, if a reader may broadcast by itself.
+/// Adds unit axes before a broadcast instead of after it, if a reader may broadcast by itself.
 fn delay_expand(patch: &mut Patch<'_, '_>) -> Outcome {
     let node = patch.node(patch.root());
     require(node.op.is(BROADCASTING) || node.op == OpType::Expand)?;
@@ -89,6 +86,13 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     Some(edit.replace(index, [expand], op))
 }
 
+/// Returns the shape to which values broadcast.
+pub(super) fn broadcast_shape(edit: &Edit<'_>, values: &[ValueId]) -> Option<Vec<Dim>> {
+    values
+        .iter()
+        .try_fold(Vec::new(), |shape, &value| broadcast_shapes(&shape, &edit.ty(value)?.shape))
+}
+
 fn bypass_expand(patch: &mut Patch<'_, '_>) -> Outcome {
     let node = patch.node(patch.root());
     let operands = match node.op.onnx()? {
@@ -109,8 +113,10 @@ fn bypass_expand(patch: &mut Patch<'_, '_>) -> Outcome {
     (!passed.is_empty()).then(|| patch.done(&passed, op))?
 }
 
-/// Returns the node that broadcasts an operand of the root, or gives it axes to broadcast along, and what the node reads,
-/// if the result has its shape without that. A bias then stays the parameter that it is.
+/// Returns the node that broadcasts an operand of the root or adds leading unit axes to it, and the operand of that
+/// node. `None` if the shape of the result depends on the node.
+///
+/// Without the node, a bias stays a parameter.
 fn without_expand(
     patch: &Patch<'_, '_>,
     inputs: &[Option<ValueId>],
@@ -140,7 +146,7 @@ fn without_expand(
     (joined?[..] == *result).then_some((producer, narrow))
 }
 
-/// Looks through what only adds leading axes of size one, which broadcasting adds too. Returns what is before it,
+/// Walks back through nodes that only add leading unit axes, as broadcasting does too. Returns the value before them,
 /// and the nodes.
 pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId, Vec<usize>) {
     let adds_axes = |&(index, narrow): &(usize, ValueId)| {
@@ -153,9 +159,9 @@ pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId,
     (sources.last().copied().unwrap_or(value), passed)
 }
 
-/// Whether `wide` is `narrow` behind axes of size one.
+/// True if `wide` is `narrow` with additional leading unit axes.
 fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
-    wide.strip_suffix(narrow).is_some_and(|lead| lead.iter().all(|axis| axis.known() == Some(1)))
+    wide.strip_suffix(narrow).is_some_and(|lead| lead.iter().all(|axis| axis.is(1)))
 }
 
 #[cfg(test)]

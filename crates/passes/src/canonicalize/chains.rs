@@ -1,6 +1,6 @@
 //! `merge-chains`: merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis.
 
-use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch};
 
 use super::{Change, Rule};
 use crate::algebra::access::Access;
@@ -17,10 +17,10 @@ fn merge_chains(patch: &mut Patch<'_, '_>) -> Outcome {
     if let Some((first, bounds)) = joined_slice(patch, patch.root()) {
         return slice_once(patch, first, &bounds);
     }
-    better(patch, patch.root())?.put(patch)
+    merged(patch, patch.root())?.put(patch)
 }
 
-fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
+fn merged(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let first = edit.producer(edit.input(index, 0)?)?;
     match (edit.node(index).op.onnx()?, edit.node(first).op.onnx()?) {
         (OpType::Cast, OpType::Cast) => joined_cast(edit, index, first),
@@ -31,8 +31,8 @@ fn better(edit: &Edit<'_>, index: usize) -> Option<Change> {
     }
 }
 
-/// A cast of what was cast to a type that holds all of it. From a float to an integer and back again is
-/// left, for what is out of range there depends on the way.
+/// Merges two casts, if the first one keeps every value. Casts from a float to an integer and back are kept, because the
+/// result for numbers that are out of range depends on the first cast.
 fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let x = edit.input(first, 0)?;
     let from = edit.ty(x)?.dtype;
@@ -58,7 +58,7 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     Some(Change::Op(Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code())), vec![first]))
 }
 
-/// Whether every value of the narrow type is one of the wide type.
+/// True if the wide type represents every value of the narrow type.
 fn holds(wide: DType, narrow: DType) -> bool {
     use DType::{Bf16, Bool, F16, F32, F64};
     let whole_bits = |dtype: DType| match dtype {
@@ -86,12 +86,12 @@ fn holds(wide: DType, narrow: DType) -> bool {
     }
 }
 
-/// True for the floats of which a cast returns the largest number or infinity, as its attribute says.
+/// True for 8-bit floats. The attribute `saturate` of a cast determines their overflow.
 fn is_narrow_float(dtype: DType) -> bool {
     dtype.is_float() && dtype.bits() == 8
 }
 
-/// Where the second one names every size, it needs no help.
+/// Drops the first `Expand`, if the second one has all sizes.
 fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let (x, shape) = (edit.input(first, 0)?, edit.input(index, 1)?);
     let result = &edit.result_ty(index)?.shape;
@@ -100,7 +100,7 @@ fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> 
     Some(Change::Op(Op::new(OpType::Expand, &[x, shape]), vec![first]))
 }
 
-/// A stack whose new axis becomes a part of the axis after it.
+/// Merges a stack with a reshape that merges the new axis with the next axis.
 fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let stack = Stack::at(edit, first)?;
     let result = &edit.result_ty(index)?.shape;
@@ -110,7 +110,7 @@ fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     is_joined.then(|| Change::Op(stack.joined(), fused()))
 }
 
-/// A slice that is one of the parts that were joined.
+/// Replaces a slice of a `Concat` with an operand of the `Concat`.
 fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let Bounds { starts, ends, axes } = bounds_of(edit, index)?;
     let (&[start], &[end], &[axis]) = (&starts[..], &ends[..], &axes[..]) else { return None };
@@ -128,18 +128,18 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
     None
 }
 
-/// From where to where a slice goes along some axes, all from the front.
+/// The bounds of a slice, which all count from the front.
 struct Bounds {
     starts: Vec<i64>,
     ends: Vec<i64>,
     axes: Vec<i64>,
 }
 
-/// The bounds of a slice without steps, where they are constants that count from the front.
+/// Returns the bounds of a slice without steps, if they are constants that count from the front.
 fn bounds_of(edit: &Edit<'_>, index: usize) -> Option<Bounds> {
     let node = edit.node(index);
     require(node.op == OpType::Slice && node.inputs.len() == 4)?;
-    let ints = |operand: usize| edit.tensor(edit.input(index, operand)?)?.ints();
+    let ints = |operand: usize| edit.ints(index, operand);
     let bounds = Bounds { starts: ints(1)?, ends: ints(2)?, axes: ints(3)? };
     let all = [&bounds.starts[..], &bounds.ends, &bounds.axes].concat();
     all.iter().all(|&number| number >= 0).then_some(bounds)
@@ -166,16 +166,9 @@ fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
 fn slice_once(patch: &mut Patch<'_, '_>, first: usize, bounds: &Bounds) -> Outcome {
     let x = patch.input(first, 0)?;
     patch.take(&[first]);
-    let lists = [&bounds.starts, &bounds.ends, &bounds.axes];
-    let constants: Option<Vec<ValueId>> = lists
-        .into_iter()
-        .map(|list| {
-            let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], list)?;
-            Some(patch.constant(tensor, &[]))
-        })
-        .collect();
-    let inputs = [&[x], &constants?[..]].concat();
-    patch.done(&[], Op::new(OpType::Slice, &inputs))
+    let Bounds { starts, ends, axes } = bounds;
+    let [starts, ends, axes] = [starts, ends, axes].map(|list| patch.integers(list));
+    patch.done(&[], Op::new(OpType::Slice, &[x, starts?, ends?, axes?]))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! `fold-choices`: computes on the two numbers of a choice, instead of on an array of them.
+//! `fold-choices`: applies an operator to the two numbers of a choice, instead of to an array of these numbers.
 //!
-//! Masks are made in that way: `where(i >= j, 1, 0)` is compared with zero, or subtracted from one and scaled.
+//! Programs compute masks in that way: they compare `where(i >= j, 1, 0)` with 0, or subtract it from 1 and scale it.
 
 use onnx::operator::properties::POINTWISE;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
@@ -17,42 +17,35 @@ pub(crate) const RULE: Rule = Rule {
     apply: fold_choice,
 };
 
-/// `f(c ? a : b)` is `c ? f(a) : f(b)`, and `c` where that is true or false.
+/// Rewrites `f(c ? a : b)` to `c ? f(a) : f(b)`. If `f` returns booleans, rewrites to `c` or `¬c`.
 fn fold_choice(patch: &mut Patch<'_, '_>) -> Outcome {
-    let found = Folded::of(patch, patch.root())?;
-    patch.take(&found.passed);
-    if found.ty.dtype == DType::Bool {
-        return fold_to_condition(patch, &found);
+    let folded = Folded::of(patch, patch.root())?;
+    patch.take(&folded.passed);
+    if folded.ty.dtype == DType::Bool {
+        return fold_to_condition(patch, &folded);
     }
-    require(patch.reads(patch.result(found.choice)) == 1)?;
-    let rank = if found.lead == 0 { 0 } else { found.ty.rank() };
-    let [a, b] = found.numbers.map(|number| patch.constant(number.with_shape(vec![1; rank]), &[]));
-    patch.done(&[], Op::new(OpType::Where, &[found.condition, a, b]))
+    require(patch.reads(patch.result(folded.choice)) == 1)?;
+    let rank = if folded.lead == 0 { 0 } else { folded.ty.rank() };
+    let [a, b] = folded.numbers.map(|number| patch.constant(number.with_shape(vec![1; rank]), &[]));
+    patch.done(&[], Op::new(OpType::Where, &[folded.condition, a, b]))
 }
 
-fn fold_to_condition(patch: &mut Patch<'_, '_>, found: &Folded) -> Outcome {
+fn fold_to_condition(patch: &mut Patch<'_, '_>, folded: &Folded) -> Outcome {
     let is_set = |number: &Tensor| Some(number.ints()?.first()? != &0);
-    let [Some(of_true), Some(of_false)] = found.numbers.each_ref().map(is_set) else { return None };
+    let [Some(of_true), Some(of_false)] = folded.numbers.each_ref().map(is_set) else {
+        return None;
+    };
     require(of_true != of_false)?;
-    let mut flag = found.condition;
-    if of_false {
-        let not = Op::new(OpType::Not, &[flag]);
-        if found.lead == 0 {
-            return patch.done(&[], not);
-        }
-        flag = patch.insert(not);
-    }
-    if found.lead == 0 {
-        return patch.done(&[], flag);
-    }
-    let axes: Vec<i64> = (0..found.lead as i64).collect();
-    let axes = Tensor::of_ints(DType::I64, vec![axes.len() as i64], &axes)?;
-    let axes = patch.constant(axes, &[]);
-    patch.done(&[], Op::new(OpType::Unsqueeze, &[flag, axes]))
+    let axes: Vec<usize> = (0..folded.lead).collect();
+    let replacement = patch.formula([folded.condition], |[condition]| {
+        let flag = if of_false { condition.unary(OpType::Not) } else { condition };
+        flag.unsqueeze(&axes)
+    });
+    patch.settle(replacement)
 }
 
-/// Returns the two numbers that a node chooses from: first that for a true condition. A flag as a number is one or
-/// zero.
+/// Returns the numbers that a node chooses if its condition is true and false. The cast of a boolean chooses between 1
+/// and 0.
 fn elements(edit: &Edit<'_>, choice: usize, passed: &mut Vec<usize>) -> Option<[Tensor; 2]> {
     match edit.node(choice).op.onnx()? {
         OpType::Where => {
@@ -72,10 +65,10 @@ fn elements(edit: &Edit<'_>, choice: usize, passed: &mut Vec<usize>) -> Option<[
 struct Folded {
     choice: usize,
     condition: ValueId,
-    /// What the operator makes of each of the numbers.
+    /// The results of the operator for each of the numbers.
     numbers: [Tensor; 2],
     ty: Type,
-    /// How many axes of size one the result has in front of those of the condition.
+    /// The number of unit axes that the result has before the axes of the condition.
     lead: usize,
     passed: Vec<usize>,
 }
@@ -84,24 +77,23 @@ impl Folded {
     fn of(edit: &Edit<'_>, index: usize) -> Option<Folded> {
         let node = edit.node(index);
         let op = node.op.onnx()?;
-        let is_computed = op.is(POINTWISE);
-        require(is_computed && !matches!(op, OpType::Identity | OpType::Where))?;
+        require(op.is(POINTWISE) && !matches!(op, OpType::Identity | OpType::Where))?;
         let mut passed = Vec::new();
-        let (place, choice, of_choice) = (0..node.inputs.len()).find_map(|place| {
-            let choice = edit.producer(edit.input(index, place)?)?;
+        let (operand, choice, of_choice) = (0..node.inputs.len()).find_map(|operand| {
+            let choice = edit.producer(edit.input(index, operand)?)?;
             passed = vec![choice];
-            Some((place, choice, elements(edit, choice, &mut passed)?))
+            Some((operand, choice, elements(edit, choice, &mut passed)?))
         })?;
         let ty = edit.ty(node.outputs[0])?.clone();
         let condition = edit.input(choice, 0)?;
         let lead = ty.shape.strip_suffix(&*edit.ty(condition)?.shape)?;
         require(lead.iter().all(|dim| dim.is(1)))?;
         let mut operands = vec![of_choice[0].clone(); node.inputs.len()];
-        for other in (0..node.inputs.len()).filter(|&other| other != place) {
+        for other in (0..node.inputs.len()).filter(|&other| other != operand) {
             operands[other] = element_behind(edit, edit.input(index, other)?, &mut passed)?;
         }
         let mut of = |number: &Tensor| {
-            operands[place] = number.clone();
+            operands[operand] = number.clone();
             let operands: Vec<&Tensor> = operands.iter().collect();
             eval(op, node, &operands, ty.dtype, Vec::new())
         };

@@ -24,16 +24,15 @@ pub(crate) const RULE: Rule = Rule {
     },
 };
 
-/// What is larger than this and than each operand is left to the runtime, which folds it when the
-/// model is loaded and not in the file.
-const MOST_ELEMENTS: usize = 1024;
+/// A result is folded up to this number of elements, or up to the size of the largest operand. ONNX Runtime folds larger
+/// results when it loads the model, so that they are not in the file.
+const MAX_ELEMENTS: usize = 1024;
 
-/// The same for an array of one number that others are written into, as the regions of a mask.
-const MOST_ELEMENTS_OF_TABLES: usize = 1 << 14;
+/// Like `MAX_ELEMENTS`, for an array of equal numbers into which others are written, such as the regions of a mask.
+const MAX_ELEMENTS_OF_TABLES: usize = 1 << 14;
 
-/// What is larger than this is left in any case; masks, whose elements are small, are folded up to
-/// here. Arrays of the user's program are seldom computed on, and then by element.
-const MOST_ELEMENTS_OF_WEIGHTS: usize = 1 << 18;
+/// No larger result is folded. Masks are folded up to this number of elements, because their elements are small.
+const MAX_ELEMENTS_OF_WEIGHTS: usize = 1 << 18;
 
 fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
@@ -50,31 +49,31 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let count: i64 = shape.iter().product();
     let only_reshapes = op.is(RESHAPES);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
-    let least = if filled.is_some() { MOST_ELEMENTS_OF_TABLES } else { MOST_ELEMENTS };
+    let least = if filled.is_some() { MAX_ELEMENTS_OF_TABLES } else { MAX_ELEMENTS };
     let budget = match ty.dtype {
-        DType::Bool => MOST_ELEMENTS_OF_WEIGHTS,
-        _ => largest_operand.clamp(least, MOST_ELEMENTS_OF_WEIGHTS),
+        DType::Bool => MAX_ELEMENTS_OF_WEIGHTS,
+        _ => largest_operand.clamp(least, MAX_ELEMENTS_OF_WEIGHTS),
     };
     if count as usize > budget && !only_reshapes && !is_own_and_lazy(edit, index) {
         return None;
     }
     require(op != OpType::Cast || !is_enlarged(operands[0], ty.dtype))?;
-    if count as usize > MOST_ELEMENTS && !are_moved(op) && is_repeated(edit, index) {
+    if count as usize > MAX_ELEMENTS && !are_moved(op) && is_repeated(edit, index) {
         return None;
     }
     eval(op, node, &operands, ty.dtype, shape)
 }
 
-/// Returns the array that others are written into, if it is one number everywhere.
+/// Returns the array into which a `ScatterND` writes, if all of its elements are equal.
 fn filled(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> Option<Tensor> {
-    let expand = edit.producer(edit.input(index, 0)?)?;
+    let expand = edit.made_by(edit.input(index, 0)?, OpType::Expand)?;
     let number = edit.tensor(edit.input(expand, 0)?).filter(|number| number.len() == 1)?;
     let shape: Vec<i64> = known(shape)?;
-    let is_small = shape.iter().product::<i64>() <= MOST_ELEMENTS_OF_TABLES as i64;
-    (edit.node(expand).op == OpType::Expand && is_small).then(|| number.broadcast(&shape))?
+    let is_small = shape.iter().product::<i64>() <= MAX_ELEMENTS_OF_TABLES as i64;
+    is_small.then(|| number.broadcast(&shape))?
 }
 
-/// Replaces the parts that a constant is split into.
+/// Replaces the results of a `Split` of a constant.
 fn split(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let source = edit.input(index, 0)?;
@@ -94,7 +93,7 @@ fn split(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], parts)
 }
 
-/// Returns the result of a product that has no elements. Of some empty arrays, the runtime has none.
+/// Returns the result of a product without elements. ONNX Runtime does not compute all of them.
 fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
     let &[result] = &node.outputs[..] else { return None };
@@ -104,7 +103,7 @@ fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     Tensor::of_ints(ty.dtype, shape, &[])
 }
 
-/// Puts a constant in the place of a node; an output of the graph becomes a copy of it.
+/// Replaces a node with a constant. If it is an output of the graph, replaces the node with a copy of the constant.
 fn replace(patch: &mut Patch<'_, '_>, tensor: Tensor) -> Outcome {
     if patch.outputs().contains(&patch.result(patch.root())) {
         let constant = patch.constant(tensor, &[]);
@@ -113,7 +112,8 @@ fn replace(patch: &mut Patch<'_, '_>, tensor: Tensor) -> Outcome {
     patch.done(&[], tensor)
 }
 
-/// True if the node transposes, casts or joins arrays that nothing else reads: that is done when the model is written.
+/// True if the node transposes, casts or concatenates arrays that no other node reads. The writer of the model evaluates
+/// these nodes, without a copy in memory.
 fn is_own_and_lazy(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
     let mut operands = edit.operands(index);
@@ -130,24 +130,22 @@ fn is_own_and_lazy(edit: &Edit<'_>, index: usize) -> bool {
     }
 }
 
-/// True if an operator moves elements, and computes none.
+/// True if an operator moves elements without computing.
 fn are_moved(op: OpType) -> bool {
     op.is(SELECTIONS) || op == OpType::Concat
 }
 
-/// True if another constant stores the elements of an operand too.
+/// True if another constant also stores the elements of an operand.
 fn is_repeated(edit: &Edit<'_>, index: usize) -> bool {
     let stored = Stored::of(edit);
-    let mut operands =
-        (0..edit.node(index).inputs.len()).filter_map(|operand| edit.input(index, operand));
-    operands.any(|operand| !stored.may_change(edit, index, operand))
+    edit.operands(index).any(|operand| !stored.may_change(edit, index, operand))
 }
 
-/// True if floats of a wider type have more bytes than the array that the numbers are from.
+/// True if the cast to a wider float has more bytes than the array of the program that contains the numbers.
 fn is_enlarged(x: &Tensor, dtype: DType) -> bool {
     let is_narrow = x.dtype.is_float() || x.dtype.bits() == 8 && x.dtype.is_int();
     let bytes = x.len() * dtype.bits() / 8;
-    is_narrow && dtype.is_float() && x.len() > MOST_ELEMENTS && bytes > x.source_bytes()
+    is_narrow && dtype.is_float() && x.len() > MAX_ELEMENTS && bytes > x.source_bytes()
 }
 
 #[cfg(test)]

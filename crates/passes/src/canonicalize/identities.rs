@@ -14,14 +14,13 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn drop_identity(patch: &mut Patch<'_, '_>) -> Outcome {
-    let (operand, mut passed) = operand_given_back(patch, patch.root())?;
+    let (operand, mut passed) = unchanged_operand(patch, patch.root())?;
     let (operand, first) = before_renaming(patch, patch.root(), operand);
     passed.extend(first);
     patch.done(&passed, operand)
 }
 
-/// What was there before two changes of the shape alone, of which the second undoes the first, and the
-/// first.
+/// If a node undoes the reshape that computes its operand, returns the operand of that reshape, and the reshape.
 fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId, Option<usize>) {
     let renames = |index: usize| edit.node(index).op.is(RESHAPES);
     let original = || {
@@ -33,8 +32,8 @@ fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId,
     original().unwrap_or((operand, None))
 }
 
-/// The operand that a node gives back where the types agree, and the nodes that make it so.
-fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
+/// Returns the operand that is the result if the types are equal, and the nodes that decide this.
+fn unchanged_operand(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
     if node.op == OpType::Cast || node.op.is(BROADCAST_OPS) {
         return Some((edit.input(index, 0)?, Vec::new()));
@@ -44,8 +43,8 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
     }
     if node.op == OpType::Relu {
         let x = edit.input(index, 0)?;
-        let is_result = edit.producer(x).is_some_and(|before| edit.node(before).op == OpType::Relu);
-        return (is_result || is_positive(edit, x)).then(|| (x, Vec::new()));
+        let is_unchanged = edit.made_by(x, OpType::Relu).is_some() || is_positive(edit, x);
+        return is_unchanged.then(|| (x, Vec::new()));
     }
     if node.op == OpType::Gather {
         return Some((whole_axis(edit, index)?, Vec::new()));
@@ -53,26 +52,22 @@ fn operand_given_back(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usi
     if node.op == OpType::Split && node.outputs.len() == 1 {
         return Some((edit.input(index, 0)?, Vec::new()));
     }
-    // The lines of the condition stay with its other readers.
+    // The condition has other readers, which keep its origins.
     if node.op == OpType::Where
         && edit.input(index, 1) == edit.input(index, 2)
         && edit.input(index, 0).is_some_and(|condition| edit.reads(condition) > 1)
     {
         return Some((edit.input(index, 1)?, Vec::new()));
     }
-    // A choice whose condition is one constant flag is made.
+    // The condition is a constant whose elements are equal.
     if node.op == OpType::Where {
-        let condition = edit.tensor(edit.input(index, 0)?)?;
-        let flags = condition.ints()?;
-        let &first = flags.first()?;
-        let is_one_flag = flags.iter().all(|&flag| flag == first);
-        let chosen = edit.input(index, if first != 0 { 1 } else { 2 });
-        return chosen.filter(|_| is_one_flag).map(|chosen| (chosen, Vec::new()));
+        let is_set = edit.number(edit.input(index, 0)?)? != 0.0;
+        return Some((edit.input(index, if is_set { 1 } else { 2 })?, Vec::new()));
     }
     None
 }
 
-/// The array of which a `Gather` takes all entries along an axis, in order.
+/// Returns the array of a `Gather` that takes all entries along an axis, in order.
 fn whole_axis(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
     let array = edit.input(index, 0)?;
     let size = edit.ty(array)?.shape.get(edit.axis(index)?)?.known()?;
@@ -81,8 +76,8 @@ fn whole_axis(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
     is_whole.then_some(array)
 }
 
-/// `x` of `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which are `x` to the bit, NaN and
-/// the sign of a zero included. `x + 0` is that of numbers that are not `−0`.
+/// Returns `x` for `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which do not change NaN and the sign of zero
+/// either. `x + 0` is `x` unless `x` is `−0`.
 fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let (neutral, either_side) = match edit.node(index).op.onnx() {
         Some(OpType::Mul) => (1.0, true),
@@ -100,23 +95,23 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
         None => edit.tensor(id).is_some(),
     };
     require(may_be_constant(a) || may_be_constant(b))?;
-    let spreading_a_neutral = |id: ValueId| {
+    let passed_to_neutral = |id: ValueId| {
         let (constant, passed) = edit.through(id, BROADCAST_OPS);
         let number = edit.number(constant)?;
-        // −0 is not what is taken away without a trace.
+        // `x − (−0)` is `0` if `x` is `−0`.
         let is_neutral =
             number == neutral && number.is_sign_negative() == neutral.is_sign_negative();
         is_neutral.then_some(passed)
     };
-    let found = match spreading_a_neutral(b) {
+    let (x, passed) = match passed_to_neutral(b) {
         Some(passed) => (a, passed),
-        None => (b, spreading_a_neutral(a).filter(|_| either_side)?),
+        None => (b, passed_to_neutral(a).filter(|_| either_side)?),
     };
-    let is_sum = edit.node(index).op == OpType::Add && edit.ty(found.0)?.dtype.is_float();
-    (!is_sum || !edit.fact(found.0).may_be_negative_zero()).then_some(found)
+    let is_sum = edit.node(index).op == OpType::Add && edit.ty(x)?.dtype.is_float();
+    (!is_sum || !edit.fact(x).may_be_negative_zero()).then_some((x, passed))
 }
 
-/// True if no sign bit is set.
+/// True if no element has its sign bit set.
 fn is_positive(edit: &Edit<'_>, x: ValueId) -> bool {
     let fact = edit.fact(x);
     !fact.may_be_negative() && !fact.may_be_negative_zero()

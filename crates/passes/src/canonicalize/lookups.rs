@@ -1,7 +1,7 @@
 //! Simplifies lookups whose indices are within bounds.
 //!
-//! `jnp.argsort` sorts the places `0, 1, 2, …` with the keys, and takes each from where its key was. Indices in JAX have
-//! 32 bits, and those that ONNX computes have 64.
+//! `jnp.argsort` sorts the indices `0, 1, 2, …` together with the keys, and looks up the sorted indices. Indices have 32
+//! bits in JAX, and 64 bits in ONNX.
 
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
@@ -36,7 +36,7 @@ pub(crate) const CAST_RULE: Rule = Rule {
 
 const LOOKUPS: &[OpType] = &[OpType::Gather, OpType::GatherElements];
 
-/// True if a node casts integers of one type of indices to the other, and keeps all of them.
+/// True if a node casts indices to the other index type, and all of them fit.
 fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
     let dtype = |value: ValueId| edit.ty(value).map(|ty| ty.dtype);
     let is_index = |dtype| matches!(dtype, Some(DType::I32 | DType::I64));
@@ -51,20 +51,19 @@ fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
     })
 }
 
-/// Returns the index that a node looks up in a range, and the node that makes the range.
+/// Returns the index that a node looks up in a range, and the node that computes the range.
 fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usize>)> {
     let node = edit.node(index);
     require(node.op.is_one_of(LOOKUPS))?;
     let (table, looked_up) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let ty = edit.ty(table).filter(|ty| ty.dtype.is_int())?;
     let is_alone = node.op == OpType::GatherElements || ty.rank() == 1;
-    // `fuse-gather` drops the nodes that count a clamped index from the end, which saves more than the lookup costs.
-    let is_clamped =
-        edit.producer(looked_up).is_some_and(|maker| edit.node(maker).op == OpType::Clip);
+    // `fuse-gather` drops the nodes that normalize a clamped index, which saves more than dropping the lookup.
+    let is_clamped = edit.made_by(looked_up, OpType::Clip).is_some();
     require(is_alone && !is_clamped && edit.tensor(looked_up).is_none())?;
     let (_, last) = edit.fact(looked_up).ints().filter(|&(low, _)| low >= 0)?;
     if let Some(tensor) = edit.tensor(table) {
-        // A reader knows that an entry is in the range, and has to know it of the index too.
+        // Readers depend on the bounds of the entries, so the index must have the same bounds.
         let axis = edit.axis(index).filter(|&axis| last < tensor.shape[axis])?;
         return counts_along(tensor, axis).then_some((looked_up, None));
     }
@@ -74,7 +73,7 @@ fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usiz
     counts.then_some((looked_up, Some(maker)))
 }
 
-/// True if each entry is its place along an axis.
+/// True if each entry is its own index along an axis.
 fn counts_along(tensor: &Tensor, axis: usize) -> bool {
     let after: i64 = tensor.shape[axis + 1..].iter().product();
     let size = tensor.shape[axis];

@@ -19,25 +19,25 @@ pub(crate) const CAST_RULE: Rule = Rule {
     apply: share_cast,
 };
 
-/// A value that more nodes read is not asked for them, so that the cost stays linear.
+/// Values with more readers are skipped, so that the cost stays linear.
 const MAX_READERS: usize = 64;
 
-/// Constants with more elements are the same only if they are one value.
+/// Constants with more elements are not compared.
 const MAX_ELEMENTS: usize = 16;
 
-/// Equal nodes read the same values, so the readers of one operand are all that has to be looked at. The
-/// operand that the fewest nodes read has the shortest list.
+/// Looks for an equal node among the readers of one operand, because equal nodes read the same values. Chooses the
+/// operand with the fewest readers.
 fn share_node(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
     require(node.op.is_onnx() && !node.op.is(RANDOM) && node.bodies().next().is_none())?;
     let operands = edit.operands(index);
-    // Equal constants may be different values, so that their readers are not all of them.
+    // Equal constants may be different values. Each one has only some of the readers.
     let fewest =
         operands.min_by_key(|&operand| (is_small_constant(edit, operand), edit.reads(operand)))?;
     require((2..=MAX_READERS).contains(&edit.reads(fewest)))?;
     let same = edit.readers(fewest).filter(|&other| other != index && is_same(edit, index, other));
-    // The others are shared with the first when it is their turn.
+    // The worklist shares the other equal nodes later.
     let first = same.reduce(|a, b| if edit.is_before(a, b) { a } else { b })?;
     let (kept, dropped) =
         if edit.is_before(first, index) { (first, index) } else { (index, first) };
@@ -60,7 +60,7 @@ fn is_same(edit: &Edit<'_>, index: usize, other: usize) -> bool {
         && (0..a.inputs.len()).all(is_same_operand)
 }
 
-/// True if the value is a constant that nobody knows by its name.
+/// True if the value is a small constant without a name.
 fn is_small_constant(edit: &Edit<'_>, value: ValueId) -> bool {
     let is_small = |tensor: &Tensor| tensor.len() <= MAX_ELEMENTS;
     edit.tensor(value).is_some_and(is_small) && edit.name(value).is_none()
