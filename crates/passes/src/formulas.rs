@@ -1,4 +1,4 @@
-//! Finds operators in the formulas that people write.
+//! Finds operators in the formulas that programs write.
 //!
 //! Each file contains a family of patterns with their replacements.
 

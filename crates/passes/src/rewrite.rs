@@ -6,7 +6,10 @@ pub(crate) use onnx::Declined;
 use onnx::expr::reduced_shape;
 use onnx::kernels::Support;
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{DType, Dim, Edit, Label, Node, Op, OpType, Operator, Patch, Tensor, Type, ValueId};
+use onnx::{
+    DType, Dim, Edit, Expr, Label, Node, Op, OpType, Operator, Patch, Replacement, Tensor, Type,
+    ValueId,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::algebra::access::Access;
@@ -239,6 +242,18 @@ impl Match<'_, '_, '_> {
             self.edit.opset() >= AXES_ARE_AN_OPERAND_SINCE,
             "since opset 18, the axes are an operand",
         )
+    }
+
+    /// Inserts the nodes of a formula before the replacement, and returns the last one.
+    pub(crate) fn formula<const N: usize>(
+        &mut self,
+        operands: [ValueId; N],
+        formula: impl for<'g> FnOnce([Expr<'g>; N]) -> Expr<'g>,
+    ) -> Result<Op, Declined> {
+        match self.edit.formula(operands, formula)? {
+            Replacement::Op(op) => Ok(op),
+            _ => Err("the formula has no nodes".into()),
+        }
     }
 
     /// Inserts a node before the replacement.

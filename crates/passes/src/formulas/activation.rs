@@ -1,8 +1,7 @@
-//! Activations.
+//! Fuses activations.
 //!
-//! Results are those of the formula within a few units in the last place of the larger of the result
-//! and one: where JAX computes `expm1` or `erfc`, the runtime subtracts from one, and is exact to
-//! 10⁻⁷ there, not in every digit.
+//! Results differ from the formula by a few units in the last place of the result or of 1, whichever is larger. JAX
+//! computes `expm1` or `erfc` with all digits. ONNX Runtime subtracts from 1 instead, with an error of 10⁻⁷.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
@@ -20,7 +19,7 @@ pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-gelu", gelu_by_erfc, to_gelu_or_erf),
     rewrite("fuse-gelu", gelu_by_tanh, |found| gelu(found, "tanh")),
     rewrite("fuse-relu", max_with_zero, |found| plain(found, OpType::Relu)),
-    rewrite("fuse-leaky-relu", leaky_relu, to_leaky_relu),
+    rewrite("fuse-leaky-relu", leaky_relu, |found| with_alpha(found, OpType::LeakyRelu)),
     rewrite("fuse-prelu", prelu, to_prelu),
     rewrite("fuse-prelu", sum_of_relus, to_prelu),
     rewrite("fuse-selu", selu, to_selu),
@@ -59,20 +58,17 @@ fn gelu(found: &mut Match<'_, '_, '_>, approximate: &'static str) -> Result<Op, 
     Ok(Op::new(OpType::Gelu, &[x]).attr("approximate", approximate))
 }
 
-/// The formula by `erf` where the opset has no operator yet: it is what the operator's kernel computes.
+/// If the opset has no `Gelu` yet, writes the formula with `erf`, which the kernel of `Gelu` computes too.
 fn to_gelu_or_erf(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    let ty = found.ty(x)?;
-    if !matches!(found.edit.runs(OpType::Gelu, ty.dtype), Support::From(_)) {
+    if !matches!(found.edit.runs(OpType::Gelu, found.ty(x)?.dtype), Support::From(_)) {
         return gelu(found, "none");
     }
     found.expect_kernel(OpType::Erf, x)?;
-    let [root, one, half] = [SQRT_2, 1.0, 0.5].map(|number| found.scalar(ty.dtype, number));
-    let scaled = found.emit(Op::new(OpType::Div, &[x, root?]));
-    let erf = found.emit(Op::new(OpType::Erf, &[scaled]));
-    let shifted = found.emit(Op::new(OpType::Add, &[erf, one?]));
-    let halved = found.emit(Op::new(OpType::Mul, &[x, half?]));
-    Ok(Op::new(OpType::Mul, &[halved, shifted]))
+    found.formula([x], |[x]| {
+        let shifted = (x / SQRT_2).erf() + 1.0;
+        x * 0.5 * shifted
+    })
 }
 
 /// `max(x, 0)`
@@ -91,13 +87,13 @@ fn is_not_negative() -> Pattern {
     either(&[&greater_or_equal(&x, &0.0.into()), &greater(&x, &0.0.into())])
 }
 
-/// `x ≥ 0 ? x : α · x` with a slope for each channel
+/// `x ≥ 0 ? x : α · x` with a slope for each channel.
 fn prelu() -> Pattern {
     let x = hole("x");
     node(OpType::Where, &[&is_not_negative(), &x, &(&x * hole("slope"))])
 }
 
-/// `relu(x) − slope · relu(−x)`, where the minus is part of the slope
+/// `relu(x) − slope · relu(−x)`. The minus sign is part of the slope.
 fn sum_of_relus() -> Pattern {
     let x = hole("x");
     relu(&x) + relu(&-&x) * hole("negative slope")
@@ -116,25 +112,13 @@ fn to_prelu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         let negated = Tensor::of_floats(tensor.dtype, tensor.shape.clone(), &numbers);
         slope = found.computed(negated.ok_or("the type cannot represent the number")?, &[slope]);
     }
-    // Zero may be on either side.
+    // The pattern may compare with `>` or `≥`. Both return 0 for 0 if the slope is finite.
     ensure(numbers.into_iter().all(f64::is_finite), "a slope is not finite")?;
     ensure(
         found.ty(slope)?.rank() <= found.ty(found.value("x")?)?.rank(),
         "the slopes have more axes than the operand",
     )?;
     Ok(Op { inputs: vec![op.inputs[0], Some(slope)], ..op })
-}
-
-fn to_leaky_relu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
-    with_alpha(found, OpType::LeakyRelu, "alpha")
-}
-
-/// Zero may be on either side, and is the same on both with such a slope.
-fn expect_slope(slope: f64) -> Result<(), Declined> {
-    if slope.is_finite() && slope.is_sign_positive() {
-        return Ok(());
-    }
-    Err("a slope is negative or not finite".into())
 }
 
 /// `x > 0 ? x : α · expm1(x > 0 ? 0 : x)`
@@ -148,7 +132,7 @@ fn elu() -> Pattern {
 
 fn to_elu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     match found.maybe("alpha") {
-        Some(_) => with_alpha(found, OpType::Elu, "alpha"),
+        Some(_) => with_alpha(found, OpType::Elu),
         None => plain(found, OpType::Elu),
     }
 }
@@ -182,7 +166,7 @@ fn mish() -> Pattern {
 fn to_mish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     ensure(found.edit.opset() >= 18, "Mish needs opset 18")?;
-    // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
+    // ONNX Runtime expands `Mish` when it loads the model, so it needs the kernels of the parts.
     found.expect_kernel(OpType::Softplus, x)?;
     Ok(Op::new(OpType::Mish, &[x]))
 }
@@ -202,13 +186,13 @@ fn expm1_of_negative() -> Pattern {
     expm1(&either(&[&negative, &hole("x")]))
 }
 
-/// `log(exp(x) + exp(0))`, as `logaddexp` has it: `max(x, 0) + log1p(exp(−|x|))`, and NaN by itself
+/// `log(exp(x) + exp(0))`, as `logaddexp` computes it: `max(x, 0) + log1p(exp(−|x|))`, with a separate case for NaN.
 fn softplus() -> Pattern {
     let x = hole("x");
     let smooth = relu(&x) + log1p(&exp(&-abs(&x)));
     let is_number = node(OpType::Equal, &[&x, &x]);
     let smooth = either(&[&node(OpType::Softplus, &[&x]), &smooth]);
-    // `x + 0` is already `x` if `x` cannot be −0, as in `softplus(y + 1)`.
+    // `drop-identity` replaces `x + 0` with `x` if `x` cannot be −0, as in `softplus(y + 1)`.
     let otherwise = either(&[&(&x + 0.0), &x]);
     either(&[&node(OpType::Where, &[&is_number, &smooth, &otherwise]), &smooth])
 }
@@ -230,7 +214,7 @@ fn to_hard_sigmoid(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
 
-/// `x · HardSigmoid(x)`, in either order of the factors, where the product may be over the six
+/// `x · HardSigmoid(x)`. The division by 6 may come last.
 fn hard_swish() -> Pattern {
     let x = hole("x");
     let sigmoid = node(OpType::HardSigmoid, &[&x]).named("sigmoid");
@@ -244,7 +228,7 @@ fn to_hard_swish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         ensure(has("alpha", 1.0 / 6.0) && has("beta", 0.5), "the slope of the curve differs")?;
         ensure(found.edit.reads(sigmoid) <= 1, "another node reads the curve")?;
     }
-    // The runtime takes it apart when it loads the model, so that it is as fast as its parts.
+    // ONNX Runtime expands `HardSwish` when it loads the model, so it needs the kernels of the parts.
     found.expect_kernel(OpType::HardSigmoid, found.value("x")?)?;
     Ok(Op::new(OpType::HardSwish, &[found.value("x")?]))
 }
@@ -263,12 +247,12 @@ fn to_celu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     if of("divisor")? != alpha || alpha.is_nan() || alpha <= 0.0 {
         return Err("the divisor differs from the factor, or is not positive".into());
     }
-    // The operator is of single precision alone; with 1 it is the other one.
+    // `Celu` exists only for float32. With an α of 1, it is equal to `Elu`.
     let op = plain(found, if alpha == 1.0 { OpType::Elu } else { OpType::Celu })?;
     Ok(op.attr("alpha", Attr::Float(in_single_precision(alpha)?)))
 }
 
-/// `min(max(x, low), high)`, or the choices `x > high ? high : x < low ? low : x`
+/// `min(max(x, low), high)`, or `x > high ? high : x < low ? low : x`.
 fn clip() -> Pattern {
     let x = hole("x");
     let (low, high) = (number("low"), number("high"));
@@ -296,7 +280,7 @@ fn to_clip(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(Op::new(OpType::Clip, &[x, low, high]))
 }
 
-/// An operator of `x` alone.
+/// Returns an operator with the only operand `x`.
 fn plain(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     found.expect_kernel(op, x)?;
@@ -304,13 +288,15 @@ fn plain(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     Ok(Op::new(op, &[x]))
 }
 
-fn with_alpha(found: &mut Match<'_, '_, '_>, op: OpType, name: &str) -> Result<Op, Declined> {
-    expect_slope(found.number(name)?)?;
-    let alpha = in_single_precision(found.number(name)?)?;
-    Ok(plain(found, op)?.attr("alpha", Attr::Float(alpha)))
+/// Returns an operator of `x` with the attribute `alpha`.
+fn with_alpha(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+    let slope = found.number("alpha")?;
+    // The pattern may compare with `>` or `≥`. Both return 0 for 0 with such a slope.
+    ensure(slope.is_finite() && slope.is_sign_positive(), "a slope is negative or not finite")?;
+    Ok(plain(found, op)?.attr("alpha", Attr::Float(in_single_precision(slope)?)))
 }
 
-/// A finite number that an attribute holds as it is.
+/// Returns a number as float32. Declines if it is not finite or would be rounded.
 fn in_single_precision(number: f64) -> Result<f32, Declined> {
     let narrow = number as f32;
     if number.is_finite() && f64::from(narrow) == number {

@@ -1,7 +1,7 @@
-//! Fuses choices by the first true condition, as `jnp.select` makes them.
+//! Fuses the choice by the first true condition, as in `jnp.select`.
 //!
-//! JAX counts: the place of the first condition among all of them is compared with the number of each.
-//! The conditions can choose themselves.
+//! JAX computes the index of the first true condition, and compares the index with the number of each case. A chain of
+//! `Where` with the conditions needs no index.
 
 use onnx::expr::{broadcast_shapes, reduced_shape};
 use onnx::operator::properties::{CASTS, EXPANDS, Properties};
@@ -12,10 +12,10 @@ use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
 use crate::canonicalize::number_behind;
 use crate::rewrite::{Declined, Formulas, Match, ensure, require, rewrite};
 
-/// As many as every type of at least 8 bits can count.
-const MOST_CONDITIONS: usize = 127;
+/// Every type of at least 8 bits can represent this number.
+const MAX_CONDITIONS: usize = 127;
 
-/// Chains first: what is left compares the number by itself.
+/// The first stage fuses whole chains. The second stage fuses the remaining comparisons with an index.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[rewrite("fuse-choices", last_choice, to_choices)],
     &[rewrite("fuse-first-conditions", comparison, to_conditions)],
@@ -93,35 +93,34 @@ fn to_choices(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(Op::new(OpType::Where, &[first.0, first.1, chosen]))
 }
 
-/// The conditions of which `place` is the number of the first that holds, counted from one; zero is none
-/// of them.
+/// Returns the conditions. `place` is the number of the first true condition, counted from 1, or 0 if none is true.
 fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Option<Vec<ValueId>> {
     let counted = behind(edit, place, CASTS | EXPANDS, passed);
-    let first = edit.producer(counted).filter(|&index| is(edit, index, OpType::ArgMax))?;
+    let first = edit.made_by(counted, OpType::ArgMax)?;
     let axis = edit.axis(first)?;
     let is_first =
         edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
     require(is_first && edit.node(first).attr("keepdims") == Some(&Attr::Int(0)))?;
     passed.push(first);
     let stacked = behind(edit, edit.input(first, 0)?, CASTS, passed);
-    let stack = edit.producer(stacked).filter(|&index| is(edit, index, OpType::Concat))?;
+    let stack = edit.made_by(stacked, OpType::Concat)?;
     require(edit.ty(stacked)?.dtype == DType::Bool && edit.axis(stack)? == axis)?;
     passed.push(stack);
     let none = edit.input(stack, 0)?;
     require(number_behind(edit, none, passed)? == 0.0 && edit.ty(none)?.shape.get(axis)?.is(1))?;
     let parts = 1..edit.node(stack).inputs.len();
-    require(parts.len() <= MOST_CONDITIONS)?;
+    require(parts.len() <= MAX_CONDITIONS)?;
     parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
 }
 
-/// The flags that were given one more axis, of size one.
+/// Returns the operand of an `Unsqueeze` that adds the axis along which conditions are stacked.
 fn condition(
     edit: &Edit<'_>,
     part: ValueId,
     axis: usize,
     passed: &mut Vec<usize>,
 ) -> Option<ValueId> {
-    let index = edit.producer(part).filter(|&index| is(edit, index, OpType::Unsqueeze))?;
+    let index = edit.made_by(part, OpType::Unsqueeze)?;
     let flags = edit.input(index, 0)?;
     let whole = &edit.ty(part)?.shape;
     let is_part = whole.get(axis)?.is(1)
@@ -131,7 +130,7 @@ fn condition(
     is_part.then_some(flags)
 }
 
-/// What is chosen where `place` is this number, and elsewhere.
+/// Returns the operands of the `Where` that compares `place` with a number.
 fn choice(
     edit: &Edit<'_>,
     value: ValueId,
@@ -139,16 +138,15 @@ fn choice(
     number: usize,
     passed: &mut Vec<usize>,
 ) -> Option<(ValueId, ValueId)> {
-    let index = edit.producer(value).filter(|&index| is(edit, index, OpType::Where))?;
-    let comparison = edit.producer(edit.input(index, 0)?);
-    let comparison = comparison.filter(|&index| is(edit, index, OpType::Equal))?;
+    let index = edit.made_by(value, OpType::Where)?;
+    let comparison = edit.made_by(edit.input(index, 0)?, OpType::Equal)?;
     let compared = edit.number(edit.input(comparison, 1)?)?;
     let is_next = edit.input(comparison, 0)? == place && compared == number as f64;
     passed.extend([index, comparison]);
     if is_next { Some((edit.input(index, 1)?, edit.input(index, 2)?)) } else { None }
 }
 
-/// What a number was before these operators.
+/// Returns the value before nodes with these operators that keep the numbers of conditions.
 fn behind(edit: &Edit<'_>, value: ValueId, ops: Properties, passed: &mut Vec<usize>) -> ValueId {
     let counts = |index: usize| {
         let ty = edit.result_ty(index);
@@ -162,10 +160,6 @@ fn behind(edit: &Edit<'_>, value: ValueId, ops: Properties, passed: &mut Vec<usi
         passed.push(index);
         source
     })
-}
-
-fn is(edit: &Edit<'_>, index: usize, op: OpType) -> bool {
-    edit.node(index).op == op
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use onnx::{Attr, Edit, Op, Outcome, Patch, declined};
 use crate::algebra::access::Access;
 use crate::rewrite::require;
 
-/// JAX reduces and then broadcasts, also where the program says `keepdims=True`.
+/// JAX reduces and then broadcasts, even for `keepdims=True`.
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let (reduction, op) = kept(patch, patch.root())?;
     if patch.reads(patch.result(reduction)) != 1 {
@@ -16,19 +16,19 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     patch.done(&[reduction], op)
 }
 
-/// Returns the reduction whose axes this node puts back, and the same one with its axes kept.
+/// Returns the reduction whose axes this node restores, and the same reduction with `keepdims`.
 fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op)> {
     let node = edit.node(index);
     require(node.op.is(BROADCAST_OPS))?;
     let reduced = edit.input(index, 0)?;
     let reduction = edit.producer(reduced)?;
-    let made_by = edit.node(reduction);
-    require(made_by.op.is(REDUCTIONS) && made_by.attr("keepdims") == Some(&Attr::Int(0)))?;
+    let reduces = edit.node(reduction);
+    require(reduces.op.is(REDUCTIONS) && reduces.attr("keepdims") == Some(&Attr::Int(0)))?;
     let axes = edit.axes(reduction)?;
     let operand = edit.ty(edit.input(reduction, 0)?)?;
     let wanted = &edit.ty(node.outputs[0])?.shape;
     require(reduced_shape(&operand.shape, &axes, true)[..] == wanted[..])?;
-    let mut op = Op::of(made_by, edit.inputs(reduction));
+    let mut op = Op::of(reduces, edit.inputs(reduction));
     op.attrs.retain(|(name, _)| **name == *"axes");
     Some((reduction, op.attr("keepdims", 1i64)))
 }

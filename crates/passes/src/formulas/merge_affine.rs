@@ -1,26 +1,27 @@
 //! `merge-affine`: merges a chain of sums and products with constants into one product and one sum.
 //!
 //! `((x − mean) · (scale · rsqrt)) + bias`, as in a trained normalization, becomes `x · a + b`. The
-//! constants are computed in double precision and rounded once. Results differ from the chain's by a
-//! few units in the last place of the largest of `x · a`, `b` and the result; chains whose constants
-//! are so large that more than that could get lost are left as they are.
+//! constants are computed in double precision and rounded once. Results differ from the results of the chain
+//! by a few units in the last place of `x · a`, `b` or the result, whichever is largest. Chains with larger
+//! constants are kept, because more digits could get lost.
 
 use onnx::expr::broadcast_shapes;
+use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::algebra::access::Access;
+use crate::algebra::access::{Access, known};
 use crate::algebra::eval::arithmetic;
 use crate::rewrite::require;
 
-/// Larger constants are not computed, see `fold-constants`.
-const MOST_ELEMENTS: usize = 1 << 18;
+/// Larger constants are not computed, as in `fold-constants`.
+const MAX_ELEMENTS: usize = 1 << 18;
 
-/// Larger summands may be there to round, as in `(x + 2²³) − 2²³`.
-const LARGEST_ON_THE_WAY: f64 = 1e4;
+/// The largest intermediate summand. Programs round with larger ones, as in `(x + 2²³) − 2²³`.
+const MAX_INTERMEDIATE_SHIFT: f64 = 1e4;
 
-/// The largest summand in the end, which bounds what is lost of a result around zero.
-const LARGEST_IN_THE_END: f64 = 100.0;
+/// The largest final summand. It bounds the error of results near zero.
+const MAX_SHIFT: f64 = 100.0;
 
 /// `base · scale + shift`, with constants in double precision.
 #[derive(Clone)]
@@ -36,21 +37,17 @@ struct Affine {
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut chains: FxHashMap<ValueId, Affine> = FxHashMap::default();
     let mut order = Vec::new();
-    for (index, operand, step) in neighbors(edit) {
-        let Some(constant) = doubles(edit, step.id) else { continue };
-        let grown = chains
-            .get(&operand)
-            .filter(|_| edit.reads(operand) == 1)
-            .and_then(|chain| chain.extended(index, step, &constant));
-        let chain = match grown {
-            Some(chain) => {
-                chains.remove(&operand);
-                Some(chain)
-            }
-            None => Affine::of(operand).extended(index, step, &constant),
-        };
-        if let Some(chain) = chain {
-            let result = edit.result(index);
+    for step in neighbors(edit) {
+        let Some(terms) = step.terms(edit) else { continue };
+        let longer = chains
+            .get(&step.operand)
+            .filter(|_| edit.reads(step.operand) == 1)
+            .and_then(|chain| chain.extended(&step, &terms));
+        if longer.is_some() {
+            chains.remove(&step.operand);
+        }
+        if let Some(chain) = longer.or_else(|| Affine::of(step.operand).extended(&step, &terms)) {
+            let result = edit.result(step.index);
             chains.insert(result, chain);
             order.push(result);
         }
@@ -62,70 +59,63 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     }
 }
 
-/// Returns the steps that follow another one or that another one follows, in order, with their nodes and operands. The
-/// constants of all others need not be read.
-fn neighbors(edit: &Edit<'_>) -> Vec<(usize, ValueId, Step)> {
-    let all = (0..edit.len()).filter_map(|index| {
-        let (operand, step) = step(edit, index)?;
-        Some((index, operand, step))
-    });
-    let mut steps: Vec<(usize, ValueId, Step)> = all.collect();
-    let result = |index: usize| edit.result(index);
-    let results: FxHashSet<ValueId> = steps.iter().map(|&(index, ..)| result(index)).collect();
-    let operands: FxHashSet<ValueId> = steps.iter().map(|&(_, operand, _)| operand).collect();
+/// Returns the steps with an adjacent step, in order. The constants of all other steps need not be read.
+fn neighbors(edit: &Edit<'_>) -> Vec<Step> {
+    let mut steps: Vec<Step> = (0..edit.len()).filter_map(|index| Step::at(edit, index)).collect();
+    let result = |step: &Step| edit.result(step.index);
+    let results: FxHashSet<ValueId> = steps.iter().map(result).collect();
+    let operands: FxHashSet<ValueId> = steps.iter().map(|step| step.operand).collect();
     let is_read_once = |value: ValueId| edit.reads(value) == 1;
-    steps.retain(|&(index, operand, _)| {
-        (results.contains(&operand) && is_read_once(operand))
-            || (operands.contains(&result(index)) && is_read_once(result(index)))
+    steps.retain(|step| {
+        (results.contains(&step.operand) && is_read_once(step.operand))
+            || (operands.contains(&result(step)) && is_read_once(result(step)))
     });
     steps
 }
 
-/// What a node does to the operand that is no constant.
-#[derive(Clone, Copy)]
+/// A sum or product with a constant.
 struct Step {
-    op: StepOp,
-    id: ValueId,
+    index: usize,
+    operand: ValueId,
+    constant: ValueId,
+    is_constant_first: bool,
 }
 
-/// Returns a constant in double precision.
-fn doubles(edit: &Edit<'_>, id: ValueId) -> Option<Tensor> {
-    let tensor = edit.tensor(id)?;
-    Tensor::of_floats(DType::F64, tensor.shape.clone(), &tensor.floats()?)
-}
+impl Step {
+    fn at(edit: &Edit<'_>, index: usize) -> Option<Step> {
+        let node = edit.node(index);
+        require(node.inputs.len() == 2)?;
+        let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+        let (operand, constant, is_constant_first) = match (edit.tensor(a), edit.tensor(b)) {
+            (None, Some(_)) => (a, b, false),
+            (Some(_), None) => (b, a, true),
+            _ => return None,
+        };
+        let is_division = node.op == OpType::Div;
+        require(node.op.is(ARITHMETIC) && !(is_division && is_constant_first))?;
+        let ty = edit.ty(operand)?;
+        let is_small = edit.tensor(constant)?.len() <= MAX_ELEMENTS;
+        let is_float = matches!(ty.dtype, DType::F32 | DType::F64);
+        require(is_small && is_float && Some(ty) == edit.result_ty(index))?;
+        Some(Step { index, operand, constant, is_constant_first })
+    }
 
-#[derive(Clone, Copy, PartialEq)]
-enum StepOp {
-    Add,
-    Subtract,
-    SubtractFrom,
-    Multiply,
-    Divide,
-}
-
-/// The operand of a sum or product with a constant, which has the type of the result.
-fn step(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Step)> {
-    let node = edit.node(index);
-    require(node.inputs.len() == 2)?;
-    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let (operand, id, is_first) = match (edit.tensor(a), edit.tensor(b)) {
-        (None, Some(_)) => (a, b, false),
-        (Some(_), None) => (b, a, true),
-        _ => return None,
-    };
-    let op = match (node.op.onnx(), is_first) {
-        (Some(OpType::Add), _) => StepOp::Add,
-        (Some(OpType::Sub), false) => StepOp::Subtract,
-        (Some(OpType::Sub), true) => StepOp::SubtractFrom,
-        (Some(OpType::Mul), _) => StepOp::Multiply,
-        (Some(OpType::Div), false) => StepOp::Divide,
-        _ => return None,
-    };
-    let ty = edit.ty(operand)?;
-    let tensor = edit.tensor(id)?;
-    let is_plain = matches!(ty.dtype, DType::F32 | DType::F64) && tensor.len() <= MOST_ELEMENTS;
-    require(is_plain && Some(ty) == edit.ty(node.outputs[0]))?;
-    Some((operand, Step { op, id }))
+    /// Returns the factor and the summand of the step, in double precision.
+    fn terms(&self, edit: &Edit<'_>) -> Option<(Option<Tensor>, Option<Tensor>)> {
+        let tensor = edit.tensor(self.constant)?;
+        let constant = |f: fn(f64) -> f64| {
+            let numbers: Vec<f64> = tensor.floats()?.into_iter().map(f).collect();
+            Tensor::of_floats(DType::F64, tensor.shape.clone(), &numbers)
+        };
+        let minus_one = Tensor::of_floats(DType::F64, Vec::new(), &[-1.0])?;
+        Some(match edit.node(self.index).op.onnx()? {
+            OpType::Add => (None, Some(constant(|x| x)?)),
+            OpType::Sub if self.is_constant_first => (Some(minus_one), Some(constant(|x| x)?)),
+            OpType::Sub => (None, Some(constant(|x| -x)?)),
+            OpType::Mul => (Some(constant(|x| x)?), None),
+            _ => (Some(constant(f64::recip)?), None),
+        })
+    }
 }
 
 impl Affine {
@@ -133,53 +123,40 @@ impl Affine {
         Affine { base, scale: None, shift: None, nodes: Vec::new(), constants: Vec::new() }
     }
 
-    /// The chain with one more node, where nothing gets lost by that.
-    fn extended(&self, index: usize, step: Step, constant: &Tensor) -> Option<Affine> {
+    /// Returns the chain with one more node. `None` if digits or the range of numbers could get lost.
+    fn extended(&self, step: &Step, terms: &(Option<Tensor>, Option<Tensor>)) -> Option<Affine> {
         let mut next = self.clone();
-        match step.op {
-            StepOp::Add => next.shift = Some(joined(OpType::Add, self.shift.as_ref(), constant)?),
-            StepOp::Subtract => {
-                let negative = joined(OpType::Mul, Some(constant), &number(-1.0)?)?;
-                next.shift = Some(joined(OpType::Add, self.shift.as_ref(), &negative)?);
+        if let Some(factor) = &terms.0 {
+            next.scale = Some(combined(OpType::Mul, self.scale.as_ref(), factor)?);
+            if let Some(shift) = &self.shift {
+                next.shift = Some(combined(OpType::Mul, Some(shift), factor)?);
             }
-            StepOp::SubtractFrom => {
-                next = next.scaled(&number(-1.0)?)?;
-                next.shift = Some(joined(OpType::Add, next.shift.as_ref(), constant)?);
-            }
-            StepOp::Multiply => next = next.scaled(constant)?,
-            StepOp::Divide => next = next.scaled(&reciprocal(constant)?)?,
         }
-        let on_the_way = next.shift.as_ref().is_none_or(|shift| within(shift, LARGEST_ON_THE_WAY));
+        if let Some(summand) = &terms.1 {
+            next.shift = Some(combined(OpType::Add, next.shift.as_ref(), summand)?);
+        }
+        let is_precise = next.has_shift_within(MAX_INTERMEDIATE_SHIFT);
         let keeps_range = next.scale.as_ref().is_none_or(is_moderate);
-        next.nodes.push(index);
-        next.constants.push(step.id);
-        (on_the_way && keeps_range).then_some(next)
+        next.nodes.push(step.index);
+        next.constants.push(step.constant);
+        (is_precise && keeps_range).then_some(next)
     }
 
-    fn scaled(mut self, factor: &Tensor) -> Option<Affine> {
-        self.scale = Some(joined(OpType::Mul, self.scale.as_ref(), factor)?);
-        if let Some(shift) = &self.shift {
-            self.shift = Some(joined(OpType::Mul, Some(shift), factor)?);
-        }
-        Some(self)
+    fn has_shift_within(&self, bound: f64) -> bool {
+        let is_within = |shift: &Tensor| shift.all_floats(|value| value.abs() <= bound);
+        self.shift.as_ref().is_none_or(is_within)
     }
 
-    /// Puts one product and one sum in the place of the last node, where the chain has more.
+    /// Replaces the last node with one product and one sum, if the chain has more nodes.
     fn write(&self, patch: &mut Patch<'_, '_>) -> Outcome {
-        let needed = usize::from(self.scale.is_some()) + usize::from(self.shift.is_some());
-        let in_the_end = |shift: &Tensor| within(shift, LARGEST_IN_THE_END);
-        let is_precise = self.shift.as_ref().is_none_or(in_the_end);
         let dtype = patch.ty(self.base)?.dtype;
-        require(self.nodes.len() > needed)?;
-        if !is_precise {
+        let scale = self.scale.iter().map(|scale| (OpType::Mul, scale));
+        let parts: Vec<(OpType, &Tensor)> =
+            scale.chain(self.shift.iter().map(|shift| (OpType::Add, shift))).collect();
+        require(self.nodes.len() > parts.len())?;
+        if !self.has_shift_within(MAX_SHIFT) {
             return declined("the merged constant would be too large to be precise");
         }
-        let parts: Vec<(OpType, &Tensor)> = self
-            .scale
-            .iter()
-            .map(|scale| (OpType::Mul, scale))
-            .chain(self.shift.iter().map(|shift| (OpType::Add, shift)))
-            .collect();
         patch.take(&self.nodes);
         let mut value = self.base;
         let mut last = None;
@@ -195,33 +172,17 @@ impl Affine {
     }
 }
 
-fn number(value: f64) -> Option<Tensor> {
-    Tensor::of_floats(DType::F64, Vec::new(), &[value])
-}
-
-fn reciprocal(tensor: &Tensor) -> Option<Tensor> {
-    let values: Vec<f64> = tensor.floats()?.iter().map(|value| 1.0 / value).collect();
-    Tensor::of_floats(DType::F64, tensor.shape.clone(), &values)
-}
-
-/// The sum or product of constants, where it is no larger than the larger of them.
-fn joined(op: OpType, a: Option<&Tensor>, b: &Tensor) -> Option<Tensor> {
-    let Some(a) = a else {
-        return Some(b.clone());
-    };
-    let dims = |tensor: &Tensor| tensor.shape.iter().map(|&size| Dim::Known(size)).collect();
-    let (of_a, of_b): (Vec<Dim>, Vec<Dim>) = (dims(a), dims(b));
-    let shape: Vec<i64> =
-        broadcast_shapes(&of_a, &of_b)?.iter().map(Dim::known).collect::<Option<_>>()?;
+/// Returns the sum or product of constants. `None` if it is larger than both of them.
+fn combined(op: OpType, a: Option<&Tensor>, b: &Tensor) -> Option<Tensor> {
+    let Some(a) = a else { return Some(b.clone()) };
+    let dims =
+        |tensor: &Tensor| -> Vec<Dim> { tensor.shape.iter().copied().map(Dim::Known).collect() };
+    let shape = known(&broadcast_shapes(&dims(a), &dims(b))?)?;
     let count = shape.iter().product::<i64>() as usize;
     (count <= a.len().max(b.len())).then(|| arithmetic(op, a, b, DType::F64, shape))?
 }
 
-fn within(tensor: &Tensor, bound: f64) -> bool {
-    tensor.all_floats(|value| value.abs() <= bound)
-}
-
-/// Whether products with these numbers neither vanish nor overflow where those with its parts do not.
+/// True if products with these numbers do not underflow or overflow more often than the products of the chain.
 fn is_moderate(tensor: &Tensor) -> bool {
     tensor.all_floats(|value| value == 0.0 || (1e-9..=1e9).contains(&value.abs()))
 }

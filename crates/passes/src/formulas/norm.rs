@@ -1,10 +1,9 @@
 //! Fuses means and norms.
 //!
-//! The runtime's `LayerNormalization` and `RMSNormalization` sum in higher precision than JAX does, so
-//! they are nearer to the exact value: within 10⁻⁶ of it for rows around zero, and within
-//! 10⁻⁷ · |mean| / σ for others. JAX itself is 10⁻⁷ · (mean / σ)² off where it computes the variance as
-//! the mean square less the squared mean, so rows whose mean is a thousand times their spread come out
-//! as JAX means them, not as it rounds them.
+//! `LayerNormalization` and `RMSNormalization` of ONNX Runtime sum in higher precision than JAX, so their results are
+//! closer to the exact value: the error is below 10⁻⁶ for rows around zero, and below 10⁻⁷ · |mean| / σ for other rows. If
+//! JAX computes the variance as the mean square minus the squared mean, its own error is 10⁻⁷ · (mean / σ)². Rows whose
+//! mean is a thousand times their deviation therefore differ from JAX.
 
 mod affine;
 mod group;
@@ -21,8 +20,8 @@ use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Match, ensur
 
 pub(crate) static MEANS: Formulas = Formulas::new(&[&[rewrite("fuse-mean", mean, to_mean)]]);
 
-/// A norm with its bias before one without, and one with its scale before one without: the shorter
-/// formulas are a part of the longer ones. `x − mean` has a root mean square too, so that comes last.
+/// Longer formulas come first, because they contain the shorter ones: norms with a bias, norms with a scale, and plain
+/// norms. An RMS norm of `x − mean` is part of a layer norm, so RMS norms come last.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[
         rewrite(
@@ -46,14 +45,14 @@ pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[rewrite("fuse-rms-norm", || plain(&rms_norm()), layer::to_rms_norm)],
 ]);
 
-/// `Σ x / n`, where `n` is a number or computed from sizes
+/// `Σ x / n`, where `n` is a number or computed from sizes.
 fn mean() -> Pattern {
     let sum = reduce_sum(&hole("x")).named("sum");
     either(&[&(&sum / number("count")), &(&sum * number("part")), &(&sum / hole("size"))])
 }
 
-/// The runtime's mean of nothing is 0 and JAX's is NaN. `split-means` splits what may be such a mean, unless it
-/// is part of a norm, which has no element then.
+/// A mean over no elements is 0 in ONNX Runtime and NaN in JAX. `split-means` splits a mean that may have no elements,
+/// unless it is part of a norm, whose result then has no elements either.
 fn to_mean(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
@@ -90,7 +89,7 @@ fn to_mean(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(op.attr("keepdims", keeps))
 }
 
-/// What is divided by a root, and what is under the root.
+/// A quotient `numerator / √radicand`.
 struct Quotient {
     numerator: Pattern,
     radicand: Pattern,
@@ -124,7 +123,7 @@ fn layer_norm() -> Quotient {
     Quotient { radicand: radicand(&variance(&x, &mean)), numerator: centered }
 }
 
-/// `x · f + (bias − mean · f)`, where `f` is the scale over the root
+/// `x · f + (bias − mean · f)`, where `f` is the scale divided by the root.
 fn shifted(has_bias: bool) -> Pattern {
     let x = hole("x");
     let mean = reduce_mean(&x).named("mean");
@@ -141,8 +140,8 @@ fn shifted(has_bias: bool) -> Pattern {
     either(&[&(&scaled + (shift + &bias)), &(scaled + (bias - product))])
 }
 
-/// The mean square of `x − mean`, which may spread the mean in its own way, or the mean square less the
-/// squared mean; and not below zero
+/// The mean square of `x − mean`, with its own broadcast of the mean, or the mean square minus the squared mean.
+/// Optionally, the maximum with 0.
 fn variance(x: &Pattern, mean: &Pattern) -> Pattern {
     let deviation = x - spread(mean).named("mean in variance");
     let two_pass = reduce_mean(&square(&deviation)).named("square mean");
@@ -162,7 +161,7 @@ fn fast_variance(x: &Pattern, mean: &Pattern) -> Pattern {
     (reduce_mean(&square(x)).named("square mean") - square(mean)).named("fast variance")
 }
 
-/// `v + ε`, with the axes that were reduced spread before or after.
+/// `v + ε`, with a broadcast of the reduced axes before or after the sum.
 fn radicand(v: &Pattern) -> Pattern {
     spread(&(spread(v) + number("epsilon")))
 }
@@ -177,7 +176,17 @@ fn rsqrt(v: &Pattern) -> Pattern {
     either(&[&reciprocal(&root(v)), &power(v, -0.5)])
 }
 
-/// The number under the root, which ONNX keeps in single precision.
+/// Returns the axes of the mean. Declines if the variance has other axes.
+fn normalized_axes(found: &Match<'_, '_, '_>) -> Result<Vec<usize>, Declined> {
+    let axes = found.axes("mean")?;
+    ensure(
+        found.axes("square mean")? == axes,
+        "the axes of the variance differ from those of the mean",
+    )?;
+    Ok(axes)
+}
+
+/// Returns ε as an attribute, which has single precision.
 fn epsilon(found: &Match<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
     let exact = found.number("epsilon")?;
     let kept = exact as f32;
@@ -188,7 +197,7 @@ fn epsilon(found: &Match<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
     Ok(Attr::Float(kept))
 }
 
-/// Declines where scale or bias make the result larger than what is normalized.
+/// Declines if the scale or the bias broadcasts the result.
 fn expect_whole(found: &Match<'_, '_, '_>, x: ValueId) -> Result<(), Declined> {
     ensure(found.ty(found.result())? == found.ty(x)?, "the scale has more axes than the operand")
 }

@@ -1,10 +1,10 @@
-//! Means and maxima over windows.
+//! Fuses means and maxima over windows.
 
 use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
-use onnx::{Attr, Node, Op, OpType, Type, ValueId};
+use onnx::{Attr, Node, Op, OpType, ValueId};
 
 use crate::algebra::access::Access;
-use crate::algebra::axis_map::{AxisMap, transpose};
+use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
 use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
 
@@ -16,8 +16,8 @@ pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
 /// The attributes that describe windows.
 const WINDOWS: [&str; 4] = ["kernel_shape", "strides", "pads", "dilations"];
 
-/// `Σ x / n` over windows, in any order and shape before it is divided; or `Σ x / Σ 1` where the padding
-/// does not count, transposed where the channels come last.
+/// `Σ x / n` over windows, possibly with layout ops before the division. If padding does not count, `Σ x / Σ 1`, possibly
+/// with a transpose that moves the channels to the end.
 fn average() -> Pattern {
     let sum = node(composite("window_sum"), &[&hole("x")]).named("sum");
     let moved = moved(&sum).named("moved");
@@ -33,7 +33,6 @@ fn average() -> Pattern {
 fn to_average_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let sum = found.node("sum")?.clone();
-    let ty = found.ty(found.value("sum")?)?;
     let ints = |name: &str| match sum.attr(name) {
         Some(Attr::Ints(ints)) => ints.to_vec(),
         _ => Vec::new(),
@@ -44,39 +43,37 @@ fn to_average_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         !pads.iter().zip(window.iter().cycle()).any(|(pad, size)| pad >= size),
         "a window may contain only padding",
     )?;
-    let places = window.iter().product::<i64>() as f64;
-    let all_places_count = match (found.maybe("counts"), found.maybe("count")) {
+    let elements = window.iter().product::<i64>() as f64;
+    let counts_padding = match (found.maybe("counts"), found.maybe("count")) {
         (Some(_), _) => {
             expect_same_windows(found, &sum, x)?;
             false
         }
-        (None, Some(_)) => found.number("count")? == places,
-        (None, None) => found.number("part")? == f64::from((1.0 / places) as f32),
+        (None, Some(_)) => found.number("count")? == elements,
+        (None, None) => found.number("part")? == f64::from((1.0 / elements) as f32),
     };
     ensure(
-        found.maybe("counts").is_some() || all_places_count,
+        found.maybe("counts").is_some() || counts_padding,
         "the divisor is not the number of elements in a window",
     )?;
     ensure(
         found.ty(found.value("moved")?)? == found.ty(found.result())?,
         "the divisor has more axes than the sum",
     )?;
-    let moves = moves(found)?;
+    let layout_ops = layout_ops(found)?;
     found.expect_kernel(OpType::AveragePool, x)?;
     let mut op = with_windows(Op::new(OpType::AveragePool, &[x]), &sum);
-    if all_places_count && !pads.is_empty() {
+    if counts_padding && !pads.is_empty() {
         op = op.attr("count_include_pad", 1);
     }
-    let mut last = (op, ty);
-    for (mut op, ty) in moves {
-        let value = found.emit(last.0);
-        op.inputs[0] = Some(value);
-        last = (op, ty);
+    for mut next in layout_ops {
+        next.inputs[0] = Some(found.emit(op));
+        op = next;
     }
-    Ok(last.0)
+    Ok(op)
 }
 
-/// `2 · max(x / 2)` over windows, which is right for `-inf`.
+/// `2 · max(x / 2)` over windows, which is correct for windows of `-inf`.
 fn maximum_of_halves() -> Pattern {
     let halves = (hole("x") * 0.5).named("halves");
     node(OpType::MaxPool, &[&halves]).named("pool") * 2.0
@@ -88,7 +85,7 @@ fn to_max_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))
 }
 
-/// Gives an operator the windows of a node.
+/// Copies the attributes that describe windows from a node.
 fn with_windows(op: Op, node: &Node) -> Op {
     WINDOWS.into_iter().fold(op, |op, name| match node.attr(name) {
         Some(value) => op.attr(name, value.clone()),
@@ -96,29 +93,15 @@ fn with_windows(op: Op, node: &Node) -> Op {
     })
 }
 
-/// What is done to the sum before it is divided, in order, with what that makes of it.
-fn moves(found: &Match<'_, '_, '_>) -> Result<Vec<(Op, Type)>, Declined> {
-    let (mut value, sum) = (found.value("moved")?, found.value("sum")?);
-    let mut moves = Vec::new();
-    while value != sum {
-        let index = found.edit.producer(value).ok_or("a sum is not the result of a node")?;
-        let node = found.edit.node(index);
-        ensure(node.op.is(LAYOUT_OPS), "another operation changes the sum")?;
-        let inputs = found.edit.inputs(index);
-        let op = if let Some(perm) = found.edit.perm(index) {
-            transpose(value, &perm)
-        } else {
-            let allows = node.attrs.iter().find(|(name, _)| **name == *"allowzero").cloned();
-            Op { op: node.op.clone(), inputs, attrs: allows.into_iter().collect() }
-        };
-        moves.push((op, found.ty(value)?));
-        value = found.edit.input(index, 0).ok_or("a sum has no operand")?;
-    }
-    moves.reverse();
-    Ok(moves)
+/// Returns the layout ops between the sum and the division, in order.
+fn layout_ops(found: &Match<'_, '_, '_>) -> Result<Vec<Op>, Declined> {
+    let edit = &found.edit;
+    let chain = edit.chain_to(found.value("moved")?, found.value("sum")?, LAYOUT_OPS);
+    let chain = chain.ok_or("another operation changes the sum")?;
+    Ok(chain.iter().rev().map(|&index| Op::of(edit.node(index), edit.inputs(index))).collect())
 }
 
-/// True if the axes of the divisor are those of the sum that it divides.
+/// True if the divisor has the same axes as the sum.
 fn is_laid_out_alike(found: &Match<'_, '_, '_>) -> Result<bool, Declined> {
     let counts = found.value("counts")?;
     let (_, chain) = found.edit.through(found.value("divisor")?, LAYOUT_OPS);
@@ -129,14 +112,14 @@ fn is_laid_out_alike(found: &Match<'_, '_, '_>) -> Result<bool, Declined> {
     Ok(divisor.zip(wanted).is_some_and(|(divisor, wanted)| divisor.broadcasts_as(&wanted)))
 }
 
-/// Declines unless the divisor counts, for each window, its places that are not padding.
+/// Declines unless the divisor is, for each window, the number of its elements that are not padding.
 fn expect_same_windows(found: &Match<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
     let counts = found.node("counts")?;
     let is_same = WINDOWS.into_iter().all(|name| counts.attr(name) == sum.attr(name));
     let ones = found.value("ones")?;
     let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
     ensure(is_same && is_laid_out_alike(found)?, "the windows of the divisor differ")?;
-    // A broadcast number is as good as an array of them.
+    // The ones may be a number that is broadcast.
     let (source, _) = found.edit.through(ones, VIEW_OPS);
     ensure(found.edit.number(source) == Some(1.0), "the divisor is not a count")
 }

@@ -1,6 +1,6 @@
-//! Reductions of squares, sums of exponentials, and quotients.
+//! Fuses reductions of squares, sums of exponentials, and quotients.
 //!
-//! `logsumexp` stays a formula: the runtime's `ReduceLogSumExp` is right but many times slower.
+//! `logsumexp` stays a formula: `ReduceLogSumExp` of ONNX Runtime is correct but many times slower.
 
 use onnx::expr::reduced_shape;
 use onnx::{Attr, DType, Op, OpType, Type};
@@ -10,11 +10,11 @@ use crate::algebra::pattern::{
 };
 use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
 
-/// A root of a sum before the sum, which is a part of it.
+/// The root of a sum comes first, because it contains the sum.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
     &[rewrite("fuse-l2-norm", || sqrt(&squares()), to_l2_norm)],
     &[
-        rewrite("fuse-sum-of-squares", squares, to_sum_of_squares),
+        rewrite("fuse-sum-of-squares", squares, |found| of_operand(found, OpType::ReduceSumSquare)),
         rewrite("fuse-quotient", quotient, to_quotient),
         rewrite(
             "drop-abs",
@@ -31,7 +31,7 @@ fn squares() -> Pattern {
     reduce_sum(&(&x * &x).named("square")).named("sum")
 }
 
-/// `log Σ exp(x − m) + m`, where `m` is the largest, or 0 where that is not finite
+/// `log Σ exp(x − m) + m`, where `m` is the maximum, or 0 if the maximum is not finite.
 fn log_sum_exp() -> Pattern {
     let x = hole("x");
     let max = spread(&reduce_max(&x).named("max"));
@@ -42,8 +42,8 @@ fn log_sum_exp() -> Pattern {
     log(&spread(&sum)).named("log") + spread(&shift).named("shift behind")
 }
 
-/// The largest is only a shift. So it need not be NaN where there is one, for the sum is; and where it is
-/// infinite, the largest number that is not will do: the sum is still 0 or infinite.
+/// Drops the special cases of the maximum, which is only a shift. If an element is NaN, the sum is NaN with any shift. If
+/// the maximum is infinite, the largest finite number is a correct shift too, because the sum is still 0 or infinite.
 fn to_plain_log_sum_exp(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
     let axes = found.axes("max")?;
@@ -68,26 +68,16 @@ fn to_plain_log_sum_exp(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     found.expect_kernel(OpType::ReduceMax, x)?;
     found.expect_kernel(OpType::Clip, x)?;
     found.expect_axes_as_operand()?;
-    let (low, high) = (found.scalar(dtype, -largest)?, found.scalar(dtype, largest)?);
-    let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
-    let axes = found.ints(&axes)?;
-    let keepdims = i64::from(keeps);
-    let max = Op::new(OpType::ReduceMax, &[x, axes]).attr("keepdims", keepdims);
-    let max = found.emit(max);
-    let shift = found.emit(Op::new(OpType::Clip, &[max, low, high]));
-    let spread = match keeps {
-        true => shift,
-        false => found.emit(Op::new(OpType::Unsqueeze, &[shift, axes])),
-    };
-    let shifted = found.emit(Op::new(OpType::Sub, &[x, spread]));
-    let exponentials = found.emit(Op::new(OpType::Exp, &[shifted]));
-    let sum = Op::new(OpType::ReduceSum, &[exponentials, axes]).attr("keepdims", keepdims);
-    let sum = found.emit(sum);
-    let log = found.emit(Op::new(OpType::Log, &[sum]));
-    Ok(Op::new(OpType::Add, &[log, shift]))
+    found.formula([x], |[x]| {
+        let max = x.reduce(OpType::ReduceMax, &axes, keeps);
+        let (low, high) = (x.constant(-largest), x.constant(largest));
+        let shift = x.builder.node(OpType::Clip, &[max, low, high], Vec::new());
+        let spread = if keeps { shift } else { shift.unsqueeze(&axes) };
+        (x - spread).exp().reduce_sum(&axes, keeps).log() + shift
+    })
 }
 
-/// The largest finite number of a type.
+/// Returns the largest finite number of a type.
 fn largest_of(dtype: DType) -> Option<f64> {
     match dtype {
         DType::F64 => Some(f64::MAX),
@@ -102,11 +92,7 @@ fn to_l2_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     of_operand(found, OpType::ReduceL2)
 }
 
-fn to_sum_of_squares(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
-    of_operand(found, OpType::ReduceSumSquare)
-}
-
-/// Another reduction of `x` over the axes of the sum.
+/// Returns another reduction of `x` over the axes of the sum.
 fn of_operand(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     ensure(found.ty(x)?.dtype.is_float(), "ONNX Runtime reduces integers in float64")?;
@@ -119,9 +105,9 @@ fn of_operand(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined>
     Ok(Op::new(op, &[x, axes]).attr("keepdims", keeps))
 }
 
-/// `x · (1 / √v)`, which is `x / √v` with one rounding less
+/// `x · (1 / √v)`, which is `x / √v` with an additional rounding.
 ///
-/// A root is never so small that its reciprocal overflows.
+/// The reciprocal of a root does not overflow.
 fn quotient() -> Pattern {
     hole("x") * reciprocal(&sqrt(&hole("v")).named("root")).named("reciprocal")
 }

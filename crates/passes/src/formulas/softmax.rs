@@ -1,4 +1,4 @@
-//! `Softmax` and `LogSoftmax`.
+//! Fuses `Softmax` and `LogSoftmax`.
 
 use onnx::expr::reduced_shape;
 use onnx::operator::properties::LAYOUT_OPS;
@@ -31,7 +31,7 @@ fn log_softmax() -> Pattern {
     shifted() - spread(&log(&sum)).named("spread sum")
 }
 
-/// `x − max x`; the maximum may have been taken before the array got another layout.
+/// `x − max x`. A layout op may follow the maximum and `x`.
 fn shifted() -> Pattern {
     let x = hole("x");
     let max = reduce_max(&x).named("max");
@@ -46,18 +46,17 @@ fn shifted_by_max(x: &Pattern) -> Pattern {
     x - spread(&reduce_max(x).named("max")).named("spread max")
 }
 
-/// The softmax of what a mask lets through, and nothing elsewhere, as `jax.nn.softmax(x, where=mask)`
-/// has it: what is masked is −∞, and left out of the sum once more
+/// The softmax of the elements with a true mask, as in `jax.nn.softmax(x, where=mask)`: masked elements are −∞, and the
+/// sum leaves them out again.
 ///
-/// The sum differs from that of a softmax only where the mask lets nothing through, and there the
-/// result is what stands elsewhere.
+/// The sum differs from the sum of a softmax only if the whole mask is false. Then, the result does not depend on it.
 fn masked_softmax() -> Pattern {
     let (mask, e) = (hole("mask"), exp(&shifted_by_max(&let_through())));
     let quotient = &e / masked_sum(&e);
     node(OpType::Where, &[&mask, &quotient, &number("elsewhere")])
 }
 
-/// The same of its logarithm
+/// Like [`masked_softmax`], for `LogSoftmax`.
 fn masked_log_softmax() -> Pattern {
     let (mask, shifted) = (hole("mask"), shifted_by_max(&let_through()));
     let sum = spread(&log(&masked_sum(&exp(&shifted)))).named("spread log");
@@ -105,7 +104,7 @@ fn over_one_axis(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declin
     Ok(Op::new(op, &[x]).attr("axis", axis as i64))
 }
 
-/// Declines unless the array and its maxima got the same layout, in which `axis` is still whole.
+/// Declines unless the array and its maxima have the same layout, in which `axis` is the reduced axis.
 fn expect_same_layout(found: &Match<'_, '_, '_>, axis: usize) -> Result<(), Declined> {
     let (x, laid_out) = (found.ty(found.value("x")?)?, found.ty(found.value("laid out")?)?);
     let &[over] = &found.axes("max")?[..] else {
@@ -120,7 +119,7 @@ fn expect_same_layout(found: &Match<'_, '_, '_>, axis: usize) -> Result<(), Decl
     let kept = reduced_shape(&x.shape, &[over], true);
     let maxima = AxisMap::identity(&found.ty(found.value("max")?)?.shape).reshaped(&kept);
     let expected = maxima.and_then(|maxima| maxima.then(&map.on_operand(&kept)?));
-    // What broadcasts may lack leading axes.
+    // Leading unit axes may be missing.
     let map_of_max = found.map("max", "spread max")?;
     let missing = laid_out.rank().checked_sub(map_of_max.rank_after());
     let shape = map_of_max

@@ -1,6 +1,6 @@
 //! `split-means`: splits a mean over an axis that may be empty into a sum and a quotient.
 //!
-//! ONNX Runtime's `ReduceMean` of nothing is 0 and JAX's mean is NaN, which is what `0 / 0` is.
+//! For no elements, `ReduceMean` of ONNX Runtime returns 0. JAX returns NaN, which is `0 / 0`.
 
 use onnx::{Attr, Expr, OpType, Outcome, Patch};
 
@@ -17,12 +17,12 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         return None;
     }
     let keeps = !matches!(edit.node(index).attr("keepdims"), Some(Attr::Int(0)));
-    let made =
+    let mean =
         edit.formula([x], |[x]| x.reduce_sum(&axes, keeps) / count(x, &axes).cast(x.dtype()));
-    edit.settle(made)
+    edit.settle(mean)
 }
 
-/// Returns the number of elements that are reduced to one: a scalar, or a list of one number.
+/// Returns the number of elements per mean: a scalar, or a list of one number.
 fn count<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
     if axes.len() == x.rank() {
         return x.unary(OpType::Size);

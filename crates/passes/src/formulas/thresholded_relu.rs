@@ -1,4 +1,4 @@
-//! `x > α ? x : 0` is `ThresholdedRelu(x)`. A NaN is not greater, and becomes 0 in both.
+//! Writes `x > α ? x : 0` as `ThresholdedRelu(x)`. Both return 0 for NaN.
 //!
 //! <https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html>
 

@@ -1,7 +1,7 @@
-//! `float_of_bits((x >> k) | 1.0) - 1` is `(x >> k) · 2⁻ᵐ`, where `m` is the number of bits of a fraction.
+//! Writes `float_of_bits((x >> k) | 1.0) - 1` as `(x >> k) · 2⁻ᵐ`, where `m` is the number of bits of a fraction.
 //!
-//! This is how JAX turns random bits into numbers between 0 and 1. Both are exact: the bits that are left of `x`
-//! are the fraction, and the exponent is that of 1.
+//! JAX converts random bits to numbers between 0 and 1 in this way. Both formulas are exact: the remaining bits of `x` are
+//! the fraction of a number with the exponent of 1.
 
 use onnx::{Attr, DType, Op, OpType};
 
@@ -34,12 +34,11 @@ fn to_product(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     )?;
     let width = found.ty(fraction)?.dtype.bits() as f64;
     if found.number("places")? < width - f64::from(bits) {
-        return Err("more bits are left than a fraction has".into());
+        return Err("more bits remain than a fraction has".into());
     }
-    let cast = Op::new(OpType::Cast, &[fraction]).attr("to", i64::from(result.dtype.code()));
-    let whole = found.emit(cast);
-    let unit = found.scalar(result.dtype, f64::powi(2.0, -bits))?;
-    Ok(Op::new(OpType::Mul, &[whole, unit]))
+    found.formula([fraction], |[fraction]| {
+        fraction.cast_exactly(result.dtype) * f64::powi(2.0, -bits)
+    })
 }
 
 #[cfg(test)]

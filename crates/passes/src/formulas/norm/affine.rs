@@ -5,21 +5,21 @@ use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId};
 use crate::algebra::access::{Access, known};
 use crate::rewrite::{Declined, Match, ensure};
 
-/// The maximum number of equal numbers that are stored instead of one number.
-const MAX_EQUAL: i64 = 4096;
+/// The maximum number of elements of a constant that repeats one number, such as a scale of ones.
+pub(super) const MAX_EQUAL: i64 = 4096;
 
-/// The scale and the bias of a norm, as far as it has them.
+/// The scale and the bias of a norm, which are both optional.
 #[derive(Default)]
 pub(super) struct Affine {
     pub scale: Option<Vector>,
     pub bias: Option<Vector>,
 }
 
-/// One number for each place of some axes.
+/// An array of some axes of the operand.
 pub(super) enum Vector {
-    /// An array with these axes, in this shape.
+    /// A value, and the shape that it should have.
     Given(ValueId, Vec<Dim>),
-    /// The same number everywhere; what it comes from.
+    /// A shape, a number that all elements are equal to, and the constants from which the number comes.
     Filled(Vec<i64>, f64, Vec<ValueId>),
 }
 
@@ -40,7 +40,7 @@ impl Affine {
 }
 
 impl Vector {
-    /// Returns what a name stands for as an array of these axes of `x`. Declines if it varies along other axes.
+    /// Returns the value of a name as an array of these axes of `x`. Declines if it varies along other axes.
     pub(super) fn over(
         found: &Match<'_, '_, '_>,
         name: &str,
@@ -68,23 +68,18 @@ impl Vector {
         }
         let number = found.edit.number(value);
         match number.filter(|_| given.shape.iter().all(|size| size.is(1))) {
-            Some(number) => {
-                let Vector::Filled(sizes, ..) = Vector::filled(&shape, axes, number, MAX_EQUAL)?
-                else {
-                    return Err("the size of the normalized axes is unknown".into());
-                };
-                Ok(Some(Vector::Filled(sizes, number, vec![value])))
-            }
+            Some(number) => Ok(Some(Vector::filled(&shape, axes, number, MAX_EQUAL, vec![value])?)),
             None => Err("the scale varies along axes that are not normalized".into()),
         }
     }
 
-    /// Returns one number for all places of some axes of a shape. Declines if there are too many.
+    /// Returns an array of equal numbers with some axes of a shape. Declines if it has more than `max` elements.
     pub(super) fn filled(
         shape: &[Dim],
         axes: &[usize],
         number: f64,
         max: i64,
+        from: Vec<ValueId>,
     ) -> Result<Vector, Declined> {
         let sizes = axes.iter().map(|&axis| shape[axis].known()).collect::<Option<Vec<_>>>();
         let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
@@ -92,10 +87,10 @@ impl Vector {
             sizes.iter().product::<i64>() <= max,
             "there is no scale, and a scale of ones would be too large",
         )?;
-        Ok(Vector::Filled(sizes, number, Vec::new()))
+        Ok(Vector::Filled(sizes, number, from))
     }
 
-    /// Returns the same numbers in another shape, which has as many.
+    /// Returns the same numbers in another shape with as many elements.
     pub(super) fn reshaped(self, shape: &[i64]) -> Vector {
         match self {
             Vector::Given(value, _) => {
@@ -105,7 +100,7 @@ impl Vector {
         }
     }
 
-    /// Returns the array, which is a constant if its numbers are known.
+    /// Returns the array. It is a constant if its numbers are known.
     pub(super) fn emit(
         self,
         found: &mut Match<'_, '_, '_>,
@@ -124,11 +119,10 @@ impl Vector {
         if found.ty(value)?.shape[..] == shape[..] {
             return Ok(value);
         }
-        let sizes = known(&shape);
-        let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
+        let sizes = known(&shape).ok_or("the size of the normalized axes is unknown")?;
         if let Some(tensor) = found.edit.tensor(value) {
-            let renamed = tensor.with_shape(sizes);
-            return Ok(found.computed(renamed, &[value]));
+            let reshaped = tensor.with_shape(sizes);
+            return Ok(found.computed(reshaped, &[value]));
         }
         let sizes = found.ints(&sizes)?;
         let op = Op::new(OpType::Reshape, &[value, sizes]);

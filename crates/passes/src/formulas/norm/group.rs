@@ -1,23 +1,23 @@
-//! Norms over the places of each channel, or of each group of channels.
+//! Fuses norms of each channel, or of each group of channels.
 //!
-//! The runtime takes `GroupNormalization` apart into more than the formula has, and slower ones, so a
-//! group is an instance of its own. Its `InstanceNormalization` sums in single precision one after the
-//! other, so results are within 10⁻⁶ · (1 + |mean| / σ) · √n of JAX's for `n` elements.
+//! ONNX Runtime expands `GroupNormalization` into more and slower nodes than the formula has, so this file writes each
+//! group as an instance of `InstanceNormalization`. ONNX Runtime sums its elements one by one in single precision, so
+//! results differ from JAX by up to 10⁻⁶ · (1 + |mean| / σ) · √n for `n` elements.
 
 use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, Vector};
-use super::{Quotient, epsilon, expect_whole, fast_variance, radicand};
+use super::{Quotient, epsilon, expect_whole, fast_variance, normalized_axes, radicand};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, plan, transpose};
 use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
 use crate::rewrite::{Declined, Match, ensure};
 
-/// Groups of fewer elements than these often happen to be of one number. What JAX makes of their variance,
-/// where it is the mean square less the squared mean, is then rounding alone, and not the operator's.
-const FEWEST_FOR_FAST_VARIANCE: i64 = 8;
+/// Smaller groups often have equal elements. The fast variance, the mean square minus the squared mean, then consists of
+/// rounding errors, which the operator does not reproduce.
+const MIN_FOR_FAST_VARIANCE: i64 = 8;
 
-/// Channels last: the mean is over all but the first and last axis.
+/// Returns the norm for channels on the last axis: the mean is over all axes except the first and the last one.
 pub(super) fn to_instance_norm(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
@@ -30,7 +30,7 @@ pub(super) fn to_instance_norm(
     Ok(transpose(normalized, &back))
 }
 
-/// Channels first: the mean is over all but the first two axes.
+/// Returns the norm for channels on the second axis: the mean is over all axes except the first two.
 pub(super) fn instance_norm(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
@@ -41,14 +41,14 @@ pub(super) fn instance_norm(
     let epsilon = epsilon(found, dtype)?;
     let vector = |given: Option<Vector>, number: f64| match given {
         Some(vector) => Ok(vector),
-        None => Vector::filled(&shape, &[1], number, i64::MAX),
+        None => Vector::filled(&shape, &[1], number, i64::MAX, Vec::new()),
     };
     let scale = vector(affine.scale, 1.0)?.emit(found, dtype)?;
     let bias = vector(affine.bias, 0.0)?.emit(found, dtype)?;
     Ok(Op::new(OpType::InstanceNormalization, &[x, scale, bias]).attr("epsilon", epsilon))
 }
 
-/// Over the last axes, without scale: each of what is before them is an instance.
+/// Returns the norm over the last axes, without scale. Each index of the axes before them is an instance.
 pub(super) fn to_unscaled_norm(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
@@ -67,7 +67,7 @@ pub(super) fn to_unscaled_norm(
     }
 }
 
-/// `(x − mean) / √(variance + ε)` where mean and variance are of groups of channels, the last axis
+/// `(x − mean) / √(variance + ε)` with the mean and the variance of groups of channels, which are the last axis.
 pub(super) fn norm() -> Quotient {
     let x = hole("x");
     let groups = node(OpType::Reshape, &[&x]).named("groups");
@@ -79,17 +79,17 @@ pub(super) fn norm() -> Quotient {
     Quotient { numerator: &x - spread(&mean).named("spread mean"), radicand: radicand(&variance) }
 }
 
-/// Groups of the last axis of an array, of which each is normalized over the places of its channels.
+/// Groups of channels, the last axis of an array. Each group is normalized over all elements of its channels.
 pub(super) struct Groups {
-    /// How many axes are before those of the places.
+    /// The number of axes before the normalized ones.
     leading: usize,
     count: i64,
     width: i64,
 }
 
 impl Groups {
-    /// Returns the array that a reshape makes `x` of, if that takes its last axis apart into groups, and these axes
-    /// are those of one group.
+    /// Returns the operand of the reshape that computes `x`, if the reshape splits the last axis into groups, and `axes`
+    /// are the axes of one group.
     pub(super) fn behind(
         found: &Match<'_, '_, '_>,
         x: ValueId,
@@ -99,11 +99,11 @@ impl Groups {
         let reshape = edit.made_by(x, OpType::Reshape)?;
         let source = edit.input(reshape, 0)?;
         let groups = Groups::of(found, source, x, axes).ok()?;
-        let has_places = axes.len() > 1;
-        has_places.then_some((source, groups))
+        (axes.len() > 1).then_some((source, groups))
     }
 
-    /// Returns the groups of `x` that are the last two axes but one of `groups`, normalized over these axes of it.
+    /// Returns the groups of `x`. The array `groups` has the groups as its second to last axis, and is normalized over
+    /// `axes`.
     fn of(
         found: &Match<'_, '_, '_>,
         x: ValueId,
@@ -121,7 +121,7 @@ impl Groups {
             "the groups are not on the last axis",
         )?;
         let count: Option<i64> = axes.iter().map(|&axis| grouped[axis].known()).product();
-        let are_few = count.is_some_and(|count| count < FEWEST_FOR_FAST_VARIANCE);
+        let are_few = count.is_some_and(|count| count < MIN_FOR_FAST_VARIANCE);
         ensure(
             !are_few || found.maybe("fast variance").is_none(),
             "with so few elements, the variance depends on rounding",
@@ -134,7 +134,7 @@ impl Groups {
         Ok(Groups { leading, count, width })
     }
 
-    /// Returns the norm of `x`, scaled and shifted by one number per channel.
+    /// Returns the norm of `x`, with one scale and one bias per channel.
     fn normalized(
         &self,
         found: &mut Match<'_, '_, '_>,
@@ -144,16 +144,14 @@ impl Groups {
         let Type { shape, dtype } = found.ty(x)?;
         let rank = shape.len();
         let (leading, places) = (&shape[..self.leading], &shape[self.leading..rank - 1]);
-        let (order, back) = channel_orders(rank, self.leading);
-        let first = found.emit(transpose(x, &order));
         let channels = self.count * self.width;
         if self.width == 1 && self.leading == 1 && !places.is_empty() {
             let vector = |vector: Vector| vector.reshaped(&[channels]);
             let affine = Affine { scale: affine.scale.map(vector), bias: affine.bias.map(vector) };
-            let op = instance_norm(found, first, affine)?;
-            let normalized = found.emit(op);
-            return Ok(transpose(normalized, &back));
+            return to_instance_norm(found, x, affine);
         }
+        let (order, back) = channel_orders(rank, self.leading);
+        let first = found.emit(transpose(x, &order));
         let first_ty = found.ty(first)?;
         let batch = Dim::checked_product(leading).ok_or("the batch is too large")?;
         let width = [Dim::Known(self.width)];
@@ -176,7 +174,7 @@ impl Groups {
     }
 }
 
-/// Returns the norm of groups that a reshape made of `source`, in their shape.
+/// Returns the norm of groups that a reshape splits from `source`, in the shape of the groups.
 pub(super) fn to_split_groups(
     found: &mut Match<'_, '_, '_>,
     source: ValueId,
@@ -194,11 +192,7 @@ pub(super) fn to_split_groups(
 
 pub(super) fn to_group_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    let axes = found.axes("mean")?;
-    ensure(
-        found.axes("square mean")? == axes,
-        "the axes of the variance differ from those of the mean",
-    )?;
+    let axes = normalized_axes(found)?;
     let of_groups = found.value("groups")?;
     let groups = Groups::of(found, x, of_groups, &axes)?;
     let shape = found.ty(x)?.shape;
@@ -213,9 +207,10 @@ pub(super) fn to_group_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Decline
     groups.normalized(found, x, affine)
 }
 
-/// Declines unless what is named gives each channel the number of its group: the numbers of groups,
-/// each repeated as often as a group has channels, and otherwise only renamed, in the shape that `x` has along the
-/// leading axes and the last one. The root and its operand may stand between.
+/// Declines unless each channel has the number of its group in the value of `name`.
+///
+/// The numbers of `origin` must be repeated once per channel of a group, and otherwise only reshaped. The result must have
+/// the sizes of `x` along the leading axes and the last one. The square root and its operand may be in between.
 fn expect_group_spread(
     found: &Match<'_, '_, '_>,
     name: &str,
@@ -233,7 +228,7 @@ fn expect_group_spread(
         .map(|(axis, dim)| if is_kept(axis) { dim.clone() } else { 1.into() })
         .collect();
     let shape = found.ty(value)?.shape;
-    // One group is broadcast to all channels by the operator that reads it.
+    // If there is one group, the reader broadcasts it to all channels.
     let is_one = x[last].is(width)
         && shape.len() == kept.len()
         && shape[..last] == kept[..last]
@@ -269,7 +264,7 @@ fn expect_group_spread(
     Err("the groups are broadcast to other channels".into())
 }
 
-/// Channels before the places, and back.
+/// Returns the order of axes that moves the channels before the normalized axes, and its inverse.
 fn channel_orders(rank: usize, leading: usize) -> (Vec<usize>, Vec<usize>) {
     let last = rank - 1;
     (
@@ -278,7 +273,7 @@ fn channel_orders(rank: usize, leading: usize) -> (Vec<usize>, Vec<usize>) {
     )
 }
 
-/// Returns a value in another shape of as many elements.
+/// Reshapes a value.
 pub(super) fn reshaped(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,

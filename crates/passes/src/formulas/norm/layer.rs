@@ -1,27 +1,20 @@
-//! Norms of one array, over any of its axes.
+//! Fuses norms over any axes of an array.
 //!
-//! The operators are over the last axes. If others are normalized, the array is transposed, which takes no
-//! longer than the parts do. What scales and shifts is part of the operator if it is of the normalized axes or
-//! of the channels of an instance. Otherwise it is beside it.
+//! The operators normalize the last axes. For other axes, the array is transposed, which is not slower than the formula.
+//! If the scale and the bias vary along the normalized axes or along the channels of an instance, they are operands of
+//! the norm. Otherwise, they stay separate nodes.
 
 use onnx::{Op, OpType, Tensor, Type, ValueId};
 
-use super::affine::{Affine, Vector};
-use super::{epsilon, expect_whole, group};
+use super::affine::{Affine, MAX_EQUAL, Vector};
+use super::{epsilon, expect_whole, group, normalized_axes};
 use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
 use crate::rewrite::{Declined, Match, ensure};
 
-/// The maximum number of ones that are stored to represent a missing scale.
-const MAX_ONES: i64 = 4096;
-
 pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    let axes = found.axes("mean")?;
-    ensure(
-        found.axes("square mean")? == axes,
-        "the axes of the variance differ from those of the mean",
-    )?;
+    let axes = normalized_axes(found)?;
     for name in ["spread mean", "mean in variance", "factor"] {
         if let Some(value) = found.maybe(name) {
             found.expect_reduced(value, x, &axes)?;
@@ -66,7 +59,7 @@ pub(super) fn to_rms_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined>
     let epsilon = epsilon(found, dtype)?;
     let scale = match Vector::over(found, "scale", x, &axes)? {
         Some(scale) => scale,
-        None => Vector::filled(&shape, &axes, 1.0, MAX_ONES)?,
+        None => Vector::filled(&shape, &axes, 1.0, MAX_EQUAL, Vec::new())?,
     };
     let scale = scale.emit(found, dtype)?;
     over_last_axes(found, x, &axes, |_, x, axis| {
@@ -75,7 +68,7 @@ pub(super) fn to_rms_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined>
     })
 }
 
-/// Returns an operator over the last axes as one over any axes.
+/// Applies an operator over the last axes to any axes, with transposes if necessary.
 fn over_last_axes(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
@@ -97,7 +90,7 @@ fn over_last_axes(
     Ok(transpose(result, &back))
 }
 
-/// Returns the norm with a scale and a bias of the axes that are normalized.
+/// Returns the norm with a scale and a bias along the normalized axes.
 fn normalized(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
@@ -106,19 +99,19 @@ fn normalized(
 ) -> Result<Op, Declined> {
     let Type { shape, dtype } = found.ty(x)?;
     let ones = axes.iter().map(|&axis| shape[axis].known()).product::<Option<i64>>();
-    // Instances need as many ones as there are channels, and several axes have more elements than that.
+    // An instance norm needs one number per channel. Several normalized axes have more elements than that.
     let mut kept = (0..shape.len()).filter(|axis| !axes.contains(axis)).skip(1);
     let are_instances = axes.len() > 1
         && kept.next().is_some_and(|channel| shape[channel].known().is_some())
         && kept.next().is_none();
-    if affine.is_none() && (are_instances || ones.is_none_or(|ones| ones > MAX_ONES)) {
+    if affine.is_none() && (are_instances || ones.is_none_or(|ones| ones > MAX_EQUAL)) {
         return over_last_axes(found, x, axes, group::to_unscaled_norm);
     }
     found.expect_kernel(OpType::LayerNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
     let scale = match affine.scale {
         Some(scale) => scale,
-        None => Vector::filled(&shape, axes, 1.0, MAX_ONES)?,
+        None => Vector::filled(&shape, axes, 1.0, MAX_EQUAL, Vec::new())?,
     };
     let mut vectors = vec![scale.emit(found, dtype)?];
     if let Some(bias) = affine.bias {
@@ -131,8 +124,8 @@ fn normalized(
     })
 }
 
-/// Returns the norm with what scales and shifts it beside it. If a reshape has taken the axes of another array
-/// apart, scale and bias are of the axes of that array, as those of convolutions and products are.
+/// Returns the norm with a separate scale and bias. If a reshape splits the axes of another array, the scale and the bias
+/// apply to the axes of that array, as for convolutions and products.
 fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op, Declined> {
     let op = normalized(found, x, axes, Affine::default())?;
     let mut result = found.emit(op);
@@ -164,7 +157,7 @@ fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<O
     Ok(Op::new(OpType::Reshape, &[result, shape]))
 }
 
-/// Returns what a reshape makes `x` of, and constants as they broadcast with that.
+/// Returns the operand of the reshape that computes `x`, and constants that broadcast with this operand.
 fn before_reshape(
     found: &Match<'_, '_, '_>,
     x: ValueId,

@@ -58,7 +58,7 @@ w:f32[1] = Div(%5, %4)",
     );
 }
 
-/// `x − mean`, its mean square, and the root of that.
+/// `x − mean`, its mean square, and the root of the mean square.
 const TWO_PASS: &str = "%0:f32[2,1] = ReduceMean(x, [1]:i64) {keepdims=1}
 %1:f32[2,3] = Sub(x, %0)
 %2:f32[2,3] = Mul(%1, %1)
@@ -115,7 +115,7 @@ y:f32[2,3] = Add(%6, b)"
     );
 }
 
-/// The mean is put back into the rows in `how` for the variance, and once more beside it.
+/// `how` broadcasts the mean to the rows for the variance. Another node broadcasts it for the numerator.
 fn deviation_of_its_own(how: [&str; 2]) -> String {
     let [shape, axis] = how;
     format!(
@@ -302,7 +302,7 @@ y:f32[2,9000] = Div(%1, %5)",
     );
 }
 
-/// The mean and the variance of groups of two channels, spread by `how`.
+/// The mean and the variance of groups of two channels, which `how` broadcasts.
 fn of_groups(how: [&str; 2]) -> String {
     let [expanded, joined] = how;
     format!(
