@@ -1,4 +1,4 @@
-//! Guarantees properties of the file. Nothing changes a graph afterwards.
+//! Guarantees properties of the file. No pass changes a graph afterwards.
 
 pub(crate) mod drop_unread_inputs;
 pub mod faults;

@@ -1,4 +1,4 @@
-//! Drops what no output needs, and notes the bounds of counters.
+//! Drops dead nodes and loop state, and notes the bounds of counters.
 
 pub(crate) mod bound_counters;
 pub(crate) mod drop_carries;

@@ -1,4 +1,4 @@
-//! Computes and stores equal things once.
+//! Computes equal nodes once, and stores equal constants once.
 
 pub(crate) mod hoist_invariants;
 pub(crate) mod lift_weights;

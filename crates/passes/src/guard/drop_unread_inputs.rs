@@ -1,18 +1,18 @@
-//! `drop-unread-inputs`: drops an input of a function that its body does not read, where ONNX Runtime rejects it.
+//! `drop-unread-inputs`: drops unread inputs of functions whose types ONNX Runtime rejects.
 //!
-//! ONNX Runtime infers from the body which types an input may have. It accepts only older types for an input that
-//! nothing reads.
+//! ONNX Runtime infers the types of an input from the body. If the body does not read the input, it accepts only older
+//! types.
 
 use onnx::{DType, Model, Value};
 
 pub(crate) fn run(model: &mut Model) {
     while model.drop_unread_inputs(is_rejected) {
-        // The node that computed the input may have been the only reader of another one.
+        // The node that computes a dropped input may be the only reader of another input.
         model.edit(&mut |edit| edit.drop_unread());
     }
 }
 
-/// True for the element types that ONNX added after bfloat16.
+/// True for element types that ONNX added after bfloat16.
 fn is_rejected(value: &Value) -> bool {
     value.ty.as_ref().is_some_and(|ty| ty.dtype.code() > DType::Bf16.code())
 }

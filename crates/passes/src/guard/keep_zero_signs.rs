@@ -1,9 +1,8 @@
-//! `keep-zero-signs`: the zero that JAX chooses of two, where something tells them apart.
+//! `keep-zero-signs`: restores the sign of zero if a reader depends on it.
 //!
-//! In JAX `max(−0, 0)` is `0` and `min(−0, 0)` is `−0`. ONNX Runtime's `Max` and `Min` return either, its
-//! `Relu` and `Clip` return the operand. Its `Where` returns `0` for a `−0` that is chosen where the condition
-//! holds. JAX begins sums with `0`, and ONNX Runtime begins them with the first element. Most readers do not tell the
-//! zeros apart; a quotient does.
+//! In JAX, `max(−0, 0)` is `0` and `min(−0, 0)` is `−0`. In ONNX Runtime, `Max` and `Min` return either zero, and `Relu` and
+//! `Clip` return the operand. `Where` returns `0` for a `−0` whose condition is true. JAX begins sums with `0`, and ONNX
+//! Runtime begins them with the first element. Most readers do not depend on the sign of zero, but a quotient does.
 
 use onnx::operator::properties::BLIND_TO_ZERO_SIGNS;
 use onnx::{
@@ -12,7 +11,6 @@ use onnx::{
 use rustc_hash::FxHashSet;
 
 use crate::algebra::access::Access;
-use crate::algebra::pattern::uniform;
 use crate::rewrite::require;
 
 pub(crate) fn run(model: &mut Model) {
@@ -28,14 +26,14 @@ pub(crate) fn run(model: &mut Model) {
             }
         }
         for index in edit.nodes() {
-            edit.patch(index, size_once);
+            edit.patch(index, merge_abs);
         }
         edit.drop_unread();
     });
 }
 
-/// The values of which something may tell a zero from the other. Results of the model are compared as
-/// numbers, and not by their bits.
+/// Returns the values with readers that may depend on the sign of zero. Outputs of the model do not count, because users
+/// compare them as numbers.
 fn observed(model: &Model) -> FxHashSet<ValueId> {
     let graphs = model.graphs();
     let mut observed = FxHashSet::default();
@@ -52,7 +50,7 @@ fn observed(model: &Model) -> FxHashSet<ValueId> {
     }
 }
 
-/// Adds the operands of a node in which the sign of a zero matters.
+/// Adds the operands of a node for which the sign of zero matters.
 fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
     let is_read = node.outputs.iter().any(|output| observed.contains(output));
     let is_float =
@@ -71,7 +69,7 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
         }
         let enters = |body: &&Graph| body.inputs.iter().any(|input| observed.contains(input));
         if bodies.iter().any(enters) {
-            // What a loop carries out of a round enters the next.
+            // The outputs of an iteration are inputs of the next one.
             observed.extend(bodies.iter().flat_map(|body| &body.outputs).filter(|id| is_float(id)));
             observed.extend(inputs.iter().filter(|id| is_float(id)));
         }
@@ -99,7 +97,7 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
         }
         _ if !is_read || op.is(BLIND_TO_ZERO_SIGNS) => {}
         OpType::ReduceSum | OpType::ReduceMean if starts_at_zero(model, node) => {}
-        // The larger of a number and 0 is 0 for both zeros.
+        // The maximum of 0 and either zero is 0.
         OpType::Relu => {}
         OpType::Max if has_floor(0) || has_floor(1) => {}
         OpType::Clip if has_floor(1) => {}
@@ -108,7 +106,7 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
     }
 }
 
-/// True if a sum is never `−0`, after `keep_zero_of_sum`.
+/// True if `keep_zero_of_sum` makes sure that a sum is never `−0`.
 fn starts_at_zero(model: &Model, node: &Node) -> bool {
     let ty = |value: ValueId| model.values[value].ty.as_ref();
     let x = node.inputs.first().copied().flatten().and_then(ty);
@@ -116,7 +114,7 @@ fn starts_at_zero(model: &Model, node: &Node) -> bool {
     x.zip(result).is_some_and(|(x, result)| adds_elements(x, result))
 }
 
-/// True if a sum of elements of `x` in a type with kernels has more than one of them. XLA copies a single one.
+/// True if a sum over elements of `x` has more than one term, in a type with kernels. XLA copies a single term.
 fn adds_elements(x: &Type, result: &Type) -> bool {
     let long = |ty: &Type| -> Vec<Dim> {
         ty.shape.iter().filter(|size| **size != Dim::Known(1)).cloned().collect()
@@ -175,20 +173,20 @@ fn keep_clipped(edit: &mut Patch<'_, '_>, operands: [ValueId; 3]) -> Outcome {
     edit.settle(made)
 }
 
-/// Computes a formula in a type for which the runtime has every operator, and returns to the type of its operand.
+/// Computes a formula in a type for which ONNX Runtime has all kernels, and casts the result back.
 fn within<'g>(x: Expr<'g>, formula: impl FnOnce(Expr<'g>) -> Expr<'g>) -> Expr<'g> {
     let wide = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
     formula(x.cast(wide)).cast_exactly(x.dtype())
 }
 
-/// Writes a choice so that no `−0` is chosen where a condition holds.
+/// Rewrites a choice so that no `−0` has a true condition.
 fn keep_choice(edit: &mut Patch<'_, '_>, [condition, x, y]: [ValueId; 3]) -> Outcome {
     if !edit.fact(x).may_be_negative_zero() || excludes_zero(edit, condition, x) {
         return None;
     }
     let y_may_be_negative_zero = edit.fact(y).may_be_negative_zero();
     let made = edit.formula([condition, x, y], |[condition, x, y]| {
-        // ONNX Runtime would drop a `Not`, and exchange the operands again.
+        // ONNX Runtime would drop a `Not`, and swap the operands again.
         let fails = condition.equal(0.0);
         if !y_may_be_negative_zero {
             return fails.select(y, x);
@@ -198,7 +196,7 @@ fn keep_choice(edit: &mut Patch<'_, '_>, [condition, x, y]: [ValueId; 3]) -> Out
     edit.settle(made)
 }
 
-/// Chooses the operand where it is a zero. ONNX Runtime's `Selu` makes both zeros `0`.
+/// Returns the operand if it is a zero. `Selu` of ONNX Runtime returns `0` for both zeros.
 fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
     let selu = Op::of(edit.node(edit.root()), vec![Some(x)]);
     let selu = edit.insert(selu);
@@ -206,7 +204,7 @@ fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
     edit.settle(made)
 }
 
-/// Begins running sums with `0`, as JAX does for more than one element: `0 − Σ −x`. ONNX Runtime would drop `0 + x`.
+/// Begins cumulative sums with `0`, as JAX does for more than one element: `0 − Σ −x`. ONNX Runtime would drop `0 + x`.
 fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &Type) -> Outcome {
     let summed = edit.tensor(axis)?.ints()?.first().copied();
     let size = summed.and_then(|axis| ty.shape.get(usize::try_from(axis).ok()?));
@@ -218,7 +216,7 @@ fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &T
     edit.settle(made)
 }
 
-/// Returns `0` for a sum or a mean of `−0` alone, as JAX does: `0 − (−s)`. ONNX Runtime would drop `0 + s`.
+/// Returns `0` for a sum or a mean whose terms are all `−0`, as JAX does: `0 − (−s)`. ONNX Runtime would drop `0 + s`.
 fn keep_zero_of_sum(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome {
     if !adds_elements(edit.ty(x)?, ty) || !edit.fact(x).may_be_negative_zero() {
         return None;
@@ -230,50 +228,51 @@ fn keep_zero_of_sum(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome 
     edit.settle(made)
 }
 
-/// True if a condition holds for no zero: `x > 0` or `x < 0`.
+/// True if a condition is false for zeros: `x > 0` or `x < 0`.
 fn excludes_zero(edit: &Edit<'_>, condition: ValueId, x: ValueId) -> bool {
     let Some(index) = edit.producer(condition) else { return false };
     let is_strict = edit.node(index).op.is_one_of(&[OpType::Greater, OpType::Less]);
-    let is_zero = |number: usize| {
-        let zero = edit.input(index, number).and_then(|zero| edit.tensor(zero)).and_then(uniform);
-        zero == Some(0.0)
-    };
-    let is_x = |number: usize| edit.input(index, number) == Some(x);
+    let operand = |number: usize| edit.input(index, number);
+    let is_zero = |number| operand(number).and_then(|zero| edit.number(zero)) == Some(0.0);
+    let is_x = |number| operand(number) == Some(x);
     is_strict && ((is_x(0) && is_zero(1)) || (is_zero(0) && is_x(1)))
 }
 
 /// True if the value is a constant without zeros, or a choice between such constants.
 fn has_no_zero(edit: &Edit<'_>, value: ValueId) -> bool {
-    let choice = edit.made_by(value, OpType::Where);
-    if let Some(choice) = choice {
-        let is_constant = |id: &ValueId| edit.tensor(*id).is_some();
-        let chosen = [1, 2].map(|operand| edit.input(choice, operand).filter(is_constant));
-        return chosen.into_iter().all(|id| id.is_some_and(|id| has_no_zero(edit, id)));
+    let is_without_zero = |value: ValueId| {
+        edit.tensor(value).is_some_and(|tensor| tensor.all_floats(|number| number != 0.0))
+    };
+    match edit.made_by(value, OpType::Where) {
+        Some(choice) => [1, 2]
+            .map(|side| edit.input(choice, side))
+            .into_iter()
+            .all(|side| side.is_some_and(is_without_zero)),
+        None => is_without_zero(value),
     }
-    edit.tensor(value).is_some_and(|tensor| tensor.all_floats(|number| number != 0.0))
 }
 
-/// Writes the product or the quotient of two absolute values as the absolute value of one: `|x| · |y| = |x · y|`.
-fn size_once(edit: &mut Patch<'_, '_>) -> Outcome {
+/// Rewrites `|x| · |y|` to `|x · y|`, and `|x| / |y|` to `|x / y|`.
+fn merge_abs(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
-    let (op, ty) = (node.op.onnx()?, edit.ty(*node.outputs.first()?)?.clone());
+    let (op, ty) = (node.op.onnx()?, edit.ty(*node.outputs.first()?)?);
     require(matches!(op, OpType::Mul | OpType::Div) && ty.dtype.is_float())?;
-    let size_of = |operand: usize| {
+    let abs_of = |operand: usize| {
         let value = edit.input(index, operand).filter(|&value| edit.reads(value) == 1)?;
         edit.made_by(value, OpType::Abs)
     };
-    let sizes = [size_of(0)?, size_of(1)?];
-    let [x, y] = sizes.map(|size| edit.input(size, 0));
-    let whole = edit.insert(Op::new(op, &[x?, y?]));
-    edit.done(&sizes, Op::new(OpType::Abs, &[whole]))
+    let both = [abs_of(0)?, abs_of(1)?];
+    let [x, y] = both.map(|abs| edit.input(abs, 0));
+    let signed = edit.insert(Op::new(op, &[x?, y?]));
+    edit.done(&both, Op::new(OpType::Abs, &[signed]))
 }
 
-/// The zeros among the numbers of a value.
+/// The zeros among the elements of a value.
 #[derive(Clone, Copy, PartialEq)]
 enum Zeros {
     None,
-    /// Every number is `0`.
+    /// Every element is `0`.
     All,
     Any,
 }
@@ -283,8 +282,7 @@ impl Zeros {
         if has_no_zero(edit, value) {
             return Zeros::None;
         }
-        let number = edit.tensor(value).and_then(uniform);
-        if number.is_some_and(f64::is_sign_positive) { Zeros::All } else { Zeros::Any }
+        if edit.number(value).is_some_and(f64::is_sign_positive) { Zeros::All } else { Zeros::Any }
     }
 }
 
@@ -293,9 +291,9 @@ fn extreme<'g>(op: OpType, x: (Expr<'g>, Zeros), y: (Expr<'g>, Zeros)) -> Expr<'
     let plain = || x.0.binary(op, y.0);
     match (x, y) {
         ((_, Zeros::None), _) | (_, (_, Zeros::None)) => plain(),
-        // No result is below 0, so `Abs` changes only `−0`.
+        // No result is negative, so `Abs` changes only `−0`.
         ((_, Zeros::All), _) | (_, (_, Zeros::All)) if op == OpType::Max => plain().abs(),
-        // `Where` loses the sign of a zero that it chooses because the flag is set.
+        // `Where` returns `0` for a `−0` whose condition is true.
         ((x, _), (zero, Zeros::All)) | ((zero, Zeros::All), (x, _)) => {
             x.greater(zero).select(zero, x)
         }

@@ -3,8 +3,8 @@
 use onnx::{Attr, Dim, Function, Graph, Model, Node, Operator, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
-/// Functions come after those that they call, so a call of a function that went is known as a call of
-/// the one that stayed.
+/// Functions come after the functions that they call, so a call of a dropped function is already a call of the function
+/// that replaces it.
 pub(crate) fn run(model: &mut Model) {
     let mut known: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     let mut same: FxHashMap<Operator, usize> = FxHashMap::default();
@@ -20,12 +20,12 @@ pub(crate) fn run(model: &mut Model) {
     model.tidy_functions();
 }
 
-/// A function as bytes, which are equal for two functions exactly where all but their names and lines
-/// is. Every list is preceded by its length.
+/// The bytes of a function. They are equal if and only if two functions differ only in names and origins. Every list is
+/// preceded by its length.
 struct Form<'a> {
     model: &'a Model,
     same: &'a FxHashMap<Operator, usize>,
-    /// Values in the order of definition.
+    /// The number of each value, in the order of definition.
     numbers: FxHashMap<ValueId, usize>,
     bytes: Vec<u8>,
 }
@@ -51,11 +51,9 @@ impl<'a> Form<'a> {
     fn node(&mut self, node: &Node) {
         self.text(node.op.domain());
         if let Some(&function) = self.same.get(&node.op) {
-            self.bytes.push(0);
-            self.number(function);
+            self.tag(0).number(function);
         } else {
-            self.bytes.push(1);
-            self.text(node.op.name());
+            self.tag(1).text(node.op.name());
         }
         self.number(node.inputs.len());
         node.inputs.iter().for_each(|&id| self.read(id));
@@ -74,65 +72,38 @@ impl<'a> Form<'a> {
         self.ty(self.model.values[id].ty.as_ref());
     }
 
-    /// A constant is its contents, any other value its number.
+    /// Writes the contents of a constant, and the number of any other value.
     fn read(&mut self, id: Option<ValueId>) {
         let Some(id) = id else {
             return self.bytes.push(0);
         };
         match (&self.model.values[id].tensor, self.numbers.get(&id)) {
-            (Some(tensor), _) => {
-                self.bytes.push(1);
-                self.tensor(tensor);
-            }
-            (None, Some(&number)) => {
-                self.bytes.push(2);
-                self.number(number);
-            }
-            // A value from outside, which no function has: then none is equal to this one.
-            (None, None) => {
-                self.bytes.push(3);
-                self.number(id.index());
-            }
+            (Some(tensor), _) => self.tag(1).tensor(tensor),
+            (None, Some(&number)) => self.tag(2).number(number),
+            // No function reads a value from outside. If one did, it would differ from all others.
+            (None, None) => self.tag(3).number(id.index()),
         }
     }
 
     fn attr(&mut self, attr: &Attr) {
         match attr {
-            Attr::Int(value) => {
-                self.bytes.push(0);
-                self.bytes.extend(value.to_le_bytes());
-            }
-            Attr::Float(value) => {
-                self.bytes.push(1);
-                self.bytes.extend(value.to_le_bytes());
-            }
-            Attr::Str(value) => {
-                self.bytes.push(2);
-                self.text(value);
-            }
+            Attr::Int(value) => self.tag(0).bytes.extend(value.to_le_bytes()),
+            Attr::Float(value) => self.tag(1).bytes.extend(value.to_le_bytes()),
+            Attr::Str(value) => self.tag(2).text(value),
             Attr::Ints(values) => {
-                self.bytes.push(3);
-                self.number(values.len());
+                self.tag(3).number(values.len());
                 self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             }
             Attr::Floats(values) => {
-                self.bytes.push(4);
-                self.number(values.len());
+                self.tag(4).number(values.len());
                 self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
             }
             Attr::Strs(values) => {
-                self.bytes.push(5);
-                self.number(values.len());
+                self.tag(5).number(values.len());
                 values.iter().for_each(|value| self.text(value));
             }
-            Attr::Tensor(tensor) => {
-                self.bytes.push(6);
-                self.tensor(tensor);
-            }
-            Attr::Graph(graph) => {
-                self.bytes.push(7);
-                self.graph(graph);
-            }
+            Attr::Tensor(tensor) => self.tag(6).tensor(tensor),
+            Attr::Graph(graph) => self.tag(7).graph(graph),
         }
     }
 
@@ -148,21 +119,20 @@ impl<'a> Form<'a> {
         let Some(ty) = ty else {
             return self.bytes.push(0);
         };
-        self.bytes.push(1);
-        self.text(&ty.dtype.to_string());
+        self.tag(1).text(&ty.dtype.to_string());
         self.number(ty.shape.len());
         for dim in ty.shape.iter() {
             match dim {
-                Dim::Known(size) => {
-                    self.bytes.push(0);
-                    self.bytes.extend(size.to_le_bytes());
-                }
-                Dim::Symbolic(size) => {
-                    self.bytes.push(1);
-                    self.text(&size.to_string());
-                }
+                Dim::Known(size) => self.tag(0).bytes.extend(size.to_le_bytes()),
+                Dim::Symbolic(size) => self.tag(1).text(&size.to_string()),
             }
         }
+    }
+
+    /// Writes a byte that tells variants apart.
+    fn tag(&mut self, tag: u8) -> &mut Self {
+        self.bytes.push(tag);
+        self
     }
 
     fn text(&mut self, text: &str) {

@@ -1,8 +1,8 @@
 //! `store-once`: stores an array once, even if some readers need its axes in another order.
 //!
-//! A constant that has the elements of another one, in another order or as a part, is computed from it. If several
-//! constants have the elements of an array that none of them stores as it is, the array is stored, and they are
-//! computed from it. The runtime does that when it loads the model.
+//! If a constant has the elements of another one, in another order or as a part, nodes compute it from the other one. If
+//! several constants have the elements of an array of the program, but none is the array itself, the model stores the
+//! array, and nodes compute the constants from it. ONNX Runtime folds these nodes when it loads the model.
 
 use onnx::tensor::{Memory, Step};
 use onnx::{Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId};
@@ -16,7 +16,7 @@ pub(crate) fn run(model: &mut Model) {
     let ids: Vec<ValueId> = model.values.ids().collect();
     let mut is_first = true;
     model.edit(&mut |edit| {
-        // The main graph is the first one. Only it and its bodies read large constants, and bodies can read its values.
+        // The main graph comes first. Only it and its bodies read large constants, and bodies can read its values.
         if std::mem::take(&mut is_first)
             && let Some(&(_, reader)) = large_constants(edit).first()
         {
@@ -25,7 +25,7 @@ pub(crate) fn run(model: &mut Model) {
     });
 }
 
-/// Makes the nodes of the graph and of its bodies read what is computed from other constants.
+/// Makes the nodes of the graph and of its bodies read computed values instead of constants.
 fn store_once(patch: &mut Patch<'_, '_>, all: &[ValueId]) -> Outcome {
     let derived = derive_all(patch, all);
     for index in patch.nodes() {
@@ -38,7 +38,7 @@ fn store_once(patch: &mut Patch<'_, '_>, all: &[ValueId]) -> Outcome {
     patch.finish()
 }
 
-/// Inserts the nodes that compute constants from others. Returns what to read in place of each constant.
+/// Inserts the nodes that compute constants from others. Returns the computed value for each constant.
 fn derive_all(edit: &mut Patch<'_, '_>, all: &[ValueId]) -> FxHashMap<ValueId, ValueId> {
     let read = large_constants(edit);
     let mut stored: Stored = FxHashMap::default();
@@ -70,10 +70,10 @@ fn derive_all(edit: &mut Patch<'_, '_>, all: &[ValueId]) -> FxHashMap<ValueId, V
     derived
 }
 
-/// The constant that stores an array, by its memory.
+/// The constant that stores an array, by the memory of the array.
 type Stored = FxHashMap<Memory, ValueId>;
 
-/// Returns the arrays of which constants store more bytes than there are.
+/// Returns the arrays that constants store more than once, by bytes.
 fn repeated(edit: &Edit<'_>, read: &[(ValueId, usize)]) -> FxHashSet<Memory> {
     let mut stored: FxHashMap<Memory, usize> = FxHashMap::default();
     for tensor in read.iter().filter_map(|&(id, _)| edit.tensor(id)) {
@@ -88,10 +88,10 @@ fn repeated(edit: &Edit<'_>, read: &[(ValueId, usize)]) -> FxHashSet<Memory> {
     stored.into_keys().collect()
 }
 
-/// How to compute a constant: steps from what another constant stores, or from such parts side by side.
+/// The way to compute a constant: from another constant, or from parts of others that are concatenated.
 struct Recipe {
     sources: Vec<(ValueId, Vec<Step>)>,
-    /// The axis along which the parts are joined.
+    /// The axis along which the parts are concatenated.
     joined: Option<usize>,
     steps: Vec<Step>,
 }
@@ -109,7 +109,7 @@ impl Recipe {
             parts.iter().map(source).collect::<Option<_>>()?;
         let mut joined = axis;
         let mut steps = Vec::new();
-        // One transpose of all parts instead of one of each.
+        // Transposes all parts together instead of each part.
         if let Some(Step::Transpose(perm)) = sources[0].1.last().cloned()
             && sources.iter().all(|(_, steps)| steps.last() == Some(&Step::Transpose(perm.clone())))
         {
@@ -139,7 +139,7 @@ impl Recipe {
     }
 }
 
-/// Returns what the steps make of a value.
+/// Applies steps to a value.
 fn apply(edit: &mut Patch<'_, '_>, value: ValueId, steps: &[Step]) -> Option<ValueId> {
     steps.iter().try_fold(value, |value, step| {
         let mut ints = |ints: &[i64]| edit.integers(ints);

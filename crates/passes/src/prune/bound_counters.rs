@@ -1,7 +1,7 @@
-//! `bound-counters`: notes between which numbers a loop counts.
+//! `bound-counters`: notes the bounds of loop counters.
 //!
-//! `buffer.at[i].set(x)` needs no correction of `i` if it is a counter of the loop that starts at 0 and ends before the
-//! size of the buffer. The end is the number of rounds, or a comparison in the condition.
+//! `buffer.at[i].set(x)` needs no bounds check of `i` if `i` is a loop counter that starts at 0 and ends before the size
+//! of the buffer. The number of iterations or a comparison in the condition determines the end.
 
 use onnx::{Attr, DType, Fact, Graph, Model, Node, OpType, ValueId, Values};
 
@@ -28,7 +28,7 @@ fn find_in(graph: &Graph, values: &Values, found: &mut Vec<(ValueId, (i64, i64))
     }
 }
 
-/// State that is the same number larger in each round.
+/// Loop state that increases by the same number in each iteration.
 struct Counter<'m> {
     node: &'m Node,
     body: &'m Graph,
@@ -46,7 +46,7 @@ impl<'m> Counter<'m> {
         let after = original(body, body.outputs[carries.results + carry]);
         let dtype = values[before].ty.as_ref().filter(|ty| ty.rank() == 0)?.dtype;
         let sum =
-            maker(body, after).filter(|sum| sum.op == OpType::Add && dtype.is_signed_int())?;
+            producer(body, after).filter(|sum| sum.op == OpType::Add && dtype.is_signed_int())?;
         let step = match sum.inputs[..] {
             [Some(a), Some(b)] if original(body, a) == before => number(values, b)?,
             [Some(a), Some(b)] if original(body, b) == before => number(values, a)?,
@@ -60,22 +60,22 @@ impl<'m> Counter<'m> {
     fn bounded(self, values: &Values) -> Option<(ValueId, (i64, i64))> {
         let (least, most) = Fact::of_type(self.dtype).ints()?;
         let (start, step) = (self.start, self.step);
-        let by_rounds = || start.checked_add(step.checked_mul(self.rounds(values)? - 1)?);
-        // If the next number is below a limit, and this one is not below the start, the sum does not overflow.
+        let by_iterations = || start.checked_add(step.checked_mul(self.iterations(values)? - 1)?);
+        // The sum does not overflow if the next number is below a limit, and this number is not below the start.
         let by_condition = || {
             let limit = self.limit(values, most)?;
             let last = limit.checked_sub(1).filter(|&last| start <= last)?;
             last.checked_add(step).filter(|&next| next <= most).map(|_| last)
         };
-        let last = by_rounds().or_else(by_condition)?;
+        let last = by_iterations().or_else(by_condition)?;
         let fits = (least..=most).contains(&start) && last.checked_add(step)? <= most;
         (fits && start <= last).then_some((self.before, (start, last)))
     }
 
-    /// The number of rounds.
-    fn rounds(&self, values: &Values) -> Option<i64> {
+    /// Returns the number of iterations.
+    fn iterations(&self, values: &Values) -> Option<i64> {
         let node = self.node;
-        let rounds = if node.op == OpType::Loop {
+        let iterations = if node.op == OpType::Loop {
             number(values, (*node.inputs.first()?)?)?
         } else if let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs")
             && node.attr("scan_input_axes").is_none()
@@ -85,16 +85,16 @@ impl<'m> Counter<'m> {
         } else {
             return None;
         };
-        (rounds > 0).then_some(rounds)
+        (iterations > 0).then_some(iterations)
     }
 
-    /// Returns the limit that the next number is below if there is another round. A limit that is not known is at most
-    /// `most`.
+    /// Returns a number that is larger than the next number whenever there is another iteration. An unknown limit is at
+    /// most `most`.
     fn limit(&self, values: &Values, most: i64) -> Option<i64> {
         let condition = self.body.outputs.first().filter(|_| self.node.op == OpType::Loop)?;
         let mut open = vec![*condition];
         while let Some(flag) = open.pop() {
-            let Some(node) = maker(self.body, original(self.body, flag)) else { continue };
+            let Some(node) = producer(self.body, original(self.body, flag)) else { continue };
             let operand = |at: usize| node.inputs.get(at).copied().flatten();
             let is_next =
                 |at: usize| operand(at).is_some_and(|id| original(self.body, id) == self.after);
@@ -113,13 +113,13 @@ impl<'m> Counter<'m> {
     }
 }
 
-fn maker(body: &Graph, value: ValueId) -> Option<&Node> {
+fn producer(body: &Graph, value: ValueId) -> Option<&Node> {
     body.nodes.iter().find(|node| node.outputs.contains(&value))
 }
 
-/// Returns what a value is a copy of.
+/// Returns the value that `Identity` nodes copy to `value`.
 fn original(body: &Graph, mut value: ValueId) -> ValueId {
-    while let Some(node) = maker(body, value)
+    while let Some(node) = producer(body, value)
         && node.op == OpType::Identity
         && let Some(&Some(source)) = node.inputs.first()
     {

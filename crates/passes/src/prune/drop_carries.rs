@@ -1,7 +1,6 @@
 //! `drop-carries`: drops loop state that no result needs.
 //!
-//! JAX counts the iterations of a `fori_loop` in an additional value, which the body often does not
-//! read.
+//! JAX counts the iterations of a `fori_loop` in an additional value, which many bodies do not read.
 
 use onnx::{Attr, Graph, Model, Node, OpType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,7 +17,7 @@ pub(crate) fn run(model: &mut Model) {
     }
 }
 
-/// All that is read anywhere, or is a result.
+/// Collects the values that nodes read, and the outputs of graphs.
 fn note_reads(graph: &Graph, read: &mut FxHashSet<ValueId>) {
     read.extend(&graph.outputs);
     for node in &graph.nodes {
@@ -39,27 +38,27 @@ fn drop_in(graph: &mut Graph, read: &FxHashSet<ValueId>) {
     }
 }
 
-/// Where the values stand that a loop carries.
+/// The positions of the values that a loop carries.
 #[derive(Clone, Copy)]
 pub(crate) struct Carries {
     pub count: usize,
-    /// How many operands of the node and inputs of the body are before them.
+    /// The number of operands of the node, and of inputs of the body, before them.
     pub operands: usize,
-    /// How many results of the body are before them.
+    /// The number of outputs of the body before them.
     pub results: usize,
 }
 
-/// What a loop is asked for, or needs for what it is asked for.
+/// The parts of a loop that its results depend on.
 struct Needed {
     carries: Vec<bool>,
-    /// Of the body.
+    /// The values of the body.
     values: FxHashSet<ValueId>,
 }
 
 impl Carries {
     pub(crate) fn of(node: &Node) -> Option<Carries> {
         let inputs = node.bodies().next()?.inputs.len();
-        // Before those of a `Loop` are the number of rounds and the condition.
+        // The first operands of a `Loop` are the number of iterations and the condition.
         let (operands, results, scanned) = match node.op.onnx() {
             Some(OpType::Loop) => (2, 1, 0),
             Some(OpType::Scan) => match node.attr("num_scan_inputs") {

@@ -1,4 +1,4 @@
-//! `drop-dead`: drops nodes that nothing reads.
+//! `drop-dead`: drops unread nodes.
 
 use onnx::Edit;
 

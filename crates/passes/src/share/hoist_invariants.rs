@@ -9,7 +9,7 @@ pub(crate) fn run(model: &mut Model) -> bool {
     model.hoist(is_safe)
 }
 
-/// Divisions are safe where they are of floats, and lookups where all places are known and inside.
+/// True if a node cannot fail. Divisions of integers and lookups with unknown indices can fail.
 fn is_safe(node: &Node, values: &Values) -> bool {
     let is_float = || {
         let ty = node.outputs.first().and_then(|&output| values[output].ty.as_ref());
@@ -20,13 +20,13 @@ fn is_safe(node: &Node, values: &Values) -> bool {
         || (node.op == OpType::Gather && is_inside(node, values).is_some_and(|is| is))
 }
 
-/// True if a lookup finds all that it looks up.
+/// True if all indices of a lookup are constants and within bounds.
 fn is_inside(node: &Node, values: &Values) -> Option<bool> {
-    let &[Some(array), Some(places)] = &node.inputs[..] else { return None };
+    let &[Some(array), Some(indices)] = &node.inputs[..] else { return None };
     let shape = &values[array].ty.as_ref()?.shape;
     let size = shape.get(axis_of(node, shape.len())?)?.known()?;
-    let places = values[places].tensor.as_ref()?.ints()?;
-    Some(places.iter().all(|place| (-size..size).contains(place)))
+    let indices = values[indices].tensor.as_ref()?.ints()?;
+    Some(indices.iter().all(|index| (-size..size).contains(index)))
 }
 
 #[cfg(test)]

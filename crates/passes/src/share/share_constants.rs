@@ -6,8 +6,8 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     edit.share_constants(may_be_one);
 }
 
-/// Small weights that happen to be equal keep their own names, and a literal is never a weight: sharing less than a
-/// page of the data file saves nothing.
+/// True if two equal constants may become one. Small weights keep their own names, because sharing less than a page of the
+/// data file saves nothing.
 fn may_be_one(edit: &Edit<'_>, one: ValueId, other: ValueId) -> bool {
     const PAGE: usize = 4096;
     let is_large = edit.tensor(one).is_some_and(|tensor| tensor.byte_len() > PAGE);
