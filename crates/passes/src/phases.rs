@@ -156,7 +156,7 @@ pub static PHASES: &[Phase] = &[
         &[
             graph("drop-dead", "drops nodes that no output needs", drop_dead::run),
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
-            model("bound-counters", "notes between which numbers a loop counts", bound_counters::run),
+            model("bound-counters", "notes the bounds of loop counters", bound_counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
             graph("canonicalize", "applies the rules of canonicalization everywhere", canonicalize::everything),
         ],
@@ -168,7 +168,7 @@ pub static PHASES: &[Phase] = &[
          the fusion of formulas changes their contents.",
         &[
             formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::STAGES]),
-            nodes("batch-heads", "computes after the loop what a step makes of the state of a cell", loops::results::run_early),
+            nodes("batch-heads", "computes after the loop, for all steps at once, the results that depend on the state of a cell", loops::results::run_early),
             nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
             formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[&pool::REWRITES]),
         ],
@@ -187,7 +187,7 @@ pub static PHASES: &[Phase] = &[
             formulas("fuse-norms", "finds layer norms, group norms and RMS norms", &[&norm::STAGES]).when(When::FusingNorms),
             nodes("split-means", "writes a mean over an axis that may be empty as a sum and a division", split_means::run),
             formulas("fuse-reductions", "finds reductions such as `ReduceL2` and `ReduceSumSquare`", &[&reduction::STAGES]),
-            graph("merge-affine", "merges a chain of sums and products with constants into one of each", merge_affine::run),
+            graph("merge-affine", "merges a chain of sums and products with constants into one product and one sum", merge_affine::run),
         ],
     ),
     phase(
@@ -198,7 +198,7 @@ pub static PHASES: &[Phase] = &[
             graph("inline-composites", "replaces each composite by its nodes", inline_composites::run).when(When::Always),
             formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),
-            formulas("fuse-places", "drops the order of zeros if none is negative", &[&place::REWRITES]),
+            formulas("fuse-places", "drops the comparison of −0 with 0 if no element is −0", &[&place::REWRITES]),
             graph("gather-repeats", "writes elements that are repeated along several axes as `Gather`", resize::gather_repeats),
         ],
     ),
@@ -209,10 +209,10 @@ pub static PHASES: &[Phase] = &[
         &[
             nodes("count-iterations", "gives a loop that a counter ends its number of iterations", loops::iterations::run),
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
-            nodes("batch-steps", "computes once, for all steps of a scan, what depends only on the inputs of a step", loops::steps::run),
+            nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
             nodes("stack-buffers", "writes an array that a loop fills entry by entry as a stack", loops::buffers::run),
-            nodes("settle-flags", "decides together which rounds of a loop drop entries of an array", loops::settle::run),
-            nodes("batch-results", "computes once, after a loop, what a step returns and no later step reads", loops::results::run),
+            nodes("settle-flags", "decides for all iterations of a loop at once which ones drop entries of an array", loops::settle::run),
+            nodes("batch-results", "computes after a loop, for all steps at once, the results that no later step reads", loops::results::run),
             pass("unroll-loops", "unrolls short loops", Run::Configured(loops::unroll::run)),
         ],
     )
@@ -234,7 +234,7 @@ pub static PHASES: &[Phase] = &[
     phase(
         "products",
         "Layout ops sink through elementwise operators until they meet, products absorb the remaining ones, and \
-         then attention around two products is fused. Each round works on what the previous round moved.",
+         then attention around two products is fused. Each iteration begins with the layout ops that the previous one moved.",
         &[
             nodes("fuse-resize", "finds `Resize`", resize::run).fusing(),
             nodes("sink-layout-ops", "moves a layout op past elementwise operators until it meets another layout op", layout_ops::sink::run),
@@ -260,9 +260,9 @@ pub static PHASES: &[Phase] = &[
             nodes("carry-layouts", "carries the state of a loop in the shape that its body computes with", loops::layouts::run),
             nodes("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
             formulas("fuse-batch-norms", "writes a scale and a shift of each channel as `BatchNormalization`", &[&batch_norm::REWRITES]).when(When::FusingNorms),
-            nodes("simplify-sizes", "reads sizes at once with `Shape` or `Size`", simplify_sizes::run),
-            graph("merge-choices", "writes the choices that a flag makes in a loop as one `If`", loops::choices::run),
-            nodes("shape-constants", "gives constants that broadcast the axes with which the runtime is fastest", shape_constants::run),
+            nodes("simplify-sizes", "computes sizes with one `Shape` or `Size`", simplify_sizes::run),
+            graph("merge-choices", "merges the choices by one condition in a loop into one `If`", loops::choices::run),
+            nodes("shape-constants", "reshapes broadcast constants to the rank with which ONNX Runtime is fastest", shape_constants::run),
         ],
     ),
     phase(
@@ -281,7 +281,7 @@ pub static PHASES: &[Phase] = &[
         "The last phase guarantees properties of the file, so nothing may change a graph after it. Functions are \
          compared when their bodies are final.",
         &[
-            model("keep-zero-signs", "restores the sign of zero where a reader depends on it", keep_zero_signs::run).when(When::Always),
+            model("keep-zero-signs", "restores the sign of zero if a reader depends on it", keep_zero_signs::run).when(When::Always),
             model("store-once", "computes a large constant from another constant with the same elements", store_once::run),
             nodes("read-arrays", "makes each iteration of a scan read every array that it scans", loops::scanned::run).when(When::Always),
             model("avoid-faults", "replaces patterns that ONNX Runtime computes wrongly", faults::run).when(When::Always),

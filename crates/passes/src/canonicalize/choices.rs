@@ -13,7 +13,7 @@ use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-choices",
-    does: "computes on the two numbers of a choice, instead of on an array of them",
+    does: "applies an operator to the two numbers of a choice, instead of to an array of these numbers",
     apply: fold_choice,
 };
 

@@ -11,7 +11,7 @@ use crate::rewrite::require;
 
 pub(crate) const RANGE_RULE: Rule = Rule {
     name: "drop-ranges",
-    does: "writes a lookup in the range from zero on as the index",
+    does: "replaces a lookup in the range from 0 with the index",
     apply: |patch| {
         let (looked_up, maker) = index_of_range(patch, patch.root())?;
         let dtype = patch.result_ty(patch.root())?.dtype;
@@ -22,7 +22,7 @@ pub(crate) const RANGE_RULE: Rule = Rule {
 
 pub(crate) const CAST_RULE: Rule = Rule {
     name: "drop-index-casts",
-    does: "looks up with an index as it was before a cast that keeps it",
+    does: "drops the cast of an index that keeps its value",
     apply: |patch| {
         let node = patch.node(patch.root());
         require(node.op.is_one_of(LOOKUPS))?;
