@@ -18,7 +18,7 @@ mod sharing;
 use std::collections::VecDeque;
 
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{Edit, Op, Outcome, Patch, ValueId};
+use onnx::{Edit, Replacement, ValueId};
 
 use crate::algebra::access::Access;
 use crate::layout_ops;
@@ -53,22 +53,8 @@ pub const RULES: &[&[Rule]] = &[
     &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
 ];
 
-/// The result of a rule for one node.
-enum Change {
-    /// Replaces the node with a value, which inherits the origins of these nodes.
-    Value(ValueId, Vec<usize>),
-    /// Replaces the node with an operator, which inherits the origins of these nodes.
-    Op(Op, Vec<usize>),
-}
-
-impl Change {
-    fn put(self, patch: &mut Patch<'_, '_>) -> Outcome {
-        match self {
-            Change::Value(value, passed) => patch.done(&passed, value),
-            Change::Op(op, fused) => patch.done(&fused, op),
-        }
-    }
-}
+/// The replacement of a node, and the nodes whose origins it inherits.
+type Change = (Replacement, Vec<usize>);
 
 /// Applies the rules to the whole graph.
 pub(crate) fn everything(edit: &mut Edit<'_>) {

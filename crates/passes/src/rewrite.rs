@@ -189,8 +189,7 @@ impl Match<'_, '_, '_> {
 
     /// Returns the number that all elements of a constant are equal to.
     pub(crate) fn number(&self, name: &str) -> Result<f64, Declined> {
-        let tensor = self.edit.tensor(self.value(name)?);
-        let number = tensor.and_then(crate::algebra::pattern::uniform);
+        let number = self.edit.number(self.value(name)?);
         number.ok_or_else(|| Declined(format!("`{name}` is not a number")))
     }
 

@@ -7,7 +7,7 @@ mod floats;
 
 use std::cmp::Ordering;
 
-use onnx::operator::properties::RESHAPES;
+use onnx::operator::properties::{ARITHMETIC, RESHAPES};
 use onnx::{DType, Node, OpType, Tensor};
 
 use crate::algebra::access::{axes_from_front, axis_of, perm_of};
@@ -57,29 +57,15 @@ fn of_any_numbers(
             let flags: Vec<i64> = x.ints()?.into_iter().map(|flag| i64::from(flag == 0)).collect();
             Tensor::of_ints(dtype, shape, &flags)
         }
-        (OpType::And | OpType::Or | OpType::Xor, [x, y]) => {
-            let op = match op {
-                OpType::And => OpType::BitwiseAnd,
-                OpType::Or => OpType::BitwiseOr,
-                _ => OpType::BitwiseXor,
-            };
-            arithmetic(op, x, y, dtype, shape)
-        }
         (OpType::Max | OpType::Min, [x, y]) => extreme(op, x, y, dtype, shape),
         (OpType::Clip, [x, low, high]) => {
             let raised = extreme(OpType::Max, x, low, dtype, shape.clone())?;
             extreme(OpType::Min, &raised, high, dtype, shape)
         }
-        (
-            OpType::Add
-            | OpType::Sub
-            | OpType::Mul
-            | OpType::Div
-            | OpType::BitwiseAnd
-            | OpType::BitwiseOr
-            | OpType::BitwiseXor,
-            [x, y],
-        ) => arithmetic(op, x, y, dtype, shape),
+        (op, [x, y]) if op.is(ARITHMETIC) => arithmetic(op, x, y, dtype, shape),
+        (OpType::And | OpType::BitwiseAnd, [x, y]) => of_ints(x, y, dtype, shape, |a, b| a & b),
+        (OpType::Or | OpType::BitwiseOr, [x, y]) => of_ints(x, y, dtype, shape, |a, b| a | b),
+        (OpType::Xor | OpType::BitwiseXor, [x, y]) => of_ints(x, y, dtype, shape, |a, b| a ^ b),
         (OpType::BitShift, [x, y]) => {
             let is_left = *node.attr("direction")? == onnx::Attr::from("LEFT");
             shifted(is_left, x, y, dtype, shape)
@@ -237,9 +223,6 @@ pub(crate) fn arithmetic(
             OpType::Mul => Some(a.wrapping_mul(*b)),
             // `ints` returns uint64 as signed. The runtime handles divisions that trap.
             OpType::Div if dtype != DType::U64 => a.checked_div(*b),
-            OpType::BitwiseAnd => Some(a & b),
-            OpType::BitwiseOr => Some(a | b),
-            OpType::BitwiseXor => Some(a ^ b),
             _ => None,
         };
         let values: Option<Vec<i64>> = a.iter().zip(&b).map(join).collect();
@@ -260,17 +243,13 @@ pub(crate) fn arithmetic(
 
 /// Shifts the bits of integers by less than the width of the type.
 fn shifted(is_left: bool, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
-    let (x, y) = broadcast(x, y, &shape)?;
-    let (a, distances) = (x.ints()?, y.ints()?);
     let bits = dtype.bits() as i64;
-    require(distances.iter().all(|distance| (0..bits).contains(distance)))?;
-    let shift = |(&a, &distance): (&i64, &i64)| match is_left {
+    require(y.ints()?.iter().all(|distance| (0..bits).contains(distance)))?;
+    of_ints(x, y, dtype, shape, |a, distance| match is_left {
         true => a.wrapping_shl(distance as u32),
         // ONNX shifts only unsigned integers. Of these, only uint64 may look negative.
         false => (a as u64).wrapping_shr(distance as u32) as i64,
-    };
-    let values: Vec<i64> = a.iter().zip(&distances).map(shift).collect();
-    Tensor::of_ints(dtype, shape, &values)
+    })
 }
 
 fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Option<Tensor> {
@@ -278,17 +257,25 @@ fn of_each(x: &Tensor, dtype: DType, shape: Vec<i64>, f: fn(f64) -> f64) -> Opti
     Tensor::of_floats(dtype, shape, &values)
 }
 
-/// Returns the larger or smaller integers. `None` for floats: runtimes return different zeros and NaNs.
-fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
+/// Combines integers that broadcast to a shape.
+fn of_ints(
+    x: &Tensor,
+    y: &Tensor,
+    dtype: DType,
+    shape: Vec<i64>,
+    combine: impl Fn(i64, i64) -> i64,
+) -> Option<Tensor> {
     let (x, y) = broadcast(x, y, &shape)?;
     let (a, b) = (x.ints()?, y.ints()?);
-    let join = |(&a, &b): (&i64, &i64)| match op {
-        OpType::Max => a.max(b),
-        _ => a.min(b),
-    };
-    let values: Vec<i64> = a.iter().zip(&b).map(join).collect();
+    let values: Vec<i64> = a.iter().zip(&b).map(|(&a, &b)| combine(a, b)).collect();
+    Tensor::of_ints(dtype, shape, &values)
+}
+
+/// Returns the larger or smaller integers. `None` for floats: runtimes return different zeros and NaNs.
+fn extreme(op: OpType, x: &Tensor, y: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     // `ints` returns uint64 as signed, which has another order.
-    (dtype != DType::U64).then(|| Tensor::of_ints(dtype, shape, &values))?
+    require(dtype != DType::U64)?;
+    of_ints(x, y, dtype, shape, if op == OpType::Max { i64::max } else { i64::min })
 }
 
 fn comparison(op: OpType, x: &Tensor, y: &Tensor, shape: Vec<i64>) -> Option<Tensor> {

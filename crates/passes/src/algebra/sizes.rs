@@ -3,7 +3,7 @@
 use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
 
-use crate::algebra::access::known;
+use crate::algebra::access::{Access, known};
 
 /// The maximum number of nodes that compute a size.
 const MAX_NODES: usize = 16;
@@ -18,7 +18,7 @@ pub(crate) fn computed_size(edit: &Edit<'_>, value: ValueId) -> Option<(Dim, Vec
 
 fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Dim> {
     if let Some(tensor) = edit.tensor(value) {
-        let number = crate::algebra::pattern::uniform(tensor).filter(|_| tensor.len() == 1)?;
+        let number = edit.number(value).filter(|_| tensor.len() == 1)?;
         let is_whole = number >= 0.0 && number.fract() == 0.0 && number < 9e15;
         return is_whole.then_some(Dim::Known(number as i64));
     }
@@ -94,10 +94,8 @@ fn array_with(edit: &Edit<'_>, root: usize, size: &Dim) -> Option<(ValueId, usiz
     let nodes = edit.nodes();
     let last = nodes.iter().position(|&node| node == root)?;
     nodes[..=last].iter().find_map(|&node| {
-        (0..edit.node(node).inputs.len()).find_map(|operand| {
-            let array = edit.input(node, operand)?;
-            let axis = edit.ty(array)?.shape.iter().position(|dim| dim == size)?;
-            Some((array, axis))
+        edit.operands(node).find_map(|array| {
+            Some((array, edit.ty(array)?.shape.iter().position(|dim| dim == size)?))
         })
     })
 }

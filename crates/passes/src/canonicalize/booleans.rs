@@ -15,8 +15,8 @@ pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",
     does: "drops comparisons, negations and casts of booleans that cancel out",
     apply: |patch| match simplified(patch, patch.root()) {
-        Some(simpler) => simpler.put(patch),
-        None => unless(patch),
+        Some((by, passed)) => patch.done(&passed, by),
+        None => chosen_flag(patch),
     },
 };
 
@@ -25,7 +25,7 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
     match edit.node(index).op.onnx() {
         Some(OpType::Not) => {
             let inner = edit.made_by(operand(0)?, OpType::Not)?;
-            Some(Change::Value(edit.input(inner, 0)?, vec![inner]))
+            Some((edit.input(inner, 0)?.into(), vec![inner]))
         }
         Some(OpType::Equal) => {
             let beside = beside_a_flag(edit, index)?;
@@ -33,7 +33,7 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
                 return beside.left_alone(edit, index);
             }
             let is_whole = edit.ty(beside.flag) == edit.result_ty(index);
-            is_whole.then(|| Change::Op(Op::new(OpType::Not, &[beside.flag]), beside.passed))
+            is_whole.then(|| (Op::new(OpType::Not, &[beside.flag]).into(), beside.passed))
         }
         Some(OpType::And) => {
             if let Some(beside) = beside_a_flag(edit, index) {
@@ -50,14 +50,13 @@ fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
             let (flag, x, y) = (operand(0)?, operand(1)?, operand(2)?);
             if let Some(inner) = edit.made_by(flag, OpType::Not) {
                 let op = Op::new(OpType::Where, &[edit.input(inner, 0)?, y, x]);
-                return Some(Change::Op(op, vec![inner]));
+                return Some((op.into(), vec![inner]));
             }
             let (flag, passed) = without_all_set(edit, flag)?;
             let result = edit.result_ty(index)?;
             let is_whole = broadcast_shape(edit, &[flag, x, y])?[..] == result.shape[..];
-            is_whole.then(|| Change::Op(Op::new(OpType::Where, &[flag, x, y]), passed))
+            is_whole.then(|| (Op::new(OpType::Where, &[flag, x, y]).into(), passed))
         }
-        Some(OpType::Cast) => chosen_flag(edit, index),
         _ => None,
     }
 }
@@ -82,7 +81,7 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
     let of = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
     let ((a, b), (c, d)) = (of(comparison)?, of(equality)?);
     let are_same = (same(a, c) && same(b, d)) || (same(a, d) && same(b, c));
-    (is_strict && are_same).then(|| Change::Value(less, vec![negated, equality]))
+    (is_strict && are_same).then(|| (less.into(), vec![negated, equality]))
 }
 
 /// An operand of an operator on booleans whose other operand is a constant boolean, possibly broadcast.
@@ -99,9 +98,9 @@ impl Beside {
     /// Returns the operand, broadcast like the constant.
     fn left_alone(self, edit: &Edit<'_>, index: usize) -> Option<Change> {
         if edit.ty(self.flag) == edit.result_ty(index) {
-            return Some(Change::Value(self.flag, self.passed));
+            return Some((self.flag.into(), self.passed));
         }
-        Some(Change::Op(Op::new(OpType::Expand, &[self.flag, self.shape?]), self.passed))
+        Some((Op::new(OpType::Expand, &[self.flag, self.shape?]).into(), self.passed))
     }
 }
 
@@ -125,54 +124,35 @@ fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
     (edit.ty(flag)?.dtype == DType::Bool).then_some((cast, flag))
 }
 
-/// Casts to booleans: `c ? 0 : a` is `¬c ∧ a`, and `c ? a : 1` is `¬c ∨ a`.
-fn unless(edit: &mut Patch<'_, '_>) -> Outcome {
-    let index = edit.root();
-    let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
-    let mut passed = vec![choice];
-    let (op, (cast, flag)) = if number_behind(edit, x, &mut passed) == Some(0.0) {
-        (OpType::And, flag_behind(edit, y)?)
-    } else {
-        passed.truncate(1);
-        number_behind(edit, y, &mut passed).filter(|&number| number != 0.0)?;
-        (OpType::Or, flag_behind(edit, x)?)
-    };
-    let result = edit.result_ty(index)?;
-    require(edit.ty(flag)? == result || edit.ty(condition)? == result)?;
-    passed.push(cast);
-    let not = edit.insert_for(&[choice], Op::new(OpType::Not, &[condition]));
-    edit.done(&passed, Op::new(op, &[not, flag]))
-}
-
-/// Returns the `Where` whose result a node casts to booleans, and its operands.
-fn choice_of_flag(edit: &Edit<'_>, index: usize) -> Option<(usize, [ValueId; 3])> {
-    let node = edit.node(index);
+/// Rewrites choices that are cast to booleans: `c ? a : 0` to `c ∧ a`, `c ? 1 : a` to `c ∨ a`, `c ? 0 : a` to `¬c ∧ a`, and
+/// `c ? a : 1` to `¬c ∨ a`.
+fn chosen_flag(patch: &mut Patch<'_, '_>) -> Outcome {
+    let index = patch.root();
+    let node = patch.node(index);
     let is_flag = node.attr("to") == Some(&Attr::Int(DType::Bool.code().into()));
     require(node.op == OpType::Cast && is_flag)?;
-    let choice = edit.made_by(edit.input(index, 0)?, OpType::Where)?;
-    let operand = |number: usize| edit.input(choice, number);
-    Some((choice, [operand(0)?, operand(1)?, operand(2)?]))
-}
-
-/// Casts to booleans: `c ? a : 0` is `c ∧ a`, and `c ? 1 : a` is `c ∨ a`.
-fn chosen_flag(edit: &Edit<'_>, index: usize) -> Option<Change> {
-    let (choice, [condition, x, y]) = choice_of_flag(edit, index)?;
+    let choice = patch.made_by(patch.input(index, 0)?, OpType::Where)?;
+    let [condition, x, y] = [0, 1, 2].map(|operand| patch.input(choice, operand));
+    let (condition, x, y) = (condition?, x?, y?);
     let number = |value: ValueId| {
         let mut passed = vec![choice];
-        Some((number_behind(edit, value, &mut passed)? != 0.0, passed))
+        Some((number_behind(patch, value, &mut passed)? != 0.0, passed))
     };
-    let is_whole = |flag: ValueId| edit.ty(flag) == edit.result_ty(index);
-    let joined = |op: OpType, number: ValueId, passed: Vec<usize>| {
-        let (cast, flag) = flag_behind(edit, number)?;
-        let op = Op::new(op, &[condition, flag]);
-        (is_whole(flag) || is_whole(condition))
-            .then(|| Change::Op(op, [&passed[..], &[cast]].concat()))
+    let (other, is_set, mut passed, is_negated) = match (number(x), number(y)) {
+        (None, Some((is_set, passed))) => (x, is_set, passed, is_set),
+        (Some((is_set, passed)), None) => (y, is_set, passed, !is_set),
+        _ => return None,
     };
-    match (number(x), number(y)) {
-        (None, Some((false, passed))) => joined(OpType::And, x, passed),
-        (Some((true, passed)), None) => joined(OpType::Or, y, passed),
-        _ => None,
-    }
+    let (cast, flag) = flag_behind(patch, other)?;
+    let is_whole = |flag: ValueId| patch.ty(flag) == patch.result_ty(index);
+    require(is_whole(flag) || is_whole(condition))?;
+    passed.push(cast);
+    let condition = match is_negated {
+        true => patch.insert_for(&[choice], Op::new(OpType::Not, &[condition])),
+        false => condition,
+    };
+    let op = if is_set { OpType::Or } else { OpType::And };
+    patch.done(&passed, Op::new(op, &[condition, flag]))
 }
 
 /// Returns the number that all elements of a value are equal to, if it is a constant that was cast or broadcast.

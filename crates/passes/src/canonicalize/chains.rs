@@ -17,7 +17,8 @@ fn merge_chains(patch: &mut Patch<'_, '_>) -> Outcome {
     if let Some((first, bounds)) = joined_slice(patch, patch.root()) {
         return slice_once(patch, first, &bounds);
     }
-    merged(patch, patch.root())?.put(patch)
+    let (by, fused) = merged(patch, patch.root())?;
+    patch.done(&fused, by)
 }
 
 fn merged(edit: &Edit<'_>, index: usize) -> Option<Change> {
@@ -51,11 +52,11 @@ fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     }
     let overflows = matches!(edit.node(index).attr("saturate"), Some(Attr::Int(0)));
     if from == to && (overflows || !is_narrow_float(to)) {
-        return Some(Change::Value(x, vec![first]));
+        return Some((x.into(), vec![first]));
     }
     // The attribute of this cast determines the result for numbers that are too large.
     require(!is_narrow_float(to))?;
-    Some(Change::Op(Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code())), vec![first]))
+    Some((Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code())).into(), vec![first]))
 }
 
 /// True if the wide type represents every value of the narrow type.
@@ -97,7 +98,7 @@ fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> 
     let result = &edit.result_ty(index)?.shape;
     let sizes: Vec<Dim> = edit.tensor(shape)?.ints()?.into_iter().map(Dim::Known).collect();
     require(sizes[..] == result[..])?;
-    Some(Change::Op(Op::new(OpType::Expand, &[x, shape]), vec![first]))
+    Some((Op::new(OpType::Expand, &[x, shape]).into(), vec![first]))
 }
 
 /// Merges a stack with a reshape that merges the new axis with the next axis.
@@ -107,7 +108,7 @@ fn joined_stack(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let is_only = edit.reads(edit.result(first)) == 1;
     let is_joined = is_only && stack.joined_shape(edit)?[..] == result[..];
     let fused = || [stack.distinct_unsqueezes(), vec![first]].concat();
-    is_joined.then(|| Change::Op(stack.joined(), fused()))
+    is_joined.then(|| (stack.joined().into(), fused()))
 }
 
 /// Replaces a slice of a `Concat` with an operand of the `Concat`.
@@ -121,7 +122,7 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
         let value = edit.input(first, part)?;
         let size = edit.ty(value)?.shape.get(axis)?.known()?;
         if offset == start && offset + size == end {
-            return Some(Change::Value(value, vec![first]));
+            return Some((value.into(), vec![first]));
         }
         offset += size;
     }
