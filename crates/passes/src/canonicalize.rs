@@ -25,6 +25,7 @@ use crate::layout_ops;
 use crate::phases::RewriteNode;
 
 pub(crate) use booleans::number_behind;
+pub(crate) use broadcasts::broadcast_shape;
 
 /// A local change that always improves the graph.
 pub struct Rule {
@@ -198,7 +199,7 @@ y:f32[2,3] = Where(%6, %5, 0.0)
 z:f32[2,3] = Sub(%8, %9)";
 
     #[test]
-    fn rules_apply_to_what_other_rules_made() {
+    fn rules_apply_to_the_results_of_other_rules() {
         check(
             everything,
             GRAPH,

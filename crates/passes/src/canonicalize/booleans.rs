@@ -203,7 +203,7 @@ y:bool[3] = Xor(%2, a)",
     }
 
     #[test]
-    fn a_neutral_flag_only_repeats_the_other() {
+    fn a_neutral_boolean_only_broadcasts_the_other_operand() {
         check_lean(
             rule(&super::RULE),
             "graph g(a:bool[N], s:i64[2]) -> (y)
@@ -219,7 +219,7 @@ y:bool[M,N] = Not(%1)",
     }
 
     #[test]
-    fn a_choice_by_a_negation_is_the_other_choice() {
+    fn a_choice_with_a_negated_condition_swaps_its_operands() {
         check_lean(
             rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
@@ -235,7 +235,7 @@ y:f32[3] = Where(%1, 0.0, x)",
     }
 
     #[test]
-    fn a_choice_of_a_flag_or_nothing_is_both() {
+    fn a_choice_between_a_boolean_and_zero_is_an_and() {
         check_lean(
             rule(&super::RULE),
             "graph g(c:bool[2,3], a:bool[3], b:bool[2,3]) -> (y, z, w)
@@ -284,7 +284,7 @@ z:f32[3] = Where(%5, s, r)",
     }
 
     #[test]
-    fn numbers_that_only_a_double_confuses_are_different() {
+    fn numbers_that_a_double_does_not_tell_apart_are_different() {
         check_lean(
             rule(&super::RULE),
             "graph g(r:i64[3]) -> (y)
@@ -303,7 +303,7 @@ y:bool[3] = And(%2, %1)",
     }
 
     #[test]
-    fn numbers_are_not_flags() {
+    fn operands_that_are_not_constant_booleans_are_kept() {
         check_lean(
             rule(&super::RULE),
             "graph g(a:i32[3], b:bool[3]) -> (y, z)
@@ -320,7 +320,7 @@ z:bool[3] = And(%0, false)",
     }
 
     #[test]
-    fn a_choice_repeats_its_flags_itself() {
+    fn a_choice_broadcasts_its_condition_itself() {
         check_lean(
             rule(&super::RULE),
             "graph g(a:bool[1,3], x:f32[2,3]) -> (y)
@@ -334,7 +334,7 @@ y:f32[2,3] = Where(%0, x, 0.0)",
     }
 
     #[test]
-    fn flags_that_give_a_choice_its_shape_stay() {
+    fn a_condition_that_determines_the_shape_of_a_choice_is_kept() {
         check_lean(
             rule(&super::RULE),
             "graph g(a:bool[1,3], x:f32[1,3]) -> (y)

@@ -95,7 +95,7 @@ y:f32[3,2] = Where(%8, %6, nan)",
     }
 
     #[test]
-    fn the_place_of_the_largest_is_in_bounds() {
+    fn the_index_of_the_maximum_is_within_bounds() {
         check_lean(
             rule(&super::RULE),
             &looked_up(5),
@@ -125,7 +125,7 @@ y:f32[1,3] = Neg(%2)",
     }
 
     #[test]
-    fn of_fewer_rows_it_may_not_be() {
+    fn an_index_beyond_the_rows_keeps_its_clamp() {
         check_lean(
             rule(&super::RULE),
             &looked_up(4),
@@ -143,7 +143,7 @@ y:f32[1,3] = Neg(%2)",
     }
 
     #[test]
-    fn a_byte_is_not_below_zero() {
+    fn an_unsigned_integer_is_never_negative() {
         check_lean(
             rule(&super::RULE),
             "graph g(n:u8[3], m:i8[3]) -> (y, z)

@@ -87,7 +87,7 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 }
 
 /// Returns the shape to which values broadcast.
-pub(super) fn broadcast_shape(edit: &Edit<'_>, values: &[ValueId]) -> Option<Vec<Dim>> {
+pub(crate) fn broadcast_shape(edit: &Edit<'_>, values: &[ValueId]) -> Option<Vec<Dim>> {
     values
         .iter()
         .try_fold(Vec::new(), |shape, &value| broadcast_shapes(&shape, &edit.ty(value)?.shape))
@@ -171,7 +171,7 @@ mod tests {
     use crate::testing::{check, check_all, check_lean, rule};
 
     #[test]
-    fn the_reader_broadcasts_and_remembers_the_line() {
+    fn the_reader_broadcasts_and_inherits_the_origin() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[2,3], b:f32[3]) -> (y)
@@ -205,7 +205,7 @@ z:f32[3,3] = Expand(%1, [3, 3]:i64)",
     }
 
     #[test]
-    fn leading_axes_come_by_themselves() {
+    fn leading_axes_need_no_expand() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[2,3], b:f32[3], c:f32[2]) -> (y)
@@ -224,7 +224,7 @@ y:f32[2,3] = Add(%2, %0)",
     }
 
     #[test]
-    fn an_expand_that_makes_the_shape_stays() {
+    fn an_expand_that_determines_the_shape_is_kept() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[1,3], b:f32[3]) -> (y)
@@ -239,7 +239,7 @@ y:f32[2,3] = Add(x, %0)",
     }
 
     #[test]
-    fn of_two_that_make_the_shape_one_stays() {
+    fn one_of_two_expands_that_determine_the_shape_is_kept() {
         check(
             rule(&super::RULE),
             "graph g(a:f32[3], b:f32[3]) -> (y)
@@ -256,7 +256,7 @@ y:f32[2,3] = Mul(%0, %1)",
     }
 
     #[test]
-    fn a_broadcast_that_leaves_no_elements_stays() {
+    fn a_broadcast_to_an_empty_array_is_kept() {
         check_all(
             &[&rule(&super::SINK_RULE), &crate::prune::drop_dead::run],
             "graph g(x:f32[N,1]) -> (y)
@@ -271,7 +271,7 @@ y:f32[N,0] = Mul(x, %0)",
     }
 
     #[test]
-    fn an_operator_of_each_element_is_before_the_broadcast() {
+    fn an_elementwise_operator_runs_before_the_broadcast() {
         check_all(
             &[&rule(&super::SINK_RULE), &crate::prune::drop_dead::run],
             "graph g(x:f32[2,1]) -> (y)
@@ -288,7 +288,7 @@ y:f32[2,3] = Sqrt(%1)",
     }
 
     #[test]
-    fn a_broadcast_of_a_type_without_a_kernel_is_not_made() {
+    fn a_broadcast_of_a_type_without_a_kernel_is_not_inserted() {
         check(
             rule(&super::SINK_RULE),
             "graph g(x:bf16[1]) -> (y)
@@ -305,7 +305,7 @@ y:bf16[3] = Cast(%1) {to=16}",
     }
 
     #[test]
-    fn a_broadcast_that_others_read_or_that_meets_an_array_stays() {
+    fn a_broadcast_with_other_readers_or_next_to_an_array_is_kept() {
         check(
             rule(&super::SINK_RULE),
             "graph g(x:f32[2,1], z:f32[2,3]) -> (y, u, v)
@@ -326,7 +326,7 @@ v:f32[2,3] = Mul(%1, z)",
     }
 
     #[test]
-    fn what_is_the_same_for_all_batches_is_compared_once() {
+    fn a_comparison_that_is_the_same_for_all_batches_runs_once() {
         check_lean(
             crate::canonicalize::everything,
             "graph g(x:f32[B,T], s:i64[2], i:i32[T]) -> (y)

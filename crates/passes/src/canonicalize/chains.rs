@@ -179,7 +179,7 @@ mod tests {
     use crate::testing::{check_lean, rule};
 
     #[test]
-    fn a_cast_by_way_of_a_type_that_holds_all_is_direct() {
+    fn two_casts_are_merged_if_the_first_one_keeps_every_value() {
         check_lean(
             rule(&super::RULE),
             "graph g(x:f16[3], n:i8[3], b:bool[3]) -> (y, z, w, v)
@@ -203,7 +203,7 @@ v:u8[3] = Cast(%4) {to=2}",
     }
 
     #[test]
-    fn a_cast_that_rounds_or_wraps_stays() {
+    fn a_cast_that_rounds_or_wraps_is_kept() {
         check_lean(
             rule(&super::RULE),
             "graph g(x:f32[3], n:i32[3]) -> (y, z, w)
@@ -226,7 +226,7 @@ w:i64[3] = Cast(%2) {to=7}",
     }
 
     #[test]
-    fn two_broadcasts_are_the_last() {
+    fn two_broadcasts_become_the_last_one() {
         check_lean(
             rule(&super::RULE),
             "graph g(x:f32[3,1]) -> (y)
@@ -240,7 +240,7 @@ y:f32[2,3,4] = Expand(%0, [2, 3, 4]:i64)",
     }
 
     #[test]
-    fn a_slice_of_a_slice_is_one() {
+    fn two_slices_are_merged() {
         check_lean(
             rule(&super::RULE),
             "graph g(x:f32[9,9]) -> (y, z)
@@ -258,7 +258,7 @@ z:f32[1,9] = Slice(%1, [1]:i64, [2]:i64, [0]:i64)",
     }
 
     #[test]
-    fn a_part_that_was_joined_is_that_part() {
+    fn a_slice_of_a_concat_is_an_operand_of_the_concat() {
         check_lean(
             rule(&super::RULE),
             "graph g(x:f32[2,3], z:f32[2,4]) -> (y, w)

@@ -109,7 +109,7 @@ mod tests {
     use crate::testing::{check_lean, rule};
 
     #[test]
-    fn what_is_computed_of_a_mask_is_a_mask_again() {
+    fn a_function_of_a_mask_becomes_a_mask() {
         check_lean(
             rule(&super::RULE),
             "graph g(c:bool[T,T]) -> (y, z)
@@ -147,7 +147,7 @@ w:bool[1,T,T] = Cast(%2) {to=9}",
     }
 
     #[test]
-    fn a_flag_as_a_number_of_a_type_without_a_kernel_is_left() {
+    fn a_cast_of_a_boolean_to_a_type_without_a_kernel_is_kept() {
         check_lean(
             rule(&super::RULE),
             "graph g(c:bool[3]) -> (y, z, w)
@@ -171,7 +171,7 @@ w:i32[3] = Mul(%3, 3:i32)",
     }
 
     #[test]
-    fn a_choice_that_is_read_elsewhere_or_between_arrays_is_left() {
+    fn a_choice_with_other_readers_or_between_arrays_is_kept() {
         check_lean(
             rule(&super::RULE),
             "graph g(c:bool[3], x:f32[3]) -> (y, z, w)

@@ -192,7 +192,7 @@ z:f32[N,2] = Exp(n)",
     }
 
     #[test]
-    fn elements_are_moved_and_bits_are_joined() {
+    fn moved_elements_and_combined_bits_are_folded() {
         check(
             rule(&super::RULE),
             "graph g(x:u32[2,2]) -> (y)
@@ -228,7 +228,7 @@ z:bool[] = And(b, %1)",
     }
 
     #[test]
-    fn shapes_are_folded_and_a_broadcast_too() {
+    fn shapes_and_a_broadcast_are_folded() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[2,3]) -> (y)
@@ -263,7 +263,7 @@ l:u8[] = Add(k, %1)",
     }
 
     #[test]
-    fn a_weight_is_rounded_whatever_its_size_and_not_enlarged() {
+    fn a_large_weight_is_cast_to_a_narrower_type_but_not_to_a_wider_one() {
         check(
             rule(&super::RULE),
             "graph g(x:f16[2,600], z:f32[2,64]) -> (y, u, v)
@@ -314,7 +314,7 @@ d:i64[2,2] = Add(x, %3)",
     }
 
     #[test]
-    fn a_division_by_zero_and_a_large_result_are_left() {
+    fn a_division_by_zero_and_a_large_result_are_not_folded() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[2000], n:i32[]) -> (y, m)
@@ -349,7 +349,7 @@ z:f32[2,2] = Mul(x, %1)",
     }
 
     #[test]
-    fn a_part_that_is_a_result_is_split_when_the_model_runs() {
+    fn a_part_that_is_an_output_is_not_folded() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[1]) -> (y, z)
@@ -364,7 +364,7 @@ y:f32[1] = Add(x, %0)",
     }
 
     #[test]
-    fn the_place_of_the_largest_is_that_of_the_first() {
+    fn the_index_of_the_maximum_is_the_first_one() {
         check(
             rule(&super::RULE),
             "graph g(x:i64[3], y:i64[2]) -> (a, b, c)

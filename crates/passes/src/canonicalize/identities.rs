@@ -124,7 +124,7 @@ mod tests {
     use crate::testing::{check, rule};
 
     #[test]
-    fn the_producer_takes_over_the_line_of_a_copy() {
+    fn the_producer_inherits_the_origin_of_a_copy() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
@@ -140,7 +140,7 @@ y:f32[3] = Cos(%1)",
     }
 
     #[test]
-    fn the_readers_take_over_the_line_of_a_copied_input() {
+    fn the_readers_inherit_the_origin_of_a_copied_input() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
@@ -156,7 +156,7 @@ y:f32[3] = Mul(%1, %0)",
     }
 
     #[test]
-    fn an_axis_that_comes_and_goes_was_never_there() {
+    fn an_axis_that_is_added_and_dropped_cancels_out() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)
@@ -174,7 +174,7 @@ y:f32[3] = Cos(%2)",
     }
 
     #[test]
-    fn a_choice_by_a_constant_is_made() {
+    fn a_choice_with_a_constant_condition_is_replaced_by_its_operand() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[3], c:bool[]) -> (y)
@@ -212,7 +212,7 @@ z:f32[3,2] = Gather(s, [0, 1, 2]:i64)",
     }
 
     #[test]
-    fn one_part_of_all_and_a_choice_between_equals_are_the_operand() {
+    fn a_split_into_one_part_and_a_choice_between_equal_operands_are_dropped() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[3], c:bool[3], d:bool[2,3]) -> (y, z)
@@ -264,7 +264,7 @@ y:f32[3] = Identity(x)",
     }
 
     #[test]
-    fn a_cast_to_another_type_and_a_reshape_to_another_shape_stay() {
+    fn a_cast_to_another_type_and_a_reshape_to_another_shape_are_kept() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[4]) -> (y)

@@ -90,7 +90,7 @@ mod tests {
     use crate::testing::{check_lean, rule};
 
     #[test]
-    fn the_place_of_a_place_is_the_place() {
+    fn a_lookup_in_a_range_is_the_index() {
         check_lean(
             rule(&super::RANGE_RULE),
             "graph g(x:f32[4], y:f32[3,2], s:i64[]) -> (a, b, c)
@@ -112,7 +112,7 @@ c:i64[4] = Gather(%4, %1) {axis=0}",
     }
 
     #[test]
-    fn other_tables_and_unknown_indices_stay() {
+    fn lookups_in_other_tables_or_with_unknown_indices_are_kept() {
         check_lean(
             rule(&super::RANGE_RULE),
             "graph g(x:f32[4], y:f32[3,2], i:i64[4], j:i32[4], s:i64[]) -> (a, b, c, d, e, f)

@@ -94,7 +94,7 @@ mod tests {
     use crate::testing::{check, check_all, rule};
 
     #[test]
-    fn the_first_of_equal_nodes_answers_for_all_lines() {
+    fn the_first_of_equal_nodes_inherits_all_origins() {
         check(
             rule(&super::RULE),
             "graph g(x:f32[3]) -> (y)

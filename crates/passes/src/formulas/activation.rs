@@ -349,7 +349,7 @@ y:f32[3] = Mul(%0, %3)";
     }
 
     #[test]
-    fn a_gelu_of_another_width_or_of_doubles_is_left() {
+    fn a_gelu_with_another_factor_or_of_float64_is_not_fused() {
         let narrow = GELU.replace("0.70710677", "0.8");
         check_at(
             19,
@@ -397,7 +397,7 @@ y:f32[3] = Where(%0, 1.0, %2)",
     }
 
     #[test]
-    fn choices_of_other_numbers_are_not_fused() {
+    fn choices_between_other_numbers_are_not_fused() {
         check(
             formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y)
@@ -416,7 +416,7 @@ y:f32[3] = Where(%0, 1.0, %2)",
     }
 
     #[test]
-    fn slopes_and_limits_that_are_not_finite_are_left() {
+    fn slopes_and_limits_that_are_not_finite_are_not_fused() {
         check(
             formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (a, b, c, d, e)

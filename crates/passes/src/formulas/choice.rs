@@ -3,13 +3,13 @@
 //! JAX computes the index of the first true condition, and compares the index with the number of each case. A chain of
 //! `Where` with the conditions needs no index.
 
-use onnx::expr::{broadcast_shapes, reduced_shape};
+use onnx::expr::reduced_shape;
 use onnx::operator::properties::{CASTS, EXPANDS, Properties};
 use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
 use crate::algebra::access::Access;
 use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
-use crate::canonicalize::number_behind;
+use crate::canonicalize::{broadcast_shape, number_behind};
 use crate::rewrite::{Declined, Formulas, Match, ensure, require, rewrite};
 
 /// Every type of at least 8 bits can represent this number.
@@ -75,19 +75,13 @@ fn to_choices(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     }
 
     let whole = found.ty(found.result())?.shape;
-    let mut shape = found.ty(chosen)?.shape.to_vec();
-    let mut steps = Vec::new();
-    for (&condition, &case) in conditions.iter().rev().zip(&cases) {
-        for value in [condition, case] {
-            let other = found.ty(value)?.shape;
-            shape = broadcast_shapes(&shape, &other).ok_or("the shapes of the cases differ")?;
-        }
-        steps.push((condition, case));
-    }
+    let values = [&conditions[..], &cases, &[chosen]].concat();
+    let shape = broadcast_shape(found.edit, &values).ok_or("the shapes of the cases differ")?;
     ensure(shape[..] == whole[..], "the number has more axes than the cases")?;
     found.take_up(&passed);
-    let first = steps.pop().ok_or("no condition was found")?;
-    for (condition, case) in steps {
+    let mut choices = conditions.into_iter().rev().zip(cases);
+    let first = choices.next_back().ok_or("no condition was found")?;
+    for (condition, case) in choices {
         chosen = found.emit(Op::new(OpType::Where, &[condition, case, chosen]));
     }
     Ok(Op::new(OpType::Where, &[first.0, first.1, chosen]))
@@ -187,7 +181,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     }
 
     #[test]
-    fn the_first_condition_that_holds_chooses() {
+    fn a_choice_by_the_first_true_condition_is_a_chain_of_where() {
         check_lean(
             formulas(&super::STAGES),
             &select("[[false, false, false]]", [1, 2]),
@@ -200,7 +194,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     }
 
     #[test]
-    fn another_order_or_a_condition_more_is_left() {
+    fn another_order_or_an_additional_condition_is_not_fused() {
         check_lean(
             formulas(&super::STAGES),
             &select("[[false, false, false]]", [2, 1]),
@@ -240,7 +234,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     }
 
     #[test]
-    fn a_comparison_by_itself_asks_for_the_conditions() {
+    fn a_comparison_with_an_index_becomes_conditions() {
         check_lean(
             formulas(&super::STAGES),
             "graph g(c:bool[3], d:bool[3]) -> (r, s)
@@ -262,7 +256,7 @@ s:bool[3] = Equal(%5, 2:i32)",
     }
 
     #[test]
-    fn a_number_that_no_condition_has_is_left() {
+    fn a_comparison_with_a_number_of_no_condition_is_kept() {
         check_lean(
             formulas(&super::STAGES),
             "graph g(c:bool[3]) -> (r)

@@ -40,7 +40,7 @@ mod tests {
     use crate::testing::{check, each};
 
     #[test]
-    fn a_sum_whose_axis_is_put_back_keeps_it() {
+    fn a_sum_whose_axis_is_restored_keeps_the_axis() {
         check(
             each(super::run),
             "graph g(x:f32[2,3]) -> (y)
@@ -57,7 +57,7 @@ y:f32[2,3] = Div(x, %1)",
     }
 
     #[test]
-    fn a_sum_of_all_that_becomes_an_array_keeps_its_axes() {
+    fn a_sum_over_all_axes_that_is_reshaped_keeps_its_axes() {
         check(
             each(super::run),
             "graph g(x:f32[3]) -> (y)
@@ -74,7 +74,7 @@ y:f32[3] = Div(x, %1)",
     }
 
     #[test]
-    fn an_axis_elsewhere_is_another_shape() {
+    fn an_axis_at_another_position_is_not_kept() {
         check(
             each(super::run),
             "graph g(x:f32[2,3]) -> (y)
@@ -91,7 +91,7 @@ y:f32[1,2] = Exp(%1)",
     }
 
     #[test]
-    fn a_sum_that_is_read_without_its_axis_too_stays() {
+    fn a_reduction_with_another_reader_is_kept() {
         check(
             each(super::run),
             "graph g(x:f32[2,3]) -> (y, z)

@@ -194,7 +194,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn a_trained_normalization_is_a_product_and_a_sum() {
+    fn a_trained_normalization_becomes_a_product_and_a_sum() {
         check(
             super::run,
             "graph g(x:f32[B,2]) -> (y)
@@ -214,7 +214,7 @@ y:f32[B,2] = Add([10.0, 20.0], %2)",
     }
 
     #[test]
-    fn products_are_one() {
+    fn several_products_are_merged() {
         check(
             super::run,
             "graph g(x:f32[B,2]) -> (y)
@@ -231,7 +231,7 @@ y:f32[B,2] = Exp(%1)",
     }
 
     #[test]
-    fn an_intermediate_value_with_readers_is_still_computed() {
+    fn an_intermediate_value_with_other_readers_is_still_computed() {
         check(
             super::run,
             "graph g(x:f32[B,2]) -> (y, z)
@@ -248,7 +248,7 @@ z:f32[B,2] = Exp(%0)",
     }
 
     #[test]
-    fn shifts_that_round_or_would_cancel_stay() {
+    fn shifts_that_round_or_would_cancel_out_are_kept() {
         check(
             super::run,
             "graph g(x:f32[B,2]) -> (y, z)
@@ -269,7 +269,7 @@ z:f32[B,2] = Mul(%2, 2.0)",
     }
 
     #[test]
-    fn a_product_and_a_sum_are_enough() {
+    fn a_chain_of_one_product_and_one_sum_is_kept() {
         check(
             super::run,
             "graph g(x:f32[B,2], n:i32[B]) -> (y, m)

@@ -139,7 +139,7 @@ y:f32[2] = Sqrt(%1)",
     }
 
     #[test]
-    fn a_sum_that_is_read_elsewhere_is_one_of_squares() {
+    fn a_sum_of_squares_with_other_readers_is_not_a_norm() {
         check(
             formulas(&super::STAGES),
             "graph g(x:f32[2,3]) -> (y, z)
@@ -157,7 +157,7 @@ z:f32[2] = Exp(%1)",
     }
 
     #[test]
-    fn other_products_and_integers_are_summed_as_they_are() {
+    fn sums_of_other_products_and_of_integers_are_kept() {
         check(
             formulas(&super::STAGES),
             "graph g(x:f32[2,3], y:f32[2,3], n:i64[3]) -> (z, m)
@@ -176,7 +176,7 @@ m:i64[] = ReduceSum(%1, [0]:i64) {keepdims=0}",
     }
 
     #[test]
-    fn a_sum_of_exponentials_is_its_absolute_value() {
+    fn the_absolute_value_of_a_sum_of_exponentials_is_the_sum() {
         check(
             formulas(&super::STAGES),
             "graph g(x:f32[2,3]) -> (y)
@@ -237,7 +237,7 @@ y:f32[3] = Add(%8, %3)"
     }
 
     #[test]
-    fn the_largest_of_a_log_sum_exp_is_only_a_shift() {
+    fn the_maximum_of_a_log_sum_exp_needs_no_special_cases() {
         check(
             lean,
             &log_sum_exp(["f32[3,1]", "1"]),
@@ -256,7 +256,7 @@ y:f32[3] = Add(%8, %3)"
     }
 
     #[test]
-    fn a_shift_of_other_rows_is_left() {
+    fn a_shift_of_other_rows_is_not_fused() {
         check(
             lean,
             &log_sum_exp(["f32[1,3]", "0"]),

@@ -174,7 +174,7 @@ y:f32[2,3] = Where(m, %7, 0.0)"
     }
 
     #[test]
-    fn a_mask_that_lets_something_small_through_is_left() {
+    fn a_mask_with_a_finite_number_is_not_fused() {
         check(
             lean,
             &masked("-1.0"),
@@ -261,7 +261,7 @@ y:f32[3,3] = Div(%3, %4)",
     }
 
     #[test]
-    fn the_maximum_may_be_taken_before_a_reshape_of_other_axes() {
+    fn the_maximum_may_come_before_a_reshape_of_other_axes() {
         check(
             formulas(&super::REWRITES),
             "graph g(x:f32[2,1,3]) -> (y)
@@ -296,7 +296,7 @@ y:f32[2,2,3] = Div(%5, %6)"
     }
 
     #[test]
-    fn the_maximum_may_be_taken_before_a_transpose_of_other_axes() {
+    fn the_maximum_may_come_before_a_transpose_of_other_axes() {
         check(
             lean,
             &ordered("[1, 0]"),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_over_an_axis_with_elements_is_left() {
+    fn a_mean_over_an_axis_with_elements_is_kept() {
         check_mean(
             "B,4",
             "B",
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_over_an_axis_that_is_positive_for_all_sizes_is_left() {
+    fn a_mean_over_an_axis_that_is_positive_for_all_sizes_is_kept() {
         check_mean(
             "B + 1,B",
             "B",

@@ -51,7 +51,7 @@ y:f32[3] = Where(%0, x, 0.0)",
     }
 
     #[test]
-    fn a_threshold_that_counts_and_another_number_are_left() {
+    fn a_threshold_that_is_included_and_another_number_are_not_fused() {
         check(
             formulas(&super::REWRITES),
             "graph g(x:f32[3]) -> (y, z)

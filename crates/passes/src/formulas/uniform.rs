@@ -84,7 +84,7 @@ y:f32[3] = Sub(%2, 1.0)",
     }
 
     #[test]
-    fn too_many_bits_another_exponent_and_a_shift_to_the_left_stay() {
+    fn too_many_bits_another_exponent_and_a_shift_to_the_left_are_not_fused() {
         check(
             formulas(&super::REWRITES),
             "graph g(x:u32[3]) -> (a, b, c)

@@ -1,8 +1,8 @@
 //! `avoid-faults`: replaces patterns that a runtime computes wrongly.
 //!
-//! Each entry of [`FAULTS`] is a valid form that a runtime's own optimizer changes into something else. The runtime
-//! inlines functions before it optimizes, so a form may cross the boundary of a call: where a reader is not known,
-//! it counts as the one that completes the form.
+//! Each entry of [`FAULTS`] is a valid pattern that an optimizer of ONNX Runtime changes to an incorrect one. ONNX Runtime
+//! inlines functions before it optimizes, so a pattern may cross the boundary of a call. An unknown reader is treated as
+//! the node that completes the pattern.
 
 use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
@@ -17,16 +17,16 @@ use crate::rewrite::require;
 pub struct Fault {
     /// The optimizer of ONNX Runtime that is at fault.
     pub optimizer: &'static str,
-    /// The versions that were run and have the fault.
+    /// The tested versions that have the fault.
     pub versions: &'static str,
     pub form: &'static str,
     pub result: &'static str,
     pub instead: &'static str,
-    /// Rewrites the node at an index if it completes the form.
+    /// Rewrites the node at an index if it completes the pattern.
     avoid: fn(&mut Patch<'_, '_>, usize, Present) -> Outcome,
 }
 
-/// Which operators the model has in any graph. A form needs all of its operators.
+/// The operators that the graphs of the model contain. A pattern needs all of its operators.
 #[derive(Clone, Copy)]
 #[allow(clippy::struct_excessive_bools)]
 struct Present {
@@ -36,7 +36,7 @@ struct Present {
     calls: bool,
 }
 
-/// Every form that is avoided. `docs/runtime-faults.md` shows the same table.
+/// Every pattern that is avoided. `docs/runtime-faults.md` shows the same table.
 pub const FAULTS: &[Fault] = &[
     Fault {
         optimizer: "MatmulTransposeFusion",
@@ -177,7 +177,7 @@ pub(crate) fn run(model: &mut Model) {
         pools: has(&[OpType::MaxPool, OpType::AveragePool]),
         calls: nodes().any(|node| !node.op.is_onnx()),
     };
-    // A rewrite separates operators and joins none, so the rounds end.
+    // A rewrite only separates operators, so the loop ends.
     while model.edit(&mut |edit| {
         for index in 0..edit.len() {
             let _ = FAULTS
@@ -190,7 +190,7 @@ pub(crate) fn run(model: &mut Model) {
     }) {}
 }
 
-/// True if one node of ONNX's own reads the result, and it is none of these.
+/// True if the only reader of the result is an ONNX operator other than `ops`.
 fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
     let reader = edit.sole_reader(edit.result(index));
     reader.is_some_and(|reader| {
@@ -199,10 +199,9 @@ fn is_read_by_another(edit: &Edit<'_>, index: usize, ops: &[OpType]) -> bool {
     })
 }
 
-/// Inserts a `Max` with one operand after a node. The numbers stay the same, and no optimizer looks through
-/// it.
+/// Inserts a `Max` with one operand after a node. It does not change numbers, and no optimizer looks through it.
 ///
-/// The runtime has no fused kernels for a type without a `Max`.
+/// If a type has no `Max`, ONNX Runtime has no fused kernels for it either.
 fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let dtype = edit.result_ty(index)?.dtype;
     require(edit.has_kernel(OpType::Max, dtype))?;
@@ -211,7 +210,7 @@ fn separate(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     edit.finish()
 }
 
-/// The numbers of a constant that has one element.
+/// Returns a constant that has one element.
 fn number<'a>(edit: &'a Edit<'_>, value: ValueId) -> Option<&'a Tensor> {
     edit.tensor(value).filter(|tensor| tensor.len() == 1)
 }
@@ -239,7 +238,7 @@ fn transposed_doubles(edit: &mut Patch<'_, '_>, index: usize, present: Present) 
     separate(edit, index)
 }
 
-/// Multiplies matrices of float64 without a transpose. The optimizer of transposes moves them past `Max`.
+/// Multiplies matrices of float64 without a transpose, because the optimizer of transposes moves them past `Max`.
 fn double_product(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let is_matrix = |&value: &ValueId| {
@@ -264,7 +263,7 @@ fn double_product(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     edit.done(&[], op)
 }
 
-/// Returns the matrix of which a value is the transpose.
+/// Returns the operand of the transpose that computes a value.
 fn untransposed(edit: &Edit<'_>, value: ValueId) -> Option<ValueId> {
     let node = edit.producer(value)?;
     if edit.node(node).op == OpType::Max && edit.node(node).inputs.len() == 1 {
@@ -278,13 +277,13 @@ fn erf_of_nan(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
         return None;
     }
     let (x, result) = (edit.input(index, 0)?, edit.node(index).outputs[0]);
-    // What was done is not done again: the node that reads `Erf` also reads its operand.
+    // If the reader of `Erf` also reads its operand, this rewrite is already done.
     let reader = edit.sole_reader(result);
     let choice = reader.filter(|&reader| edit.node(reader).op == OpType::Where);
     if choice.is_some_and(|choice| edit.input(choice, 1) == Some(x)) {
         return None;
     }
-    // `x · (1 + erf(x / √2))` is NaN by itself.
+    // `x · (1 + erf(x / √2))` is NaN without a rewrite.
     let mut product = reader;
     while let Some(node) = product.filter(|&node| edit.node(node).op != OpType::Mul) {
         let passes_nan = edit.node(node).op.is_one_of(&[OpType::Add, OpType::Cast]);
@@ -303,7 +302,7 @@ fn erf_of_nan(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     edit.done(&[], Op::new(OpType::Where, &[is_nan, x, erf]))
 }
 
-/// Returns the value of which another one is a multiple by constants.
+/// Returns the value before products and quotients with constants.
 fn unscaled(edit: &Edit<'_>, value: ValueId) -> ValueId {
     let source = || {
         let node = edit.producer(value)?;
@@ -417,7 +416,7 @@ fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> O
         true => has_rounded_factor(edit, producer),
         false => edit.node(producer).op == OpType::MatMul,
     };
-    // The runtime inlines calls, so what is passed to a function or returned by one may complete the form.
+    // ONNX Runtime inlines calls, so an operand or a result of a function may complete the pattern.
     let is_apart = |value: ValueId| match edit.producer(value) {
         Some(producer) if edit.node(producer).op.is_onnx() => !completes_form(producer),
         Some(_) => false,
@@ -432,7 +431,7 @@ fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> O
     edit.done(&[], op)
 }
 
-/// True if a node multiplies with a number, or divides by one, that float32 does not have.
+/// True if a node multiplies or divides by a number that float32 does not represent exactly.
 fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
     let is_quotient = edit.node(index).op == OpType::Div;
     if !is_quotient && edit.node(index).op != OpType::Mul {
@@ -504,7 +503,7 @@ fn arithmetic_of_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> 
     edit.node(index).op.is(ARITHMETIC).then(|| fold_nothing(edit, index))?
 }
 
-/// Makes a constant of a result that has no elements.
+/// Replaces a result without elements with a constant.
 fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = edit.result_ty(index)?;
     let shape: Vec<i64> = known(&ty.shape)?;

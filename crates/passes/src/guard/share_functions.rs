@@ -152,7 +152,7 @@ mod tests {
     use crate::testing::check_model;
 
     #[test]
-    fn equal_bodies_are_one_that_answers_for_all_lines() {
+    fn functions_with_equal_bodies_are_merged_with_all_origins() {
         check_model(
             super::run,
             "graph g(x:f32[3]) -> (y)
@@ -213,7 +213,7 @@ function my::f_3(%6:f32[3], %7:f32[3]) -> (%8)
     }
 
     #[test]
-    fn callers_of_equal_functions_are_equal_and_what_nothing_calls_is_gone() {
+    fn callers_of_equal_functions_are_equal_and_uncalled_functions_are_dropped() {
         check_model(
             super::run,
             "graph g(x:f32[3]) -> (y)

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_in_two_orders_is_stored_in_one() {
+    fn a_weight_that_is_read_in_two_orders_is_stored_in_one_order() {
         check_model(
             fold_and_store,
             "graph g(i:i64[2], x:f32[2,64]) -> (y, z)
@@ -188,7 +188,7 @@ z:f32[2,70] = MatMul(x, %0)",
     }
 
     #[test]
-    fn a_weight_in_one_order_is_stored_in_that_one() {
+    fn a_weight_that_is_read_in_one_order_is_stored_in_that_order() {
         check_model(
             fold_and_store,
             "graph g(x:f32[2,64]) -> (z)
@@ -223,7 +223,7 @@ z:f32[2,7] = MatMul(x, %0)",
     }
 
     #[test]
-    fn arrays_that_are_joined_in_two_orders_are_stored_as_they_are() {
+    fn arrays_that_are_concatenated_in_two_orders_are_stored_once() {
         check_model(
             |model| {
                 model.edit(&mut crate::canonicalize::everything);
@@ -250,7 +250,7 @@ z:f32[2,64] = MatMul(y, %1)",
     }
 
     #[test]
-    fn a_body_reads_what_the_main_graph_derives() {
+    fn a_body_reads_a_constant_that_the_main_graph_computes() {
         check_model(
             fold_and_store,
             "graph g(c:bool[], x:f32[2,64]) -> (y, z)

@@ -177,7 +177,7 @@ k:i32[], y:f32[] = Loop(_, p, 0:i32, 1.0) {body={
     }
 
     #[test]
-    fn a_limit_that_is_too_large_or_of_another_number_says_nothing() {
+    fn a_limit_that_is_too_large_or_for_another_number_gives_no_bounds() {
         check_model(
             bound_and_simplify,
             "graph g(x:f32[9], n:i32[], p:bool[]) -> (k, j, y)

@@ -136,7 +136,7 @@ mod tests {
     use crate::testing::check_model;
 
     #[test]
-    fn a_count_that_nothing_reads_is_not_carried() {
+    fn an_unread_counter_is_not_carried() {
         check_model(
             super::run,
             "graph g(x:f32[3], n:i64[]) -> (y)

@@ -28,7 +28,7 @@ y:f32[3] = Exp(x)",
     }
 
     #[test]
-    fn a_value_that_only_a_body_reads_stays() {
+    fn a_value_that_only_a_body_reads_is_kept() {
         check(
             super::run,
             "graph g(x:f32[3], c:bool[]) -> (y)
@@ -55,7 +55,7 @@ y:f32[3] = If(c) {else_branch={
     }
 
     #[test]
-    fn nodes_that_were_inserted_after_the_last_node_stay() {
+    fn nodes_that_were_inserted_after_the_last_node_are_kept() {
         use onnx::{Op, OpType};
         check(
             |edit| {

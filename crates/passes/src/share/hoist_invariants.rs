@@ -36,7 +36,7 @@ mod tests {
     use crate::testing::check_model;
 
     #[test]
-    fn nodes_that_read_nothing_of_the_body_move_out_of_the_loop() {
+    fn nodes_that_do_not_depend_on_the_body_move_out_of_the_loop() {
         check_model(
             |model| _ = super::run(model),
             "graph g(w:f32[2,2], x:f32[3,2], c:f32[2]) -> (y, z)
@@ -71,7 +71,7 @@ y:f32[2], z:f32[3,2] = Scan(c, x) {body={
     }
 
     #[test]
-    fn nodes_that_may_fail_or_not_run_or_are_results_stay() {
+    fn nodes_that_may_fail_or_not_run_or_are_outputs_are_not_hoisted() {
         check_model(
             |model| _ = super::run(model),
             "graph g(w:i32[2], d:i32[], x:f32[3,2], c:i32[2], p:bool[]) -> (y, z)

@@ -21,7 +21,7 @@ mod tests {
     use crate::testing::check_model;
 
     #[test]
-    fn a_weight_is_an_input_of_all_functions_on_the_way_to_it() {
+    fn a_weight_becomes_an_input_of_all_functions_on_the_path_to_it() {
         check_model(
             super::run,
             "graph g(x:f32[16]) -> (y)

@@ -21,7 +21,7 @@ mod tests {
     use crate::testing::check;
 
     #[test]
-    fn equal_contents_are_one_initializer() {
+    fn equal_constants_become_one_initializer() {
         check(
             super::run,
             "graph g(x:f32[4,64]) -> (y)
@@ -39,7 +39,7 @@ y:f32[4,64] = MatMul(%0, b)",
     }
 
     #[test]
-    fn small_weights_keep_their_names_and_literals_have_none() {
+    fn small_weights_keep_their_names_and_literals_have_no_name() {
         check(
             super::run,
             "graph g(x:f32[2]) -> (y)
@@ -62,7 +62,7 @@ y:f32[2] = Mul(%2, [0.0, 1.0])",
     }
 
     #[test]
-    fn equal_bytes_of_another_type_are_not() {
+    fn equal_bytes_of_another_type_are_not_merged() {
         check(
             super::run,
             "graph g(x:f32[], n:i32[]) -> (y, m)

@@ -36,7 +36,7 @@ fn most(nodes: &str, most: f64) {
 }
 
 #[test]
-fn a_square_and_a_size_have_no_sign() {
+fn a_square_and_an_absolute_value_have_no_sign() {
     signs("y:f32[2,4] = Mul(x, x)", false, false);
     signs("y:f32[2,4] = Mul(x, 2.0)", true, true);
     signs("%0:f32[2,4] = Abs(x)\ny:f32[2,4] = Mul(%0, 2.0)", false, false);
@@ -64,7 +64,7 @@ fn rounding_and_a_maximum_leave_a_negative_zero() {
 }
 
 #[test]
-fn a_zero_that_is_only_too_small_is_told_apart() {
+fn a_zero_by_underflow_is_a_separate_case() {
     let zeros = |nodes: &str, expected| {
         check(nodes, |fact| fact.floats().negative_zero == expected);
     };
@@ -110,7 +110,7 @@ fn sums_and_products_are_limited_by_their_operands() {
 }
 
 #[test]
-fn what_overflows_has_no_limit() {
+fn a_value_that_may_overflow_has_no_limit() {
     most("%0:f32[2,4] = Mul(%u, 1e20)\ny:f32[2,4] = Mul(%0, 1e20)", f64::INFINITY);
     most("y:f32[2,4] = Div(%u, 0.0)", f64::INFINITY);
     most("%0:f32[2,4] = Mul(%u, 100.0)\ny:f32[2,4] = Exp(%0)", f64::INFINITY);
@@ -119,7 +119,7 @@ fn what_overflows_has_no_limit() {
 }
 
 #[test]
-fn a_norm_is_limited_by_its_size_whatever_is_normalized() {
+fn a_norm_is_limited_by_its_size_for_any_operand() {
     let norm = |x| {
         format!(
             "y:f32[2,4] = LayerNormalization({x}, [5.0, 5.0, 5.0, 5.0], [1.0, 1.0, 1.0, 1.0]) {{axis=1, epsilon=1e-5}}"

@@ -9,25 +9,19 @@ impl AxisMap {
     /// Returns the map that splits axes into the given parts, and reorders the parts as in `to`. Each part in `to` is
     /// an axis before and the index of a part.
     pub(crate) fn rearrange(parts: &[Vec<Dim>], to: &[Vec<(usize, usize)>]) -> Option<AxisMap> {
-        let mut sizes = Vec::new();
-        let mut numbered: Vec<Vec<Option<usize>>> = Vec::with_capacity(parts.len());
-        for axis in parts {
-            let number = |dim: &Dim| {
-                (!dim.is(1)).then(|| {
-                    sizes.push(dim.clone());
-                    sizes.len() - 1
-                })
-            };
-            numbered.push(axis.iter().map(number).collect());
-        }
-        let before = numbered.iter().map(|axis| axis.iter().flatten().copied().collect()).collect();
-        let mut after = Vec::with_capacity(to.len());
-        for axis in to {
-            let atom = |&(axis, part): &(usize, usize)| numbered.get(axis)?.get(part).copied();
-            let atoms: Vec<Option<usize>> = axis.iter().map(atom).collect::<Option<_>>()?;
-            after.push(atoms.into_iter().flatten().collect());
-        }
-        Some(AxisMap { sizes, before, after })
+        let mut map = AxisMap::identity_of_parts(parts.iter().cloned());
+        let has_atom = |dim: &&Dim| !dim.is(1);
+        let reordered = |axis: &Vec<(usize, usize)>| {
+            let mut atoms = Axis::new();
+            for &(axis, part) in axis {
+                let (earlier, rest) = parts.get(axis)?.split_at_checked(part)?;
+                let atom = earlier.iter().filter(has_atom).count();
+                atoms.extend(rest.first().filter(has_atom).map(|_| map.before[axis][atom]));
+            }
+            Some(atoms)
+        };
+        map.after = to.iter().map(reordered).collect::<Option<_>>()?;
+        Some(map)
     }
 
     /// Returns the same map for arrays with an additional last axis.

@@ -219,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn maps_compose_as_chains_do(Chain { shape, steps } in chain(true), cut in 0..7_usize) {
+    fn a_composition_of_maps_is_the_map_of_both_chains(Chain { shape, steps } in chain(true), cut in 0..7_usize) {
         let (first, second) = steps.split_at(cut.min(steps.len()));
         let array = Array::indices(shape.clone());
         let between = array.after(first).shape;
@@ -395,7 +395,7 @@ fn an_operand_that_differs_between_parts_of_an_axis_has_no_map() {
 }
 
 #[test]
-fn repeats_of_each_entry_are_taken_back() {
+fn repeats_of_each_entry_are_removed() {
     let heads = AxisMap::identity(&known(&[2, 3, 1, 4])).broadcast(&known(&[2, 3, 5, 4]));
     let heads = reshaped(heads.expect("a unit axis can be broadcast"), &[2, 15, 4]);
     let (once, times) = heads.clone().without_repeats(1).expect("each head is repeated");

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn over_the_places_of_channels_that_come_first_it_is_an_instance_norm() {
+    fn a_norm_of_each_channel_on_the_second_axis_is_an_instance_norm() {
         check(
             &over(
                 "2, 3",
@@ -219,7 +219,7 @@ y:f32[B,2,5,5] = Add(%7, [[[1.0]], [[2.0]]])",
     }
 
     #[test]
-    fn over_channels_that_come_first_it_is_transposed() {
+    fn a_norm_over_channels_on_the_first_axis_is_transposed() {
         check(
             &over(
                 "1",
@@ -255,7 +255,7 @@ y:f32[B,5,5,2] = Add(%7, [1.0, 2.0])",
     }
 
     #[test]
-    fn a_row_that_may_be_empty_is_left() {
+    fn a_norm_over_a_row_that_may_be_empty_is_not_fused() {
         check(
             &over("1", ["2,N", "2,1"], "y:f32[2,N] = Mul(%6, 2.0)"),
             expect![[r#"
@@ -334,7 +334,7 @@ y:f32[B,3,3,4] = Reshape(%13, [-1, 3, 3, 4]:i64)"
     }
 
     #[test]
-    fn a_shift_by_another_factor_makes_none() {
+    fn a_shift_with_another_factor_is_not_fused() {
         check(
             &format!(
                 "{GROUPS}%8:f32[B,1,1,2,2] = Mul(%7, [[1.0, 2.0], [3.0, 4.0]])
@@ -365,7 +365,7 @@ y:f32[B,3,3,4] = Reshape(%12, [-1, 3, 3, 4]:i64)"
     }
 
     #[test]
-    fn a_scale_in_groups_is_one_of_channels() {
+    fn a_scale_in_the_shape_of_groups_is_a_scale_of_channels() {
         check(
             "graph g(x:f32[B,4,3]) -> (y)
 %0:f32[B,2,2,3] = Reshape(x, [-1, 2, 2, 3]:i64)

@@ -135,7 +135,7 @@ y:f32[3,3] = Div(%7, %9)"
 }
 
 #[test]
-fn the_variance_may_spread_the_mean_in_its_own_way() {
+fn the_variance_may_have_its_own_broadcast_of_the_mean() {
     check(
         formulas(&super::STAGES),
         &deviation_of_its_own(["f32[3,1]", "1"]),
@@ -147,7 +147,7 @@ fn the_variance_may_spread_the_mean_in_its_own_way() {
 }
 
 #[test]
-fn a_variance_about_the_means_of_other_rows_is_not_fused() {
+fn a_variance_with_the_means_of_other_rows_is_not_fused() {
     check(
         formulas(&super::STAGES),
         &deviation_of_its_own(["f32[1,3]", "0"]),
@@ -169,7 +169,7 @@ fn a_variance_about_the_means_of_other_rows_is_not_fused() {
 }
 
 #[test]
-fn a_root_that_is_spread_over_the_other_axis_makes_none() {
+fn a_root_that_is_broadcast_along_another_axis_is_not_fused() {
     check(
         formulas(&super::STAGES),
         "graph g(x:f32[3,3]) -> (y)
@@ -194,7 +194,7 @@ y:f32[3,3] = Div(%1, %5)",
 }
 
 #[test]
-fn a_number_beside_the_root_is_not_under_it() {
+fn a_number_outside_the_root_is_not_an_epsilon() {
     check(
         formulas(&super::STAGES),
         "graph g(x:f32[2,3]) -> (y)
@@ -238,7 +238,7 @@ y:f32[2,3] = Mul(%5, [0.0, 0.0, 0.0])",
 }
 
 #[test]
-fn a_double_epsilon_is_not_rounded() {
+fn an_epsilon_of_float64_is_not_rounded() {
     check(
         formulas(&super::STAGES),
         "graph g(x:f64[2,3]) -> (y)
@@ -259,7 +259,7 @@ y:f64[2,3] = Div(x, %3)",
 }
 
 #[test]
-fn over_the_places_of_each_channel_it_is_an_instance_norm() {
+fn a_norm_of_each_channel_on_the_last_axis_is_an_instance_norm() {
     check(
         formulas(&super::STAGES),
         "graph g(x:f32[B,5,5,2]) -> (y)
@@ -379,7 +379,7 @@ y:f32[3,16] = Div(%12, %14)",
 }
 
 #[test]
-fn groups_of_two_are_left() {
+fn groups_of_two_elements_are_not_fused() {
     check(
         formulas(&super::STAGES),
         "graph g(x:f32[3,4]) -> (y)

@@ -3,7 +3,7 @@ use expect_test::expect;
 use crate::testing::check_model;
 
 #[test]
-fn the_size_of_a_product_is_computed_once() {
+fn the_product_of_absolute_values_is_the_absolute_value_of_the_product() {
     check_model(
         super::run,
         "graph g(x:f32[3], y:f32[3]) -> (a, b)
@@ -69,7 +69,7 @@ c:f16[3] = Reciprocal(%2)",
 }
 
 #[test]
-fn a_clamp_at_zero_hides_the_signs_of_zeros_before_it() {
+fn the_signs_of_zero_before_a_clamp_at_zero_do_not_matter() {
     check_model(
         super::run,
         "graph g(x:f32[3], y:f32[3]) -> (a, b, c)
@@ -103,7 +103,7 @@ c:f32[3] = Reciprocal(%6)",
 }
 
 #[test]
-fn a_quotient_tells_zeros_apart() {
+fn a_quotient_depends_on_the_sign_of_zero() {
     check_model(
         super::run,
         "graph g(x:f32[3], y:f32[3,1]) -> (a, b, c, d)
@@ -156,7 +156,7 @@ d:f32[3] = Reciprocal(%4)",
 }
 
 #[test]
-fn a_negative_zero_is_chosen_where_no_condition_holds() {
+fn a_negative_zero_is_chosen_by_a_false_condition() {
     check_model(
         super::run,
         "graph g(c:bool[3], x:f32[3], y:f32[2,1]) -> (a, b, d, e)
@@ -195,7 +195,7 @@ e:f32[3] = Reciprocal(%7)",
 }
 
 #[test]
-fn what_does_not_tell_them_apart_is_left() {
+fn a_node_whose_readers_do_not_depend_on_the_sign_of_zero_is_kept() {
     check_model(
         super::run,
         "graph g(x:f32[3], w:f32[3,3]) -> (a, b, c, d)
@@ -224,7 +224,7 @@ d:f32[3] = Div(%3, %4)",
 }
 
 #[test]
-fn zeros_are_followed_into_and_out_of_functions() {
+fn signs_of_zero_are_tracked_into_and_out_of_functions() {
     check_model(
         super::run,
         "graph g(x:f32[3]) -> (a)
@@ -250,7 +250,7 @@ s:f32[3] = Reciprocal(r)",
 }
 
 #[test]
-fn running_sums_begin_with_zero() {
+fn cumulative_sums_begin_with_zero() {
     check_model(
         super::run,
         "graph g(x:f32[3], o:f32[1]) -> (a, b, c, d)
@@ -314,7 +314,7 @@ e:f32[1] = ReduceSum(x, [0]:i64) {keepdims=0}",
 }
 
 #[test]
-fn zeros_in_a_sum_are_not_told_apart() {
+fn the_signs_of_zero_in_the_terms_of_a_sum_do_not_matter() {
     check_model(
         super::run,
         "graph g(x:f32[3], y:f32[3]) -> (a)
