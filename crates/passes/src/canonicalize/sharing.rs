@@ -66,7 +66,7 @@ fn is_small_constant(edit: &Edit<'_>, value: ValueId) -> bool {
     edit.tensor(value).is_some_and(is_small) && edit.name(value).is_none()
 }
 
-/// Casts in front of a layout op what is cast there already, to the same type.
+/// Moves a cast before a layout op, if another node already casts the operand of the layout op to the same type.
 fn share_cast(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let moved = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast)?;
