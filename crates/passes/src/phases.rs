@@ -207,7 +207,7 @@ pub static PHASES: &[Phase] = &[
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
          products absorb layout ops and biases.",
         &[
-            nodes("count-iterations", "gives a loop that a counter ends its number of iterations", loops::iterations::run),
+            nodes("count-iterations", "computes the number of iterations of a loop that ends at a limit of a counter", loops::iterations::run),
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
             nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
             nodes("stack-buffers", "writes an array that a loop fills entry by entry as a stack", loops::buffers::run),
