@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import _config, _core, _files, _pairs, _progress, _tiers, _web
 from ._errors import ConfigError, Jax2OnnxError, errors_of_core
+from ._native import imported
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
 from ._plugins import registry
 from ._types import Settings, StrPath
@@ -265,9 +266,7 @@ def _stack(frame: FrameType | None) -> list[Frame]:
 
 
 def _model(data: bytes, return_mode: str) -> "onnx.ModelProto | onnx_ir.Model":
-    import onnx
-
-    proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
+    proto: onnx.ModelProto = imported("onnx").ModelProto.FromString(data)
     if return_mode == "ir":
         ir: onnx_ir.Model = _onnx_ir().from_proto(proto)
         return ir
@@ -276,9 +275,8 @@ def _model(data: bytes, return_mode: str) -> "onnx.ModelProto | onnx_ir.Model":
 
 def _onnx_ir() -> Any:
     try:
-        import onnx_ir
+        return imported("onnx_ir")
     except ImportError as error:
         raise ConfigError(
             "`return_mode='ir'` needs onnx-ir: pip install 'jax2onnx-rs[ir]'"
         ) from error
-    return onnx_ir

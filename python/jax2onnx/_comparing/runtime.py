@@ -11,6 +11,7 @@ import onnx
 
 from .. import _files
 from .._errors import ConfigError
+from .._native import imported
 from .._types import StrPath
 from .._words import quoted
 from .arrays import Array
@@ -107,12 +108,11 @@ def _dtype(code: int) -> np.dtype[Any]:
 def onnxruntime_for(what: str) -> Any:
     """Import ONNX Runtime, which `what` needs."""
     try:
-        import onnxruntime
+        return imported("onnxruntime")
     except ImportError as error:
         raise ConfigError(
             f"{quoted(what)} needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
         ) from error
-    return onnxruntime
 
 
 def _is_onnx_ir(model: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .. import _core, _files
 from .._errors import ConfigError, errors_of_core
+from .._native import imported
 from .._types import StrPath
 from .explain import Line, explain, line_of, path_or_bytes
 
@@ -153,7 +154,7 @@ def profile(
             f"`runs={runs}` and `warmup={warmup}` are not valid: measure at least one run"
         )
     try:
-        import onnxruntime
+        onnxruntime: Any = imported("onnxruntime")
     except ImportError as error:
         raise ConfigError(
             "`profile` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._errors import ConfigError, InputSpecError, Jax2OnnxWarning
+from .._native import imported
 from .._types import StrPath
 from .explain import explain, path_or_bytes
 from .feeds import Feeds
 
 try:
+    imported("onnxruntime")
     from onnxruntime import InferenceSession as _Session
 except ImportError:
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from .._errors import ConfigError
+from .._native import imported
 from .._words import quoted
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def record(eqn: Any, opset: int) -> Any:
     If a plugin raises, return the text of the error and the exception. If all plugins decline, or
     the equation has complex numbers or random keys, which ONNX lacks, return `None`.
     """
+    imported("onnx")
     from .recorder import Recorder, is_for_plugins
 
     if not is_for_plugins(eqn):
