@@ -25,12 +25,12 @@ impl Drop for Folder {
     }
 }
 
-/// Waits until a program ends. Returns its exit code and its standard error.
+/// Waits until a program ends, and kills one that never would. Returns its exit code and its standard error.
 #[track_caller]
 fn ended(mut child: Child) -> (Option<i32>, String) {
     let start = Instant::now();
     while child.try_wait().expect("the program can be asked").is_none() {
-        let is_late = start.elapsed() > Duration::from_secs(20);
+        let is_late = start.elapsed() > Duration::from_secs(120);
         if is_late {
             let _ = child.kill();
         }

@@ -80,8 +80,6 @@ fn a_text_without_an_error_has_no_findings() {
 }
 
 mod hostile {
-    use std::time::{Duration, Instant};
-
     use proptest::prelude::*;
 
     use super::*;
@@ -129,28 +127,7 @@ mod hostile {
     }
 
     #[test]
-    fn long_texts_take_bounded_time() {
-        let most = if cfg!(debug_assertions) { 10 } else { 1 };
-        for piece in [
-            "running ",
-            "running Add node. Name:'",
-            "running A node. Name:'a' Status Message: ",
-            "Node(",
-            "In Node, (\"",
-            "x",
-            " ",
-            "\n",
-            "\x1b[",
-            "(",
-            "\0",
-            "2026-01-01 00:00:00.0 [E:onnxruntime:, running A node. Name:'a'\n",
-        ] {
-            let text = piece.repeat((1 << 18) / piece.len());
-            let start = Instant::now();
-            parse(text.as_bytes());
-            let took = start.elapsed();
-            assert!(took < Duration::from_secs(most), "{piece:?} took {took:?}");
-        }
+    fn a_log_that_is_too_long_is_cut() {
         assert!(parse(&vec![b'x'; MAX_BYTES + 1]).is_cut);
     }
 }
