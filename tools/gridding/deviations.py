@@ -177,7 +177,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "zero sign",
         "JAX returns -0.0 and the model 0.0, or the reverse. ONNX Runtime's `Where` adds a zero to "
-        "the elements that it selects, and its `Max`, `Min` and `Clip` return either zero.",
+        "the elements that it selects, and its `Max`, `Min` and `Clip` return either zero. The "
+        "signs of complex results come from such a `Where`: `arcsin(-0.0+1j)` has the real part "
+        "0.0.",
         _is_zero_sign,
     ),
     Deviation(
