@@ -61,7 +61,7 @@ def describe() -> dict[str, Any]:
 
 
 def loads(opset: int) -> bool:
-    """Whether the ONNX Runtime at hand loads a model of an opset."""
+    """Return whether the imported ONNX Runtime loads a model of an opset."""
     import onnxruntime
 
     values = [
@@ -79,7 +79,7 @@ def loads(opset: int) -> bool:
 
 
 def described(version: str) -> dict[str, Any]:
-    """What a release says of itself."""
+    """The kernels of a release, and the newest opset that it loads."""
     env = releases.environment(releases.installed(version))
     command = [sys.executable, __file__, "--describe"]
     return json.loads(subprocess.run(command, check=True, env=env, stdout=subprocess.PIPE).stdout)

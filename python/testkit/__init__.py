@@ -1,4 +1,4 @@
-"""What tests, tools and benchmarks share: programs to export, and ways to check what comes out.
+"""Programs to export and checks of their models, which tests, tools and benchmarks share.
 
 `make develop` puts the folder `python` on the path of `.venv`, so that everything imports this
 package by its name. The wheel does not contain it.

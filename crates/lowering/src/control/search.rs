@@ -205,8 +205,8 @@ struct Body<'a> {
     makers: FxHashMap<VarId, &'a Eqn>,
 }
 
-/// What the body of a scan searches.
-struct Found {
+/// The search in the body of a scan.
+struct ScanSearch {
     a: VarId,
     side: Side,
 }
@@ -227,7 +227,7 @@ impl<'a> Body<'a> {
     }
 
     /// Finds `low, high = (low, middle) if v ≤ a[middle] else (middle, high)`.
-    fn search(&self) -> Option<Found> {
+    fn search(&self) -> Option<ScanSearch> {
         let (&[first, second, low, high], [new_low, new_high]) =
             (&self.jaxpr.inputs[..], &self.jaxpr.outputs[..])
         else {
@@ -253,7 +253,7 @@ impl<'a> Body<'a> {
             return None;
         };
         let (v, a) = (self.plain(looked_for)?, self.entry(self.plain(entry)?, middle)?);
-        ((a, v) == (first, second) || (a, v) == (second, first)).then_some(Found { a, side })
+        ((a, v) == (first, second) || (a, v) == (second, first)).then_some(ScanSearch { a, side })
     }
 
     /// True for `low + (high − low) / 2` and for `(low + high) / 2`.
