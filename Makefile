@@ -79,9 +79,10 @@ check: develop
 	$(VENV)/bin/ruff check --quiet python examples benches tools
 	$(VENV)/bin/mypy
 
+# The same parameters at every commit, so that their references are in the cache; only for the current CPU.
 test-quick: develop
 	cargo test --quiet --workspace --lib
-	$(PYTEST) -m "not slow" --sample 60 python/tests
+	JAX2ONNX_TEST_SEED= $(PYTEST_HERE) -m "not slow" --sample 60 python/tests
 
 test-rust: | tools
 	JAX2ONNX_TEST_SAMPLE=$(SAMPLE) cargo test --quiet --workspace
@@ -89,7 +90,8 @@ test-rust: | tools
 test-python: develop
 	$(PYTEST) --sample $(SAMPLE) python/tests
 
-PYTEST = JAX2ONNX_TEST_CPUS="$(CPUS)" $(PY) -m pytest -q -n 2 --dist worksteal
+PYTEST_HERE = $(PY) -m pytest -q -n 2 --dist worksteal
+PYTEST = JAX2ONNX_TEST_CPUS="$(CPUS)" $(PYTEST_HERE)
 
 # The wheel alone, in an empty environment, used from an unrelated directory.
 test-wheel: $(VENV)/installed

@@ -141,6 +141,7 @@ def ask_everything(asker: Asker, model: Path, folder: Path, *options: object) ->
         ask("attach", model, FIXTURES / "mapped.onnx.map", "-o", out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fixture", ["full.onnx", "indexed.onnx", "foreign/torch.onnx"])
 def test_no_string_of_a_model_controls_the_terminal(
     fixture: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -158,6 +159,7 @@ def test_no_string_of_a_model_controls_the_terminal(
     assert kinds > 10
 
 
+@pytest.mark.slow
 def test_no_string_of_a_provenance_table_controls_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +194,7 @@ def test_an_error_about_a_string_of_a_model_is_one_line(
     assert "INJECTED" in asker.seen
 
 
+@pytest.mark.slow
 def test_no_string_of_a_map_controls_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def sample(cases: list[Case]) -> Iterator[Case]:
         seen |= found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_opset_computes_the_same_or_says_which_it_needs(family: str) -> None:
     cases = list(sample(FAMILIES[family]))

@@ -165,6 +165,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[Exported]:
     return exported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", OPTIMIZATIONS)
 def test_nodes_of_the_optimized_model_are_never_resolved_wrongly(
     level: str, samples: list[Exported], tmp_path: Path
