@@ -32,6 +32,7 @@ KINDS = {
     "number": ("int", "int", "{advice}"),
     "word": ("{type_alias}", "{type_alias}", "{words}"),
     "names": ("Sequence[str]", "Sequence[str] | None", "a list of names"),
+    "targets": ("str | Sequence[str]", "tuple[str, ...]", "a runtime, or a list of runtimes"),
     "positions": ("Sequence[int]", "Sequence[int] | None", "a list of positions"),
     "path": ("StrPath", "StrPath | None", "a path, from the folder of the project"),
     "flag or path": ("bool | StrPath", "bool | StrPath", "`true`, `false`"),

@@ -34,6 +34,7 @@ def to_onnx(
     *,
     return_mode: Literal["proto"] = "proto",
     output_path: StrPath | None = None,
+    target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     inputs_as_nchw: Sequence[int] | None = None,
@@ -68,6 +69,7 @@ def to_onnx(
     *,
     return_mode: Literal["ir"],
     output_path: StrPath | None = None,
+    target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     inputs_as_nchw: Sequence[int] | None = None,
@@ -102,6 +104,7 @@ def to_onnx(
     *,
     return_mode: Literal["file"],
     output_path: StrPath,
+    target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     inputs_as_nchw: Sequence[int] | None = None,
@@ -135,6 +138,7 @@ def to_onnx(
     *,
     return_mode: Literal["proto", "ir", "file"] = "proto",
     output_path: StrPath | None = None,
+    target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     inputs_as_nchw: Sequence[int] | None = None,
@@ -175,6 +179,10 @@ def to_onnx(
         return_mode: `"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"`
             writes the model and returns its path.
         output_path: The path of the model file. Only `return_mode="file"` uses it.
+        target: The runtimes that the model is for, such as `"openvino"`, `"onnxruntime>=1.31"` or a
+            list of several. The model uses only what all of them compute correctly. If that is not
+            possible, the export is refused with the line. By default, the model is for ONNX Runtime
+            1.23 to 1.31. `docs/targets.md` lists all runtimes.
         input_names: Names of the positional inputs. By default, an input is named by its path in
             the arguments: `x`, or `params.Dense_0.kernel`.
         output_names: Names of the outputs. By default, an output is named by its path in the
@@ -239,6 +247,7 @@ def to_onnx(
     options = {
         "model_name": model_name,
         "opset": opset,
+        "target": target,
         "input_names": input_names,
         "output_names": output_names,
         "inputs_as_nchw": inputs_as_nchw,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
-from . import _project
+from . import _core, _project
 from ._errors import ConfigError
 from ._settings import BY_NAME, SETTINGS, Setting
 from ._types import Level, PathPolicy, Settings, StrPath
@@ -111,6 +111,22 @@ def settings(*, writes_file: bool = False, **arguments: Any) -> Settings:
 
 def found(arguments: Mapping[str, Any], *, writes_file: bool = True) -> Iterator[Found]:
     """Yield the value of each setting."""
+    every = list(_found(arguments, writes_file=writes_file))
+    target = next(each for each in every if each.setting.name == "target")
+    for each in every:
+        is_opset = each.setting.name == "opset" and not each.sources
+        yield _newest_opset(each, target) if is_opset else each
+
+
+def _newest_opset(opset: Found, target: Found) -> Found:
+    """Return an opset that all runtimes load."""
+    newest = _core.target_opset(target.value)
+    if newest is None or newest >= opset.value:
+        return opset
+    return Found(opset.setting, newest, target.sources)
+
+
+def _found(arguments: Mapping[str, Any], *, writes_file: bool) -> Iterator[Found]:
     scope = _scope.get()
     project = _project.read()
     for setting in SETTINGS:

@@ -62,6 +62,13 @@ def restoring(body: Callable[[], _T], restore: Callable[[], None]) -> _T:
 def options() -> list[dict[str, Any]]:
     """Return the rows of the table of options."""
 
+def target_opset(names: Sequence[str]) -> int | None:
+    """Return the newest opset that all runtimes load.
+
+    Raises:
+        ValueError: A name stands for no runtime.
+    """
+
 def export(closed_jaxpr: object, options: ExportOptions) -> bytes | None: ...
 def explain_log(
     model: str | bytes,

@@ -69,6 +69,10 @@ _FORMS: Final = {
     "number": Form(_NUMBER, _number),
     "word": Form(_STRING),
     "names": Form(_STRINGS, lambda text: _entries(text, ",")),
+    "targets": Form(
+        TomlType("a string, or a list of strings", lambda v: _STRING.is_of(v) or _STRINGS.is_of(v)),
+        lambda text: _entries(text, ","),
+    ),
     "positions": Form(
         _list_of("numbers", _NUMBER), lambda text: list(map(_number, _entries(text, ",")))
     ),
@@ -121,6 +125,8 @@ class Setting(NamedTuple):
                 raise ConfigError(
                     f"`{self.name}` is {value!r}, which is not a string{_place(where)}"
                 )
+            case "targets":
+                return _targets(value, where)
             case "word" if value not in self.words:
                 raise self._refused(value, where)
             case "number" if not (_is_number(value) and self.limits[0] <= value <= self.limits[1]):
@@ -139,6 +145,15 @@ class Setting(NamedTuple):
         if not text:
             return None
         return _level(text) if self.name == "provenance" else self.form.read(text)
+
+
+def _targets(value: Any, where: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value)
+    try:
+        _core.target_opset(names)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{_core.clean(str(error))}{_place(where)}") from None
+    return names
 
 
 def _place(where: str) -> str:

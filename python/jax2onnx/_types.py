@@ -21,6 +21,7 @@ class Settings(NamedTuple):
     """The values of all options of an export."""
 
     opset: int
+    target: tuple[str, ...]
     model_name: str
     input_names: Sequence[str] | None
     output_names: Sequence[str] | None

@@ -63,9 +63,10 @@ class Process:
             if not selector.select(SECONDS):
                 self._stop()
                 raise RefusalError(f"no answer in {SECONDS} seconds")
-        line = process.stdout.readline()
-        if line:
-            return json.loads(line)
+        for line in process.stdout:
+            # Some runtimes print when they are imported.
+            if line.startswith("{"):
+                return json.loads(line)
         code = process.wait()
         self._process = None
         self._errors.seek(0)

@@ -18,6 +18,7 @@ use crate::report::{refusals, report};
 
 pub use explain::{dropped_callbacks, explain};
 pub use lowering::{Call, LoweringError, PLUGINS, Plugin, Refused, emitted_ops};
+pub use onnx::kernels::Target;
 pub use onnx::locate::locate;
 pub use onnx::operator::{OpType, properties};
 pub use onnx::outputs::{Files, Output};
@@ -83,7 +84,38 @@ pub fn convert(
         onnx::check::check_types(&model)?;
     }
     check_nesting(&model, MAX_NESTED, source)?;
+    check_target(&model, source)?;
     Ok(model)
+}
+
+/// Refuses nodes that a runtime of the target does not run correctly.
+fn check_target(
+    model: &onnx::Model,
+    source: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Error> {
+    // The builder adds only nodes that the default runtime has.
+    let findings = onnx::kernels::audit(model, model.target.without_default()).into_iter();
+    let errors = findings.filter_map(|finding| {
+        let origin = finding.origin?;
+        let what = finding.to_string();
+        let site = model.provenance.get_origin(origin).primary;
+        Some(LoweringError { why: Refused::Target { what }, site })
+    });
+    refuse(errors.collect(), model, source)
+}
+
+/// Fails if there are errors.
+fn refuse(
+    errors: Vec<LoweringError>,
+    model: &onnx::Model,
+    source: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Error> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let report = report(&errors, &model.provenance, source);
+    let refusals = refusals(&errors, &model.provenance);
+    Err(Error::Lowering { errors, report, refusals })
 }
 
 /// Refuses bodies that are nested too deeply, at the line of the deepest one.
@@ -97,10 +129,7 @@ fn check_nesting(
     };
     let why = Refused::Nested { depth, most: MAX_NESTED };
     let site = model.provenance.get_origin(model.origin_of(node)).primary;
-    let errors = vec![LoweringError { why, site }];
-    let report = report(&errors, &model.provenance, source);
-    let refusals = refusals(&errors, &model.provenance);
-    Err(Error::Lowering { errors, report, refusals })
+    refuse(vec![LoweringError { why, site }], model, source)
 }
 
 /// The maximum nesting of bodies in a model before the passes.

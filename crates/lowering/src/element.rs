@@ -31,7 +31,10 @@ impl Element {
         match builder.target().type_comes_with(element.dtype) {
             Some(needed) if needed <= opset => Ok(element),
             Some(needed) => Err(Refused::NeedsOpset { op: dtype.to_string(), needed, opset }),
-            None => Err(Refused::NoKernel { op: "Cast".into(), dtype: dtype.to_string() }),
+            None => {
+                let (runtime, dtype) = (builder.target().spell(), dtype.to_string());
+                Err(Refused::NoKernel { runtime, op: "Cast".into(), dtype })
+            }
         }
     }
 

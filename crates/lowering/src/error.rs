@@ -23,8 +23,11 @@ pub enum Refused {
     OfKeys { what: String },
     #[error("`{what}` has no ONNX counterpart")]
     NoFactorization { what: String },
-    #[error("ONNX Runtime cannot compute `{op}` in `{dtype}`")]
-    NoKernel { op: String, dtype: String },
+    #[error("{runtime} cannot compute `{op}` in `{dtype}`")]
+    NoKernel { runtime: String, op: String, dtype: String },
+    /// The finished model contains a node that a runtime does not run.
+    #[error("{what}")]
+    Target { what: String },
     #[error("{what} needs several devices, but a model runs on one")]
     Devices { what: String },
     #[error("ONNX has no element type for `{dtype}`")]
@@ -92,6 +95,9 @@ impl Refused {
                 "factor a matrix of known size, use `eigh` if the matrix is symmetric, or factor it outside the exported function",
             ),
             Refused::NoKernel { .. } => Some("convert the operands to `float32` or `int32` first"),
+            Refused::Target { .. } => Some(
+                "write the line in another way, or export without this `target`: `docs/targets.md` says what each runtime lacks",
+            ),
             Refused::Recipe { .. } => Some(
                 "check the `lower` method of the plugin, which was registered with `jax2onnx.plugin`",
             ),

@@ -29,6 +29,8 @@ pub struct Call {
     pub max_depth: usize,
     /// True if the model records the value that holds each variable of the program.
     pub pairs: bool,
+    /// The runtimes that the model is for.
+    pub target: Target,
 }
 
 impl Default for Call {
@@ -40,6 +42,7 @@ impl Default for Call {
             output_paths: Vec::new(),
             max_depth: usize::MAX,
             pairs: false,
+            target: Target::default(),
         }
     }
 }
@@ -55,7 +58,7 @@ pub struct Failure {
 /// Lowers a program to a model that is correct and not yet optimized.
 pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Model, Failure> {
     let exact_nan = options.nan == NanMode::Exact;
-    let target = Target::default();
+    let target = call.target;
     let table = std::mem::take(&mut program.table);
     let builder = Builder::new(options.opset, table, exact_nan, target);
     match lower_main(&builder, &program, call) {

@@ -6,13 +6,19 @@
 pub(crate) mod behavior;
 #[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
+mod audit;
+mod limit;
+mod runtime;
 mod target;
 
 use crate::dtype::DType;
 use crate::operator::OpType;
 use crate::operator::properties::SIGNLESS;
 
-pub use target::{Release, Target};
+pub use audit::{Finding, Lack, audit};
+pub use limit::Limit;
+pub use runtime::{Evidence, Release};
+pub use target::{Target, UnknownTarget, names};
 
 use smallvec::SmallVec;
 
@@ -48,8 +54,16 @@ impl Kernel {
 
     /// Returns the types that another kernel of the operator takes too.
     fn and(mut self, other: &Kernel) -> Kernel {
-        for (variable, mask) in self.types.iter_mut().enumerate() {
-            *mask &= other.types.get(variable).copied().unwrap_or_default();
+        let operands = (0..self.inputs.len())
+            .map(|at| (self.variable_of_input(at), other.variable_of_input(at)));
+        let results = (0..self.outputs.len())
+            .map(|at| (self.variable_of_output(at), other.variable_of_output(at)));
+        let pairs = operands.chain(results).filter_map(|(own, others)| own.zip(others));
+        for (own, others) in pairs.collect::<SmallVec<[(usize, usize); 8]>>() {
+            let taken = other.types.get(others).copied().unwrap_or_default();
+            if let Some(mask) = self.types.get_mut(own) {
+                *mask &= taken;
+            }
         }
         self
     }

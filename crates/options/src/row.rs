@@ -51,6 +51,8 @@ pub enum OptionKind {
         words: &'static [&'static str],
     },
     Names,
+    /// Runtimes, with versions: `onnxruntime>=1.31`.
+    Targets,
     /// Positions of arguments or results.
     Positions,
     /// The path of a file to write.
@@ -72,6 +74,7 @@ impl OptionKind {
             OptionKind::Number { .. } => "number",
             OptionKind::Word { .. } => "word",
             OptionKind::Names => "names",
+            OptionKind::Targets => "targets",
             OptionKind::Positions => "positions",
             OptionKind::Path => "path",
             OptionKind::FlagOrPath => "flag or path",
@@ -84,7 +87,7 @@ impl OptionKind {
     fn default(self) -> Value {
         match self {
             OptionKind::Flag | OptionKind::FlagOrPath => Value::Flag(false),
-            OptionKind::Code => Value::Texts(Vec::new()),
+            OptionKind::Code | OptionKind::Targets => Value::Texts(Vec::new()),
             OptionKind::Prefixes => Value::Pairs(Vec::new()),
             _ => Value::Nothing,
         }

@@ -87,6 +87,12 @@ options! {
         advice: "16 to 26",
     }, MODEL, "--opset OPSET", "The ONNX opset of the model";
 
+    /// The runtimes that the model is for, such as `"openvino"`, `"onnxruntime>=1.31"` or a list of several. The model
+    /// uses only what all of them compute correctly. If that is not possible, the export is refused with the line. By
+    /// default, the model is for ONNX Runtime 1.23 to 1.31. `docs/targets.md` lists all runtimes.
+    target: Vec<String> = Vec::new() => OptionKind::Targets, MODEL, "--target RUNTIME,…",
+    "The runtimes that the model is for [default: onnxruntime]";
+
     /// The name of the graph, by default `jax_model`.
     model_name: String = "jax_model".into() => OptionKind::Text, MODEL, "--model-name NAME",
     "The name of the graph in the model";

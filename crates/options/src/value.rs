@@ -44,6 +44,7 @@ represented! {
     // A count that does not fit into `i64` becomes the largest one, which has the same effect.
     usize: Number, |count| i64::try_from(count).unwrap_or(i64::MAX), usize::try_from;
     String: Text, String::from, String::try_from;
+    Vec<String>: Texts, Vec::from, Vec::try_from;
     Vec<(String, String)>: Pairs, Vec::from, Vec::try_from;
 }
 

@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use crate::files::{check_outputs, locate_weights, model_inputs, write_files};
     #[pymodule_export]
-    use crate::options::options;
+    use crate::options::{options, target_opset};
     #[pymodule_export]
     use crate::parts::Parts;
     #[pymodule_export]

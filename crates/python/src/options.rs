@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use ::options::{OptionKind, Options, Row, SourcesMode, Value, table};
-use jax2onnx::{Call, Rendering};
+use jax2onnx::{Call, Rendering, Target};
 use provenance::Tiers;
 use provenance::render::ExportFrame;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -96,7 +96,8 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
         let tiers: TierRules = fields.take("tiers")?;
         let on_pairs: Option<Bound<'py, PyAny>> = fields.take("on_pairs")?;
         let settings: Bound<'py, PyAny> = fields.take("settings")?;
-        let options = Options::read(|name| settings.getattr(name).ok().and_then(|it| read(&it)))
+        let kind = |name| table().iter().find(|row| row.name == name).map(|row| row.kind);
+        let options = Options::read(|name| read(&settings.getattr(name).ok()?, kind(name)?))
             .map_err(|name| {
                 PyTypeError::new_err(format!("`Settings` has no `{name}` that the core can read"))
             })?;
@@ -121,6 +122,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 input_paths: fields.take("input_paths")?,
                 output_paths: fields.take("output_paths")?,
                 pairs: on_pairs.is_some(),
+                target: target(&options.target)?,
                 ..Call::default()
             },
             checks_weights: fields.take("checks_weights")?,
@@ -175,6 +177,18 @@ impl<'py> Fields<'py> {
     }
 }
 
+/// Reads the names of runtimes.
+fn target(names: &[String]) -> PyResult<Target> {
+    let target = Target::parse(names.iter().map(String::as_str));
+    target.map_err(|unknown| PyValueError::new_err(unknown.to_string()))
+}
+
+/// Returns the newest opset that all runtimes load. Fails if a name stands for none.
+#[pyfunction]
+pub(crate) fn target_opset(names: Vec<String>) -> PyResult<Option<i64>> {
+    Ok(target(&names)?.newest_opset())
+}
+
 fn export_stack(frames: Vec<Frame>) -> Vec<ExportFrame> {
     let frame = |(file, line, function)| ExportFrame { file, line, function };
     frames.into_iter().map(frame).collect()
@@ -214,7 +228,10 @@ fn described<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyDict>> {
 }
 
 /// Reads a value of a setting. Returns `None` if the core does not know its type.
-fn read(object: &Bound<'_, PyAny>) -> Option<Value> {
+fn read(object: &Bound<'_, PyAny>, kind: OptionKind) -> Option<Value> {
+    if kind == OptionKind::Targets {
+        return object.extract().map(Value::Texts).ok();
+    }
     let flag = object.extract().map(Value::Flag);
     let number = flag.or_else(|_| object.extract().map(Value::Number));
     let text = number.or_else(|_| object.extract().map(Value::Text));

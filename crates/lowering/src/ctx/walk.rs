@@ -244,7 +244,7 @@ impl<'g> Ctx<'g> {
         eqn.ignore(SHARDINGS);
         let results = plugin.lower(self, &eqn)?;
         if let Some(problem) = self.builder.take_problem() {
-            return Err(refusal(problem, primitive, self.builder.opset()).into());
+            return Err(refusal(problem, primitive, self.builder).into());
         }
         if let Some(param) = eqn.params.unread() {
             let value = data.params.get(param).map(ToString::to_string);
@@ -280,9 +280,13 @@ fn check_results(eqn: &Eqn<'_, '_>, results: &[Expr<'_>]) -> std::result::Result
 }
 
 /// Converts a problem that the builder noted into a refusal.
-fn refusal(problem: Problem, primitive: &Arc<str>, opset: i64) -> Refused {
+fn refusal(problem: Problem, primitive: &Arc<str>, builder: &onnx::Builder) -> Refused {
+    let opset = builder.opset();
     match problem {
-        Problem::NoKernel { op, dtype } => Refused::NoKernel { op, dtype: dtype.to_string() },
+        Problem::NoKernel { op, dtype } => {
+            let (runtime, dtype) = (builder.target().spell(), dtype.to_string());
+            Refused::NoKernel { runtime, op, dtype }
+        }
         Problem::NeedsOpset { op, needed } => Refused::NeedsOpset { op, needed, opset },
         Problem::Internal(what) => Refused::Internal { primitive: primitive.clone(), what },
         other => Refused::Internal { primitive: primitive.clone(), what: format!("{other:?}") },

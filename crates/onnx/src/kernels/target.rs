@@ -5,74 +5,117 @@
 
 use smallvec::SmallVec;
 
-use super::behavior::{WRONG, Wrong};
-use super::{Kernel, Lookup, Support, generated};
+use super::behavior::Wrong;
+use super::runtime::{RUNTIMES, Release, Runtime};
+use super::{Kernel, Limit, Lookup, Support};
 use crate::dtype::DType;
 use crate::operator::OpType;
 
-/// A version of a runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Release {
-    pub version: (u32, u32),
-    /// The newest opset that it loads.
-    pub opset: i64,
-}
-
-/// The operand types of one operator over a range of opsets.
-#[derive(Debug)]
-pub(crate) struct Row {
-    pub op: OpType,
-    pub since: i64,
-    pub until: i64,
-    /// The type variable of each operand; the last one repeats for a variadic operator.
-    pub inputs: &'static [usize],
-    /// The type variable of each result.
-    pub outputs: &'static [usize],
-    /// The types of each variable: the first release since which all releases that load the opset take them, and one
-    /// bit for each by the number of the type.
-    pub types: &'static [&'static [(usize, u32)]],
-}
-
-/// A runtime as data.
-#[derive(Debug)]
-struct Runtime {
-    name: &'static str,
-    /// The oldest is first.
-    releases: &'static [Release],
-    /// By operator and opset.
-    rows: &'static [Row],
-    wrong: &'static [Wrong],
-}
-
-const ONNX_RUNTIME: Runtime = Runtime {
-    name: "ONNX Runtime",
-    releases: generated::RELEASES,
-    rows: generated::ROWS,
-    wrong: WRONG,
-};
-
 /// All releases of a runtime from one on.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Range {
     runtime: &'static Runtime,
     /// The index of the oldest release.
     oldest: usize,
 }
 
+/// The most runtimes that [`RUNTIMES`] contains.
+const MOST: usize = 16;
+
 /// The runtimes that a model is for. The model runs in every one of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    ranges: &'static [Range],
+    /// For each runtime the index of the oldest release, if the model is for the runtime.
+    oldest: [Option<u8>; MOST],
 }
 
 impl Default for Target {
     /// Returns every release of ONNX Runtime that the documentation promises.
     fn default() -> Target {
-        Target { ranges: &[Range { runtime: &ONNX_RUNTIME, oldest: 0 }] }
+        let mut oldest = [None; MOST];
+        oldest[0] = Some(0);
+        Target { oldest }
     }
 }
 
+/// A name in `target=` that stands for no runtime.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownTarget {
+    #[error("`{given}` is not a target: use {}", names().collect::<Vec<_>>().join(", "))]
+    Runtime { given: String },
+    #[error("`{given}` is not a target: jax2onnx knows {runtime} {releases}")]
+    Release { given: String, runtime: &'static str, releases: String },
+}
+
+/// Returns the names of all runtimes, as `target=` takes them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    RUNTIMES.iter().map(|runtime| runtime.key)
+}
+
 impl Target {
+    /// Reads names such as `openvino` or `onnxruntime>=1.31`. Without a name, returns the default.
+    pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Target, UnknownTarget> {
+        let mut oldest = [None; MOST];
+        for name in names {
+            let (key, version) = match name.split_once(">=") {
+                Some((key, version)) => (key.trim(), Some(version.trim())),
+                None => (name.trim(), None),
+            };
+            let known = RUNTIMES.iter().zip(&mut oldest).find(|(runtime, _)| runtime.key == key);
+            let Some((runtime, oldest)) = known else {
+                return Err(UnknownTarget::Runtime { given: name.into() });
+            };
+            let index = version.map_or(Some(0), |version| runtime.release_since(version));
+            let Some(index) = index else {
+                let releases = runtime.spell_releases();
+                let (given, runtime) = (name.into(), runtime.name);
+                return Err(UnknownTarget::Release { given, runtime, releases });
+            };
+            *oldest = Some(oldest.map_or(index, |known: u8| known.min(index)));
+        }
+        let is_empty = oldest.iter().all(Option::is_none);
+        Ok(if is_empty { Target::default() } else { Target { oldest } })
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = Range> {
+        let ranges = RUNTIMES.iter().zip(self.oldest);
+        ranges.filter_map(|(runtime, oldest)| Some(Range { runtime, oldest: oldest?.into() }))
+    }
+
+    /// Returns the newest opset that every runtime loads.
+    pub fn newest_opset(&self) -> Option<i64> {
+        self.ranges().filter_map(|range| range.releases().first()).map(|it| it.opset).min()
+    }
+
+    /// Returns the runtimes except the default one.
+    #[must_use]
+    pub fn without_default(mut self) -> Target {
+        self.oldest[0] = None;
+        self
+    }
+
+    /// True if some runtime has a limit.
+    pub fn has_limit(&self, limit: Limit) -> bool {
+        self.ranges().any(|range| range.runtime.limits.contains(&limit))
+    }
+
+    /// True if every runtime has the operator, for some types.
+    pub fn has(&self, op: OpType, opset: i64) -> bool {
+        self.ranges().all(|range| range.has(op, opset))
+    }
+
+    /// Returns each runtime by itself.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static Runtime, Target)> {
+        self.ranges().map(|Range { runtime, oldest }| {
+            let is_it = |known: &Runtime| std::ptr::eq(known, runtime);
+            let mut alone = [None; MOST];
+            for (slot, known) in alone.iter_mut().zip(RUNTIMES) {
+                *slot = is_it(known).then_some(oldest as u8);
+            }
+            (runtime, Target { oldest: alone })
+        })
+    }
+
     /// Says whether every runtime computes `op` on operands of a type correctly and without a cast.
     pub fn runs(self, op: OpType, opset: i64, dtype: DType) -> Support {
         match self.kernel(op, opset) {
@@ -94,7 +137,7 @@ impl Target {
             let is_met = row.right_since.is_none_or(|since| version < Some(since));
             is_met && row.op == op && row.types.contains(&dtype)
         };
-        !self.ranges.iter().any(|range| range.runtime.wrong.iter().any(|row| is_wrong(range, row)))
+        !self.ranges().any(|range| range.runtime.wrong.iter().any(|row| is_wrong(&range, row)))
     }
 
     /// Returns a type of an operand or a result that some runtime has no kernel of `op` for, in models of this opset. A
@@ -127,7 +170,7 @@ impl Target {
         if dtype == DType::F8E8M0 {
             return None;
         }
-        let casts = self.ranges.iter().flat_map(|range| range.runtime.rows_of(OpType::Cast));
+        let casts = self.ranges().flat_map(|range| range.runtime.rows_of(OpType::Cast));
         let has_type = |opset: &i64| match self.kernel(OpType::Cast, *opset) {
             Lookup::Kernel(kernel) => kernel.takes(0, dtype),
             _ => false,
@@ -137,7 +180,7 @@ impl Target {
 
     /// Returns what every runtime takes as operands of `op`, in models of this opset.
     pub(crate) fn kernel(self, op: OpType, opset: i64) -> Lookup {
-        let mut ranges = self.ranges.iter().map(|range| range.kernel(op, opset));
+        let mut ranges = self.ranges().map(|range| range.kernel(op, opset));
         let first = ranges.next().unwrap_or(Lookup::Unlisted);
         ranges.fold(first, |known, other| match (known, other) {
             (Lookup::Kernel(known), Lookup::Kernel(other)) => Lookup::Kernel(known.and(&other)),
@@ -145,16 +188,34 @@ impl Target {
         })
     }
 
+    /// Returns the names of all runtimes, for a sentence.
+    pub fn spell(self) -> String {
+        self.ranges().map(|range| range.runtime.name).collect::<Vec<_>>().join(" and ")
+    }
+
     /// Returns the name of each runtime with its oldest and its newest release.
     pub fn releases(self) -> impl Iterator<Item = (&'static str, Release, Release)> {
-        self.ranges.iter().filter_map(|Range { runtime, oldest }| {
-            let promised = runtime.releases.get(*oldest..)?;
-            Some((runtime.name, *promised.first()?, *promised.last()?))
+        let ranges: SmallVec<[Range; 2]> = self.ranges().collect();
+        ranges.into_iter().filter_map(|range| {
+            let promised = range.releases();
+            Some((range.runtime.name, *promised.first()?, *promised.last()?))
         })
     }
 }
 
 impl Range {
+    fn releases(self) -> &'static [Release] {
+        self.runtime.releases.get(self.oldest..).unwrap_or_default()
+    }
+
+    fn has(self, op: OpType, opset: i64) -> bool {
+        match self.kernel(op, opset) {
+            Lookup::Kernel(kernel) => kernel.types.first().is_none_or(|&mask| mask != 0),
+            Lookup::Later(_) => false,
+            Lookup::Unlisted => self.runtime.has_functions,
+        }
+    }
+
     /// Returns what all releases of the range take as operands of `op`.
     fn kernel(&self, op: OpType, opset: i64) -> Lookup {
         let mut later = None;
@@ -179,9 +240,21 @@ impl Range {
 }
 
 impl Runtime {
-    fn rows_of(&self, op: OpType) -> impl Iterator<Item = &'static Row> + use<> {
-        let start = self.rows.partition_point(|row| row.op < op);
-        self.rows[start..].iter().take_while(move |row| row.op == op)
+    /// Returns the index of the first release from a version on.
+    fn release_since(&self, version: &str) -> Option<u8> {
+        let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
+        let version = (numbers.next()??, numbers.next().unwrap_or(Some(0))?);
+        let index = self.releases.iter().position(|release| release.version >= version)?;
+        u8::try_from(index).ok()
+    }
+
+    fn spell_releases(&self) -> String {
+        let spell = |release: &Release| format!("{}.{}", release.version.0, release.version.1);
+        match self.releases {
+            [] => String::new(),
+            [only] => spell(only),
+            [first, .., last] => format!("{} to {}", spell(first), spell(last)),
+        }
     }
 }
 
@@ -190,14 +263,15 @@ mod tests {
     use super::*;
 
     /// ONNX Runtime from the release of this index on.
-    fn since(oldest: usize) -> Target {
-        let range = Range { runtime: &ONNX_RUNTIME, oldest };
-        Target { ranges: Box::leak(Box::new([range])) }
+    fn since(oldest: u8) -> Target {
+        let mut target = Target::default();
+        target.oldest[0] = Some(oldest);
+        target
     }
 
     #[test]
     fn a_target_runs_what_all_of_its_releases_run() {
-        let newest = since(generated::RELEASES.len() - 1);
+        let newest = Target::parse(["onnxruntime>=1.31"]).unwrap();
         let operands = [DType::Bool, DType::U32, DType::U32].map(Some);
         let missing = |target: Target| target.missing_type(OpType::Where, 23, &operands, &[]);
         assert_eq!(missing(newest), None);
@@ -217,31 +291,38 @@ mod tests {
     }
 
     #[test]
-    fn several_runtimes_run_what_each_of_them_runs() {
-        static FEW: Runtime = Runtime {
-            name: "few",
-            releases: &[Release { version: (0, 1), opset: 23 }],
-            rows: &[Row {
-                op: OpType::Add,
-                since: 14,
-                until: 23,
-                inputs: &[0, 0],
-                outputs: &[0],
-                types: &[&[(0, 1 << 6)]],
-            }],
-            wrong: &[],
+    fn a_kernel_of_several_runtimes_takes_what_each_of_them_takes() {
+        let kernel = |inputs: &'static [usize], types: &[u32]| {
+            Kernel { op: OpType::Where, inputs, outputs: &[1], types: types.into() }
         };
-        static BOTH: [Range; 2] =
-            [Range { runtime: &ONNX_RUNTIME, oldest: 0 }, Range { runtime: &FEW, oldest: 0 }];
-        let target = Target { ranges: &BOTH };
-        assert_eq!(target.runs(OpType::Add, 23, DType::I32), Support::Yes);
-        assert_eq!(target.runs(OpType::Add, 23, DType::F32), Support::No);
-        assert_eq!(target.runs(OpType::Sub, 23, DType::I32), Support::No);
+        // The runtimes may number the variables of types in different orders.
+        let both = kernel(&[0, 1, 1], &[0b1, 0b110]).and(&kernel(&[2, 1, 1], &[0, 0b10, 0b1]));
+        assert_eq!(both.types[..], [0b1, 0b10]);
+    }
+
+    #[test]
+    fn a_target_is_a_name_and_perhaps_a_version() {
+        let parse = |name| Target::parse([name]).map_err(|error| error.to_string());
+        assert_eq!(parse("onnxruntime >= 1.31").unwrap().newest_opset(), Some(26));
+        assert_eq!(Target::parse([]).unwrap().newest_opset(), Some(23));
+        let unknown = "`nowhere` is not a target: use onnxruntime, ";
+        assert!(parse("nowhere").unwrap_err().starts_with(unknown));
+        for wrong in ["onnxruntime>=9", "onnxruntime>=", "onnxruntime>=a.b"] {
+            let error = parse(wrong).unwrap_err();
+            assert_eq!(
+                error,
+                format!("`{wrong}` is not a target: jax2onnx knows ONNX Runtime 1.23 to 1.31")
+            );
+        }
     }
 
     #[test]
     fn the_rows_are_sorted_for_the_lookup() {
-        assert!(generated::ROWS.is_sorted_by_key(|row| (row.op, row.since)));
+        for runtime in RUNTIMES {
+            let rows = runtime.rows;
+            assert!(rows.is_sorted_by_key(|row| (row.op, row.since)), "{}", runtime.key);
+        }
+        assert!(RUNTIMES.len() <= MOST);
     }
 
     #[test]

@@ -1,0 +1,155 @@
+//! Finds what a runtime cannot load or computes wrongly in a model.
+
+use provenance::OriginId;
+use rustc_hash::FxHashSet;
+
+use super::runtime::Runtime;
+use super::{Evidence, Limit, Target};
+use crate::dtype::DType;
+use crate::model::{Model, Node};
+use crate::operator::Operator;
+use crate::value::ValueId;
+
+/// A node that a runtime does not run correctly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The number of the node, as [`crate::outline`] counts them; `None` for the model as a whole.
+    pub node: Option<usize>,
+    pub origin: Option<OriginId>,
+    pub op: String,
+    pub runtime: &'static str,
+    /// The oldest release of the runtime that the model is for.
+    pub version: String,
+    pub lack: Lack,
+    pub evidence: Evidence,
+}
+
+/// What a runtime lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// It does not load models of this opset.
+    Opset { opset: i64, newest: i64 },
+    /// It has no such operator.
+    Operator,
+    /// It has no kernel of the operator for a type.
+    Type(DType),
+    /// Its kernel of the operator computes wrong numbers for a type.
+    Wrong(DType),
+    /// It does not take the operator in this form.
+    Form(Limit),
+}
+
+impl Lack {
+    /// True if the runtime loads the model and computes wrong numbers.
+    pub fn is_wrong(self) -> bool {
+        match self {
+            Lack::Opset { .. } | Lack::Operator | Lack::Type(_) => false,
+            Lack::Wrong(_) => true,
+            Lack::Form(limit) => limit.is_wrong(),
+        }
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Finding { op, runtime, version, .. } = self;
+        match self.lack {
+            Lack::Opset { opset, newest } => {
+                write!(f, "{runtime} {version} loads opset {newest} and older, not {opset}")
+            }
+            Lack::Operator => write!(f, "{runtime} {version} has no `{op}`"),
+            Lack::Type(dtype) => write!(f, "{runtime} {version} has no `{op}` of {dtype}"),
+            Lack::Wrong(dtype) => {
+                write!(f, "{runtime} {version} computes `{op}` of {dtype} wrongly")
+            }
+            Lack::Form(limit) => write!(f, "{runtime} {version}: {}", limit.describe()),
+        }?;
+        match self.evidence {
+            Evidence::Run => Ok(()),
+            Evidence::Documentation => write!(f, " (by its documentation)"),
+        }
+    }
+}
+
+/// Returns everything that a runtime of the target cannot load or computes wrongly, in the order of the outline.
+pub fn audit(model: &Model, target: Target) -> Vec<Finding> {
+    let own = model.opsets.iter().find(|(domain, _)| domain.is_empty());
+    let opset = own.map_or(0, |(_, version)| *version);
+    let functions: FxHashSet<(&str, &str)> =
+        model.functions.iter().map(|function| (&*function.domain, &*function.name)).collect();
+    let mut findings = Vec::new();
+    for (runtime, alone) in target.each() {
+        let auditor = Auditor { model, functions: &functions, runtime, target: alone, opset };
+        auditor.audit(&mut findings);
+    }
+    findings.sort_by_key(|finding| finding.node);
+    findings
+}
+
+struct Auditor<'a> {
+    model: &'a Model,
+    functions: &'a FxHashSet<(&'a str, &'a str)>,
+    runtime: &'static Runtime,
+    /// The runtime alone.
+    target: Target,
+    opset: i64,
+}
+
+impl Auditor<'_> {
+    fn audit(&self, findings: &mut Vec<Finding>) {
+        let newest = self.target.newest_opset().unwrap_or(self.opset);
+        if self.opset > newest {
+            let lack = Lack::Opset { opset: self.opset, newest };
+            findings.push(self.finding(None, None, String::new(), lack));
+        }
+        let nodes = self.model.graphs().into_iter().flat_map(|graph| &graph.nodes);
+        for (number, node) in nodes.enumerate() {
+            if let Some(lack) = self.lack(node) {
+                let op = node.op.name().to_owned();
+                findings.push(self.finding(Some(number), Some(node), op, lack));
+            }
+        }
+    }
+
+    fn finding(&self, number: Option<usize>, node: Option<&Node>, op: String, lack: Lack) -> Finding {
+        let oldest = self.target.releases().next().map(|(_, oldest, _)| oldest.version);
+        Finding {
+            node: number,
+            origin: node.map(|node| self.model.origin_of(node)),
+            op,
+            runtime: self.runtime.name,
+            version: oldest.map_or_else(String::new, |(major, minor)| format!("{major}.{minor}")),
+            lack,
+            evidence: self.runtime.evidence,
+        }
+    }
+
+    fn lack(&self, node: &Node) -> Option<Lack> {
+        let op = match &node.op {
+            Operator::Onnx(op) => *op,
+            Operator::Composite(_) => return None,
+            Operator::Foreign(_) => {
+                let called = (node.op.domain(), node.op.name());
+                return (!self.functions.contains(&called)).then_some(Lack::Operator);
+            }
+        };
+        if !self.target.has(op, self.opset) {
+            return Some(Lack::Operator);
+        }
+        let values = &self.model.values;
+        let dtype = |id: &ValueId| values[*id].ty.as_ref().map(|ty| ty.dtype);
+        let operands: Vec<Option<DType>> =
+            node.inputs.iter().map(|input| input.as_ref().and_then(dtype)).collect();
+        let results: Vec<Option<DType>> = node.outputs.iter().map(dtype).collect();
+        if let Some(missing) = self.target.missing_type(op, self.opset, &operands, &results) {
+            return Some(Lack::Type(missing));
+        }
+        if let Some(first) = operands.first().copied().flatten()
+            && !self.target.is_right(op, first)
+        {
+            return Some(Lack::Wrong(first));
+        }
+        let mut limits = self.runtime.limits.iter();
+        limits.find(|limit| limit.concerns(node, values)).map(|&limit| Lack::Form(limit))
+    }
+}

@@ -1,0 +1,128 @@
+//! Forms of operators that some runtimes do not take.
+
+use rustc_hash::FxHashSet;
+
+use crate::attr::Attr;
+use crate::model::{Graph, Node};
+use crate::operator::OpType;
+use crate::value::{ValueId, Values};
+
+/// A form of an operator that a runtime rejects or computes wrongly, although it has the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The body of a `Scan` reads a computed value from outside.
+    ScanCaptures,
+    /// A `Scan` runs from the last element to the first.
+    ScanReversed,
+    /// The body of a `Scan` does not read all of its inputs.
+    ScanUnread,
+    /// A `Loop` stacks results.
+    LoopStacks,
+    /// A `TopK` returns the positions of elements that may be equal.
+    TopKTies,
+    /// A `ScatterElements` or `ScatterND` combines numbers.
+    ScatterCombines,
+    /// A `DFT` computes one half of the spectrum.
+    OneSidedDft,
+}
+
+impl Limit {
+    /// Says what happens.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Limit::ScanCaptures => "the body of a `Scan` cannot read a value from outside",
+            Limit::ScanReversed => "a `Scan` ignores its directions",
+            Limit::ScanUnread => "a `Scan` must read all inputs of its body",
+            Limit::LoopStacks => "a `Loop` cannot stack results",
+            Limit::TopKTies => "`TopK` returns equal elements in any order",
+            Limit::ScatterCombines => "a scatter does not combine numbers",
+            Limit::OneSidedDft => "`DFT` has no one-sided form",
+        }
+    }
+
+    /// True if the runtime loads such a model and computes wrong numbers.
+    pub fn is_wrong(self) -> bool {
+        match self {
+            Limit::ScanCaptures | Limit::LoopStacks | Limit::OneSidedDft => false,
+            Limit::ScanReversed | Limit::ScanUnread | Limit::TopKTies | Limit::ScatterCombines => {
+                true
+            }
+        }
+    }
+
+    /// True if a node has the form.
+    pub fn concerns(self, node: &Node, values: &Values) -> bool {
+        let is = |op: OpType| node.op == op;
+        let flags = |name: &str| match node.attr(name) {
+            Some(Attr::Ints(flags)) => flags.iter().any(|&flag| flag != 0),
+            _ => false,
+        };
+        match self {
+            Limit::ScanCaptures => {
+                is(OpType::Scan) && node.bodies().any(|body| captures(body, values))
+            }
+            Limit::ScanReversed => {
+                is(OpType::Scan)
+                    && (flags("scan_input_directions") || flags("scan_output_directions"))
+            }
+            Limit::ScanUnread => is(OpType::Scan) && node.bodies().any(has_unread_input),
+            Limit::LoopStacks => {
+                let carried = node.inputs.len().saturating_sub(2);
+                is(OpType::Loop) && node.outputs.len() > carried
+            }
+            Limit::TopKTies => is(OpType::TopK) && node.outputs.len() > 1,
+            Limit::ScatterCombines => {
+                let combines = |attr: &Attr| matches!(attr, Attr::Str(word) if &**word != "none");
+                (is(OpType::ScatterElements) || is(OpType::ScatterND))
+                    && node.attr("reduction").is_some_and(combines)
+            }
+            Limit::OneSidedDft => {
+                is(OpType::DFT) && matches!(node.attr("onesided"), Some(Attr::Int(1)))
+            }
+        }
+    }
+}
+
+/// Calls `read` with every value that the nodes and outputs of a body and of the bodies inside read.
+fn visit_reads(body: &Graph, read: &mut dyn FnMut(ValueId)) {
+    for node in &body.nodes {
+        node.inputs.iter().flatten().for_each(|&value| read(value));
+        node.bodies().for_each(|inner| visit_reads(inner, read));
+    }
+    body.outputs.iter().for_each(|&value| read(value));
+}
+
+fn visit_definitions(body: &Graph, define: &mut dyn FnMut(ValueId)) {
+    body.inputs.iter().for_each(|&value| define(value));
+    for node in &body.nodes {
+        node.outputs.iter().for_each(|&value| define(value));
+        node.bodies().for_each(|inner| visit_definitions(inner, define));
+    }
+}
+
+/// Returns the values from outside that a body reads, except constants, in the order of the reads.
+pub fn captured(body: &Graph, values: &Values) -> Vec<ValueId> {
+    let mut known = FxHashSet::default();
+    visit_definitions(body, &mut |value| {
+        known.insert(value);
+    });
+    let mut captured = Vec::new();
+    visit_reads(body, &mut |value| {
+        if values[value].tensor.is_none() && known.insert(value) {
+            captured.push(value);
+        }
+    });
+    captured
+}
+
+fn captures(body: &Graph, values: &Values) -> bool {
+    !captured(body, values).is_empty()
+}
+
+fn has_unread_input(body: &Graph) -> bool {
+    let mut unread: FxHashSet<ValueId> = body.inputs.iter().copied().collect();
+    visit_reads(body, &mut |value| {
+        unread.remove(&value);
+    });
+    !unread.is_empty()
+}
