@@ -3,9 +3,11 @@
     python tools/matrix.py                         every runtime
     python tools/matrix.py --runtime tract rten    these runtimes
     python tools/matrix.py --program lstm gru      these programs
+    python tools/matrix.py --default               models for the default target in every runtime
 
-Each runtime is installed below .venvs/runtimes. Each result is compared with that of `jax.jit`. The
-command prints what is wrong or refused, with the words of the runtime.
+Each runtime is installed below .venvs/runtimes. Each program is exported with the runtime as its
+`target`. Each result is compared with that of `jax.jit`. The command prints what is wrong or
+refused, with the words of jax2onnx or of the runtime.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import jax
 import numpy as np
@@ -25,7 +28,11 @@ from runtimes.programs import PROGRAMS, Program
 import jax2onnx
 
 #: Elements may differ by this share of the largest one: runtimes sum in other orders than XLA.
-TOLERANCE = {"float16": 5e-3, "float32": 2e-5, "float64": 1e-9}
+TOLERANCE: Final = {"float16": 5e-3, "float32": 2e-5, "float64": 1e-9}
+
+
+#: The targets of runtimes that have another name there.
+TARGETS: Final = {"onnxruntime-node": "onnxruntime-web", "reference": None}
 
 
 def main() -> int:
@@ -33,20 +40,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--runtime", nargs="+", help="the names of runtimes")
     parser.add_argument("--program", nargs="+", help="the names of programs")
+    parser.add_argument("--default", action="store_true", help="export for the default target")
     parser.add_argument("--json", type=Path, help="write the results to a file")
     options = parser.parse_args()
     programs = [p for p in PROGRAMS if not options.program or p.name in options.program]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         references = {p.name: _reference(p) for p in programs}
-        exported = {p.name: _export(p, folder / p.name) for p in programs}
         results: dict[str, dict[str, str]] = {}
         for runtime in runtimes():
             key = f"{runtime.name} {runtime.version}".strip()
             if options.runtime and not {runtime.name, key} & {*options.runtime}:
                 continue
             runtime.install()
-            results[key] = _run(runtime, programs, exported, references, folder)
+            target = None if options.default else TARGETS.get(runtime.name, runtime.name)
+            results[key] = _run(runtime, target, programs, references, folder / key)
             _report(key, results[key])
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
@@ -54,7 +62,7 @@ def main() -> int:
 
 
 def _report(runtime: str, results: dict[str, str]) -> None:
-    kinds = ("right", "wrong", "refused")
+    kinds = ("right", "wrong", "declined", "refused")
     counts = {kind: sum(each.startswith(kind) for each in results.values()) for kind in kinds}
     said = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     print(f"{runtime}: {said}", flush=True)
@@ -68,28 +76,31 @@ def _reference(program: Program) -> list[np.ndarray]:
     return [np.asarray(each) for each in jax.tree.leaves(results)]
 
 
-def _export(program: Program, folder: Path) -> Path:
-    folder.mkdir()
+def _export(program: Program, target: str | None, folder: Path) -> Path:
+    folder.mkdir(parents=True)
     model = folder / "exported.onnx"
     specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.arguments]
-    jax2onnx.to_onnx(program.function, specs, return_mode="file", output_path=model)
+    jax2onnx.to_onnx(
+        program.function, specs, target=target, return_mode="file", output_path=model
+    )
     return model
 
 
 def _run(
     runtime: Runtime,
+    target: str | None,
     programs: list[Program],
-    exported: dict[str, Path],
     references: dict[str, list[np.ndarray]],
     folder: Path,
 ) -> dict[str, str]:
     results = {}
     with Process(runtime) as process:
         for program in programs:
+            own = folder / program.name
             try:
-                found = process.run(
-                    exported[program.name], program.arguments, folder / program.name
-                )
+                found = process.run(_export(program, target, own), program.arguments, own)
+            except jax2onnx.UnsupportedError as error:
+                results[program.name] = f"declined: {error}"
             except RefusalError as error:
                 results[program.name] = f"refused: {error}"
             else:

@@ -13,7 +13,7 @@ use inspect::find::{Matches, Target, find};
 use inspect::show::{Style, traceback};
 use inspect::summary::summary;
 use inspect::where_::where_;
-use inspect::{ModelFile, Sources, explain, json, profile};
+use inspect::{ModelFile, Sources, Target as Runtimes, explain, json, profile};
 use provenance::clean::json_text;
 use provenance::resolve::{Resolver, Sure};
 use provenance::{Level, SourceMap, codec};
@@ -35,7 +35,7 @@ pub fn model(data: &[u8]) {
     let sources = Sources::new(vec![PathBuf::from("/nonexistent")], &document);
     let _ = summary(&document);
     let _ = blame(&document);
-    let _ = check(&document, &sources);
+    let _ = check(&document, &sources, Some(Runtimes::default()));
     let _ = diff(&document, &document);
     for number in 0..document.scan.nodes.len().min(MAX_ASKED) {
         let answer = where_(&document, &Target::Node(number));

@@ -2,10 +2,13 @@
 
 mod graph;
 mod metadata;
+mod runtimes;
 mod sarif;
 mod weights;
 
 use std::fmt;
+
+use onnx::kernels::Target;
 
 use crate::{Document, Sources};
 pub use sarif::{line, sarif};
@@ -74,9 +77,16 @@ impl Findings {
     }
 }
 
-/// Returns all problems, errors first.
-pub fn check(document: &Document<'_>, sources: &Sources<'_, '_>) -> Vec<Finding> {
+/// Returns all problems, errors first. With a target, also what its runtimes lack.
+pub fn check(
+    document: &Document<'_>,
+    sources: &Sources<'_, '_>,
+    target: Option<Target>,
+) -> Vec<Finding> {
     let mut findings = Findings::default();
+    if let Some(target) = target {
+        runtimes::check(document, target, &mut findings);
+    }
     graph::check(document, &mut findings);
     weights::check(document, &mut findings);
     metadata::check(document, sources, &mut findings);

@@ -25,6 +25,8 @@ pub struct Document<'a> {
     pub path: Option<PathBuf>,
     /// The size of the file in bytes.
     pub size: u64,
+    /// The model, perhaps without the contents of its weights.
+    pub bytes: &'a [u8],
     pub scan: Scan<'a>,
     /// True if the contents of all weights were read.
     pub has_weights: bool,
@@ -66,6 +68,7 @@ impl<'a> Document<'a> {
             callsites,
             path: file.path().map(Path::to_owned),
             size: file.bytes().len() as u64,
+            bytes: file.bytes(),
             scan,
             has_weights: file.has_weights(),
             index: OnceCell::new(),

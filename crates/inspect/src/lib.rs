@@ -29,6 +29,7 @@ pub mod view;
 pub mod where_;
 
 pub use document::Document;
+pub use onnx::kernels::Target;
 pub use file::{ModelFile, OpenError, Weights, open_regular, read_map};
 pub use lines::lines;
 pub use origin::{Frame, Plugin, Provenance};

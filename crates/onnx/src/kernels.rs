@@ -15,10 +15,10 @@ use crate::dtype::DType;
 use crate::operator::OpType;
 use crate::operator::properties::SIGNLESS;
 
-pub use audit::{Finding, Lack, audit};
-pub use limit::Limit;
+pub use audit::{Finding, Lack, audit, audit_bytes};
+pub use limit::{Limit, captured};
 pub use runtime::{Evidence, Release};
-pub use target::{Target, UnknownTarget, names};
+pub use target::{Fault, Target, UnknownTarget, names};
 
 use smallvec::SmallVec;
 

@@ -13,7 +13,6 @@ mod generated;
 pub mod load;
 mod locations;
 mod message;
-#[cfg(test)]
 mod read;
 pub mod scan;
 #[allow(dead_code)]
@@ -27,6 +26,7 @@ mod write;
 pub(crate) use annotate::annotate;
 pub use locations::locations;
 pub use message::Message;
+pub(crate) use read::read_types;
 #[cfg(test)]
 pub(crate) use read::{DecodeError, External, read, read_with};
 pub use skim::{Skim, skim};

@@ -16,6 +16,7 @@ mod phases;
 mod prune;
 mod rewrite;
 mod share;
+mod targets;
 #[cfg(test)]
 mod testing;
 

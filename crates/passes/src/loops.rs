@@ -65,12 +65,12 @@ struct Stack {
 /// The counter and condition of a `Loop`.
 #[derive(Clone, Copy)]
 pub(crate) struct LoopCounter {
-    iterations: ValueId,
-    condition: Option<ValueId>,
+    pub iterations: ValueId,
+    pub condition: Option<ValueId>,
     /// In the body, the number of the iteration, and the flag that it runs.
     pub number: ValueId,
-    flag: ValueId,
-    next_flag: ValueId,
+    pub flag: ValueId,
+    pub next_flag: ValueId,
 }
 
 impl Counted {
@@ -203,8 +203,15 @@ impl Counted {
         }
     }
 
+    /// Makes a `Scan` stack all results in the order of the iterations. Returns the results that were stacked in reverse.
+    pub(crate) fn take_reversed_stacks(&mut self) -> Vec<ValueId> {
+        let Some(Attr::Ints(ways)) = self.directions.take() else { return Vec::new() };
+        let stacks = self.stacks.iter().zip(&*ways).filter(|(_, way)| **way == 1);
+        stacks.map(|(stack, _)| stack.result).collect()
+    }
+
     /// Returns the operator of the loop, and the values that its results replace.
-    fn into_op(mut self, edit: &mut Patch<'_, '_>) -> (Op, Vec<ValueId>) {
+    pub(crate) fn into_op(mut self, edit: &mut Patch<'_, '_>) -> (Op, Vec<ValueId>) {
         for node in self.prune() {
             edit.take_lines(&node);
         }
@@ -335,7 +342,7 @@ fn node_reads(node: &Node, value: ValueId) -> bool {
 }
 
 /// Renames the values that a node and its bodies read.
-fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
+pub(crate) fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
     for id in node.inputs.iter_mut().flatten() {
         *id = renamed.get(id).copied().unwrap_or(*id);
     }
@@ -357,7 +364,7 @@ pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
 }
 
 /// Returns a node that copies a value to another, with the origin of a node.
-fn copy_of(value: ValueId, to: ValueId, node: &Node) -> Node {
+pub(crate) fn copy_of(value: ValueId, to: ValueId, node: &Node) -> Node {
     let mut copy = node.clone();
     copy.op = OpType::Identity.into();
     copy.inputs = [Some(value)].into_iter().collect();
@@ -382,7 +389,7 @@ fn plus_constant(edit: &Edit<'_>, node: &Node) -> Option<(ValueId, i64)> {
 }
 
 /// Returns the positions of the results of the root that are replaced, with the values that replace them.
-fn results_in_place(
+pub(crate) fn results_in_place(
     edit: &Patch<'_, '_>,
     replaced: impl IntoIterator<Item = (ValueId, ValueId)>,
 ) -> Vec<(usize, ValueId)> {
@@ -392,6 +399,6 @@ fn results_in_place(
 }
 
 /// Returns the values that the results of a node replace.
-fn replacing(results: &[ValueId]) -> Vec<Option<ValueId>> {
+pub(crate) fn replacing(results: &[ValueId]) -> Vec<Option<ValueId>> {
     results.iter().copied().map(Some).collect()
 }

@@ -18,7 +18,7 @@ use crate::operators::{
 use crate::prune::{bound_counters, drop_carries, drop_dead};
 use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
-use crate::{canonicalize, layout, layout_ops, loops};
+use crate::{canonicalize, layout, layout_ops, loops, targets};
 
 /// Rewrites that belong together.
 pub struct Phase {
@@ -277,13 +277,26 @@ pub static PHASES: &[Phase] = &[
         ],
     ),
     phase(
+        "targets",
+        "What a runtime of the target lacks is rewritten when all operators are chosen. For the default target, only \
+         the first rewrite matches.",
+        &[
+            nodes("read-arrays", "makes each iteration of a scan read every array that it scans", loops::scanned::run).when(When::Always),
+            nodes("scan-to-loop", "writes a `Scan` as a `Loop` if a runtime has no `Scan`", targets::loops::scan_to_loop).when(When::Always),
+            nodes("flip-scans", "reverses the arrays of a `Scan` if a runtime ignores its directions", targets::loops::flip_scan).when(When::Always),
+            nodes("carry-captures", "carries the values that the body of a `Scan` reads from outside", targets::loops::carry_captures).when(When::Always),
+            nodes("read-inputs", "makes the body of a `Scan` read all of its inputs", targets::loops::read_inputs).when(When::Always),
+            nodes("adapt-operators", "writes operators that a runtime lacks as formulas", targets::operators::run).when(When::Always),
+        ],
+    )
+    .raw(),
+    phase(
         "guard",
         "The last phase guarantees properties of the file, so nothing may change a graph after it. Functions are \
          compared when their bodies are final.",
         &[
             model("keep-zero-signs", "restores the sign of zero if a reader depends on it", keep_zero_signs::run).when(When::Always),
             model("store-once", "computes a large constant from another constant with the same elements", store_once::run),
-            nodes("read-arrays", "makes each iteration of a scan read every array that it scans", loops::scanned::run).when(When::Always),
             model("avoid-faults", "replaces patterns that ONNX Runtime computes wrongly", faults::run).when(When::Always),
             model("drop-unread-inputs", "drops unread inputs of functions if ONNX Runtime rejects their types", drop_unread_inputs::run).when(When::Always),
             model("share-functions", "stores equal functions once", share_functions::run),

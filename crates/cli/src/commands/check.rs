@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use inspect::check::{Finding, Severity, check, line, sarif};
 use inspect::show::clean;
-use inspect::{Document, Sources, json as values};
+use inspect::{Document, Sources, Target, json as values};
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
@@ -16,15 +16,20 @@ use crate::text::count;
 /// Check a model for problems
 ///
 /// Checks the structure, types, opsets, names, external weights and metadata, and looks for absolute paths and
-/// for source files that changed since the export. The exit code is 1 if there is an error, or a warning with
+/// for source files that changed since the export. With --target, it also checks which nodes a runtime does not
+/// load or computes wrongly. The exit code is 1 if there is an error, or a warning with
 /// --strict.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx check model.onnx\n  \
+                        jax2onnx check model.onnx --target openvino\n  \
                         jax2onnx check model.onnx --strict --format json\n  \
                         jax2onnx check model.onnx --format sarif > findings.sarif")]
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
+    /// Check what these runtimes lack, such as `openvino` or `onnxruntime>=1.31`
+    #[arg(long, value_name = "RUNTIME,…", value_delimiter = ',')]
+    target: Vec<String>,
     /// Fail on warnings, not only on errors
     #[arg(long)]
     strict: bool,
@@ -71,7 +76,9 @@ impl Command for Args {
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
         let document = self.reading.open(&self.model, console)?;
         let sources = self.reading.sources(document);
-        let findings = check(document, &sources);
+        let names = self.target.iter().map(String::as_str);
+        let target = (!self.target.is_empty()).then(|| Target::parse(names)).transpose()?;
+        let findings = check(document, &sources, target);
         let number = |severity| findings.iter().filter(|f| f.severity == severity).count();
         let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
         let Args { strict: is_strict, format, ref model, .. } = *self;

@@ -91,8 +91,12 @@ impl Edit<'_> {
         results: &[Option<DType>],
     ) -> Option<Declined> {
         let op = op.onnx()?;
+        let runtime = || self.target.spell();
+        if !self.target.has(op, self.opset) {
+            return Some(Declined(format!("{} has no {op}", runtime())));
+        }
         let dtype = self.target.missing_type(op, self.opset, operands, results)?;
-        Some(Declined(format!("ONNX Runtime has no {op} for {dtype}")))
+        Some(Declined(format!("{} has no {op} for {dtype}", runtime())))
     }
 
     fn dtype(&self, id: ValueId) -> Option<DType> {

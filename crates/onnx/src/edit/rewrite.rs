@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
-use crate::kernels::{Support, Target};
+use crate::kernels::{Limit, Support, Target, captured};
 use crate::model::{Graph, Node};
 use crate::operator::properties::PRODUCTS;
 use crate::operator::{OpType, Operator};
@@ -278,6 +278,16 @@ impl Edit<'_> {
     /// Returns whether every runtime of the target computes `op` on operands of a type correctly and without a cast.
     pub fn runs(&self, op: OpType, dtype: DType) -> Support {
         self.target.runs(op, self.opset, dtype)
+    }
+
+    /// True if a node has a form that some runtimes do not take.
+    pub fn has_form(&self, index: usize, limit: Limit) -> bool {
+        limit.concerns(self.node(index), self.values)
+    }
+
+    /// Returns the computed values from outside that the bodies of a node read.
+    pub fn captured(&self, index: usize) -> Vec<ValueId> {
+        self.node(index).bodies().flat_map(|body| captured(body, self.values)).collect()
     }
 
     /// Returns the assumptions about large weights; `None` if passes read the weights instead.

@@ -6,9 +6,11 @@ use rustc_hash::FxHashSet;
 use super::runtime::Runtime;
 use super::{Evidence, Limit, Target};
 use crate::dtype::DType;
-use crate::model::{Model, Node};
+use crate::infer::Call;
+use crate::model::{Graph, Model, Node};
 use crate::operator::Operator;
-use crate::value::ValueId;
+use crate::proto::read_types;
+use crate::value::{ValueId, Values};
 
 /// A node that a runtime does not run correctly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +86,33 @@ pub fn audit(model: &Model, target: Target) -> Vec<Finding> {
     }
     findings.sort_by_key(|finding| finding.node);
     findings
+}
+
+/// Audits a model in its file format. The contents of its weights may be missing.
+///
+/// Fails with a description if the model cannot be read.
+pub fn audit_bytes(bytes: &[u8], target: Target) -> Result<Vec<Finding>, String> {
+    let mut model = read_types(bytes.to_vec().into()).map_err(|error| error.to_string())?;
+    let own = model.opsets.iter().find(|(domain, _)| domain.is_empty());
+    let opset = own.map_or(0, |(_, version)| *version);
+    infer_missing(&model.graph, &mut model.values, opset);
+    for function in &model.functions {
+        infer_missing(&function.body, &mut model.values, opset);
+    }
+    Ok(audit(&model, target))
+}
+
+/// Infers the types that the file does not state.
+fn infer_missing(graph: &Graph, values: &mut Values, opset: i64) {
+    for node in &graph.nodes {
+        node.bodies().for_each(|body| infer_missing(body, values, opset));
+        if let Ok(types) = Call::of_node(node, values, opset).types() {
+            for (&output, ty) in node.outputs.iter().zip(types) {
+                let stated = &mut values[output].ty;
+                *stated = stated.take().or(ty);
+            }
+        }
+    }
 }
 
 struct Auditor<'a> {

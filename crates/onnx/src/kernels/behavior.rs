@@ -17,20 +17,22 @@ pub(super) struct Wrong {
     pub types: &'static [DType],
     /// The first version without the fault, if there is one.
     pub right_since: Option<(u32, u32)>,
+    /// True if only NaN gives wrong results.
+    pub is_nan: bool,
 }
 
 pub(super) const WRONG: &[Wrong] = &[
     // The kernel compares the halves of a number one by one: 2^31 to 2^32 counts as negative.
-    Wrong { op: OpType::Clip, types: &[DType::I64], right_since: None },
-    Wrong { op: OpType::Max, types: &[DType::I64], right_since: None },
-    Wrong { op: OpType::Min, types: &[DType::I64], right_since: None },
-    Wrong { op: OpType::ReduceMax, types: &[DType::I64], right_since: None },
-    Wrong { op: OpType::ReduceMin, types: &[DType::I64], right_since: None },
-    Wrong { op: OpType::Sign, types: &[DType::I64], right_since: None },
+    Wrong { op: OpType::Clip, types: &[DType::I64], right_since: None, is_nan: false },
+    Wrong { op: OpType::Max, types: &[DType::I64], right_since: None, is_nan: false },
+    Wrong { op: OpType::Min, types: &[DType::I64], right_since: None, is_nan: false },
+    Wrong { op: OpType::ReduceMax, types: &[DType::I64], right_since: None, is_nan: false },
+    Wrong { op: OpType::ReduceMin, types: &[DType::I64], right_since: None, is_nan: false },
+    Wrong { op: OpType::Sign, types: &[DType::I64], right_since: None, is_nan: false },
     // If a window contains only -inf, the result is -3.4e38.
-    Wrong { op: OpType::MaxPool, types: &[DType::F32], right_since: None },
+    Wrong { op: OpType::MaxPool, types: &[DType::F32], right_since: None, is_nan: false },
     // If a row contains a NaN or an infinity, some of its numbers stay finite.
-    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None },
+    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None, is_nan: false },
 ];
 
 /// Returns the type to cast to before `to`, if a cast in one step is wrong.

@@ -132,12 +132,19 @@ impl Target {
 
     /// True if no kernel of `op` computes something else than ONNX says for a number of the type.
     pub fn is_right(self, op: OpType, dtype: DType) -> bool {
-        let is_wrong = |range: &Range, row: &Wrong| {
-            let version = range.runtime.releases.get(range.oldest).map(|release| release.version);
-            let is_met = row.right_since.is_none_or(|since| version < Some(since));
-            is_met && row.op == op && row.types.contains(&dtype)
-        };
-        !self.ranges().any(|range| range.runtime.wrong.iter().any(|row| is_wrong(&range, row)))
+        !self.ranges().any(|range| range.faults(op, dtype).any(|row| !row.is_nan))
+    }
+
+    /// Returns what is wrong with `op` on operands of a type, if a runtime does not compute it correctly.
+    pub fn fault(self, op: OpType, opset: i64, dtype: DType) -> Option<Fault> {
+        if !self.has(op, opset) {
+            return Some(Fault::Missing);
+        }
+        if !self.is_right(op, dtype) {
+            return Some(Fault::Wrong);
+        }
+        let drops_nan = self.ranges().any(|range| range.faults(op, dtype).next().is_some());
+        drops_nan.then_some(Fault::OfNan)
     }
 
     /// Returns a type of an operand or a result that some runtime has no kernel of `op` for, in models of this opset. A
@@ -203,7 +210,27 @@ impl Target {
     }
 }
 
+/// Why an operator does not compute what ONNX says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A runtime has no such operator.
+    Missing,
+    /// A runtime computes wrong numbers.
+    Wrong,
+    /// A runtime returns a number for a NaN, or the other way round.
+    OfNan,
+}
+
 impl Range {
+    /// Returns the rows about wrong numbers of `op`.
+    fn faults(self, op: OpType, dtype: DType) -> impl Iterator<Item = &'static Wrong> {
+        let version = self.releases().first().map(|release| release.version);
+        self.runtime.wrong.iter().filter(move |row| {
+            let is_met = row.right_since.is_none_or(|since| version < Some(since));
+            is_met && row.op == op && row.types.contains(&dtype)
+        })
+    }
+
     fn releases(self) -> &'static [Release] {
         self.runtime.releases.get(self.oldest..).unwrap_or_default()
     }

@@ -56,6 +56,7 @@ pub(crate) enum DecodeError {
     },
     #[error("jax2onnx cannot read {what} in `{place}`")]
     Unsupported { place: String, what: &'static str },
+    #[cfg(test)]
     #[error("cannot read `{}`: {why}", .path.display())]
     File {
         path: PathBuf,
@@ -76,19 +77,28 @@ pub(crate) struct External {
 type Fetch<'a> = dyn FnMut(&External) -> io::Result<Bytes> + 'a;
 
 /// Reads a model with internal weights, which share memory with `bytes`.
+#[cfg(test)]
 pub(crate) fn read(bytes: Bytes) -> Result<Model, DecodeError> {
-    Reader::model(bytes, None)
+    Reader::model(bytes, None, false)
 }
 
 /// Reads a model. `fetch` returns the contents that are in another file, or no bytes if the caller does not need
 /// them.
+#[cfg(test)]
 pub(crate) fn read_with(bytes: Bytes, fetch: &mut Fetch<'_>) -> Result<Model, DecodeError> {
-    Reader::model(bytes, Some(fetch))
+    Reader::model(bytes, Some(fetch), false)
+}
+
+/// Reads the nodes and types of a model. The contents of weights may be missing.
+pub(crate) fn read_types(bytes: Bytes) -> Result<Model, DecodeError> {
+    Reader::model(bytes, Some(&mut |_| Ok(Bytes::new())), true)
 }
 
 struct Reader<'a, 'f> {
     values: Values,
     fetch: Option<&'a mut Fetch<'f>>,
+    /// True if the contents of weights in the file may be missing.
+    lacks_contents: bool,
     /// The names in each enclosing graph, outermost first.
     scopes: Vec<Names>,
     /// The origin of all nodes, which is unknown.
@@ -104,7 +114,11 @@ struct Names {
 }
 
 impl<'a, 'f> Reader<'a, 'f> {
-    fn model(bytes: Bytes, fetch: Option<&'a mut Fetch<'f>>) -> Result<Model, DecodeError> {
+    fn model(
+        bytes: Bytes,
+        fetch: Option<&'a mut Fetch<'f>>,
+        lacks_contents: bool,
+    ) -> Result<Model, DecodeError> {
         let proto = ModelProto::decode(bytes)?;
         let mut provenance = Table::default();
         let nowhere = Site { stack: None, scope: None, emitter: None };
@@ -112,6 +126,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         let mut reader = Reader {
             values: Values::default(),
             fetch,
+            lacks_contents,
             scopes: Vec::new(),
             origin: provenance.origin(Origin::of(nowhere)),
             unknown_dims: 0,
@@ -339,7 +354,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             contents(dtype, proto)
         };
         let tensor = Tensor::new(dtype, shape, data);
-        let is_absent = is_external && tensor.byte_len() == 0;
+        let is_absent = (is_external || self.lacks_contents) && tensor.byte_len() == 0;
         if !holds_its_contents(&tensor) && !is_absent {
             return Err(DecodeError::Contents { tensor: name });
         }

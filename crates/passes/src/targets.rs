@@ -1,0 +1,4 @@
+//! Rewrites what a runtime of the target lacks. They do nothing for the default target.
+
+pub(crate) mod loops;
+pub(crate) mod operators;

@@ -1,0 +1,230 @@
+//! `adapt-operators`: writes an operator that a runtime lacks, or computes wrongly, as a formula of others.
+
+use onnx::kernels::Fault;
+use onnx::{Attr, Declined, Expr, OpType, Outcome, Patch, Replacement, ValueId, declined};
+
+use crate::algebra::access::Access;
+
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let op = edit.node(index).op.onnx()?;
+    let first = edit.input(index, 0)?;
+    let dtype = edit.ty(first)?.dtype;
+    let formula = match edit.target().fault(op, edit.opset(), dtype)? {
+        Fault::OfNan if !edit.exact_nan() || !dtype.is_float() => return None,
+        Fault::OfNan => with_nan(edit, op, first)?,
+        Fault::Missing | Fault::Wrong => instead(edit, op, first)?,
+    };
+    match formula {
+        Ok(replacement) => edit.done(&[], replacement),
+        Err(why) => declined(why),
+    }
+}
+
+type Pair = for<'g> fn(Expr<'g>, Expr<'g>) -> Expr<'g>;
+
+type Formula = Option<Result<Replacement, Declined>>;
+
+/// Returns a formula without the operator that is the same for all numbers.
+fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
+    let alpha = |default| float(edit, "alpha", default);
+    let beta = |default| float(edit, "beta", default);
+    let unary: &dyn Fn(Expr<'_>) -> Expr<'_> = match op {
+        OpType::Mish => &|x| x * softplus(x).tanh(),
+        OpType::Softplus => &softplus,
+        OpType::Softsign => &|x| x / (x.abs() + 1.0),
+        OpType::Selu => {
+            let (alpha, gamma) = (alpha(1.673_263_2), float(edit, "gamma", 1.050_701));
+            &move |x| elu(x, alpha, 1.0) * gamma
+        }
+        OpType::Elu => {
+            let alpha = alpha(1.0);
+            &move |x| elu(x, alpha, 1.0)
+        }
+        OpType::Celu => {
+            let alpha = alpha(1.0);
+            &move |x| elu(x, alpha, alpha)
+        }
+        OpType::ThresholdedRelu => {
+            let alpha = alpha(1.0);
+            &move |x| x.greater(alpha).select(x, 0.0)
+        }
+        OpType::LeakyRelu => {
+            let alpha = alpha(0.01);
+            &move |x| x.less(0.0).select(x * alpha, x)
+        }
+        OpType::Relu => &|x| x.less(0.0).select(x.constant(0.0), x),
+        OpType::HardSigmoid => {
+            let (alpha, beta) = (alpha(0.2), beta(0.5));
+            &move |x| (x * alpha + beta).max(0.0).min(1.0)
+        }
+        OpType::HardSwish => &|x| x * (x * (1.0 / 6.0) + 0.5).max(0.0).min(1.0),
+        OpType::Swish => {
+            let alpha = alpha(1.0);
+            &move |x| x * (x * alpha).sigmoid()
+        }
+        OpType::Gelu if text(edit, "approximate") == Some("tanh") => {
+            &|x| x * 0.5 * (((x * x * x * 0.044_715 + x) * 0.797_884_56).tanh() + 1.0)
+        }
+        OpType::Gelu => &|x| x * 0.5 * ((x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0),
+        OpType::Sigmoid => &|x| ((-x).exp() + 1.0).recip(),
+        OpType::Reciprocal => &|x| 1.0 / x,
+        OpType::IsNaN => &|x| x.equal(x).logical_not(),
+        OpType::IsInf => &|x| x.abs().equal(f64::INFINITY),
+        OpType::Sign => &|x| {
+            let negative = x.less(0.0).select(x.constant(-1.0), x);
+            x.greater(0.0).select(x.constant(1.0), negative)
+        },
+        OpType::Tan => &|x| x.sin() / x.cos(),
+        _ => return several(edit, op),
+    };
+    Some(edit.formula([first], |[x]| unary(x)))
+}
+
+/// Returns a formula for an operator with several operands, or with axes.
+fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
+    let index = edit.root();
+    let second = edit.input(index, 1);
+    let first = edit.input(index, 0)?;
+    let pair = |edit: &mut Patch<'_, '_>, f: Pair| {
+        Some(edit.formula([first, second?], |[a, b]| f(a, b)))
+    };
+    match op {
+        OpType::Max if edit.inputs(index).len() == 2 => {
+            pair(edit, |a, b| a.greater(b).or(a.equal(a).logical_not()).select(a, b))
+        }
+        OpType::Min if edit.inputs(index).len() == 2 => {
+            pair(edit, |a, b| a.less(b).or(a.equal(a).logical_not()).select(a, b))
+        }
+        OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
+        OpType::Equal => pair(edit, |a, b| a.xor(b).logical_not()),
+        OpType::PRelu => pair(edit, |x, slope| x.less(0.0).select(x * slope, x)),
+        OpType::ReduceL1
+        | OpType::ReduceL2
+        | OpType::ReduceLogSum
+        | OpType::ReduceLogSumExp
+        | OpType::ReduceSumSquare
+        | OpType::ReduceMean => reduction(edit, op, first),
+        _ => None,
+    }
+}
+
+fn reduction(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
+    let axes = edit.axes(edit.root())?;
+    let keeps = keeps_axes(edit);
+    let shape = edit.ty(first)?.shape.clone();
+    let count = axes.iter().map(|&axis| shape[axis].known()).product::<Option<i64>>();
+    Some(edit.formula([first], |[x]| match op {
+        OpType::ReduceL1 => x.abs().reduce_sum(&axes, keeps),
+        OpType::ReduceL2 => (x * x).reduce_sum(&axes, keeps).sqrt(),
+        OpType::ReduceLogSum => x.reduce_sum(&axes, keeps).log(),
+        OpType::ReduceLogSumExp => {
+            let largest = x.reduce(OpType::ReduceMax, &axes, true);
+            let sum = (x - largest).exp().reduce_sum(&axes, keeps).log();
+            let largest = if keeps { largest } else { largest.squeeze(&axes) };
+            sum + largest
+        }
+        OpType::ReduceMean => match count {
+            Some(count) => x.reduce_sum(&axes, keeps) / count as f64,
+            None => x.reduce(op, &axes, keeps),
+        },
+        _ => (x * x).reduce_sum(&axes, keeps),
+    }))
+}
+
+/// Returns a formula that is NaN for a NaN.
+fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
+    match op {
+        OpType::Relu => instead(edit, op, first),
+        OpType::Max | OpType::Min => extreme(edit, op, first),
+        OpType::Clip => {
+            let index = edit.root();
+            match (edit.input(index, 1), edit.input(index, 2)) {
+                (Some(low), Some(high)) => Some(edit.formula([first, low, high], |[x, low, high]| {
+                    let raised = x.less(low).select(low, x);
+                    raised.greater(high).select(high, raised)
+                })),
+                (Some(low), None) => {
+                    Some(edit.formula([first, low], |[x, low]| x.less(low).select(low, x)))
+                }
+                (None, Some(high)) => {
+                    Some(edit.formula([first, high], |[x, high]| x.greater(high).select(high, x)))
+                }
+                (None, None) => None,
+            }
+        }
+        OpType::ReduceMax | OpType::ReduceMin => {
+            let axes = edit.axes(edit.root())?;
+            let keeps = keeps_axes(edit);
+            let opposite = if op == OpType::ReduceMax { f64::INFINITY } else { f64::NEG_INFINITY };
+            // The number of NaNs decides. A NaN itself must not reach the kernel.
+            Some(edit.formula([first], |[x]| {
+                let is_nan = is_nan(x);
+                let counted = is_nan.select(x.constant(1.0), 0.0).reduce_sum(&axes, keeps);
+                let found = is_nan.select(x.constant(-opposite), x).reduce(op, &axes, keeps);
+                counted.greater(0.0).select(x.constant(f64::NAN), found)
+            }))
+        }
+        OpType::Sigmoid | OpType::Tanh | OpType::HardSigmoid | OpType::Celu => {
+            let op = edit.node(edit.root()).op.onnx()?;
+            let attrs = edit.node(edit.root()).attrs.clone();
+            Some(edit.formula([first], |[x]| {
+                let attrs = attrs.iter().map(|(name, attr)| (&**name, attr.clone())).collect();
+                is_nan(x).select(x, x.builder.node(op, &[x], attrs))
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// Writes a maximum or a minimum as a comparison and a choice. A comparison with NaN is false, so the second operand is
+/// the one that may be NaN.
+fn extreme(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
+    let operands: Vec<ValueId> = edit.inputs(edit.root()).into_iter().flatten().collect();
+    let &[_, second] = &operands[..] else { return None };
+    let is_ordinary = |edit: &Patch<'_, '_>, value| !edit.fact(value).floats().nan;
+    let compare = if op == OpType::Max { OpType::Greater } else { OpType::Less };
+    let (a, b) = match (is_ordinary(edit, first), is_ordinary(edit, second)) {
+        (true, _) => (first, second),
+        (false, true) => (second, first),
+        (false, false) => {
+            return Some(edit.formula([first, second], |[a, b]| {
+                a.binary(compare, b).or(is_nan(a)).select(a, b)
+            }));
+        }
+    };
+    Some(edit.formula([a, b], |[a, b]| a.binary(compare, b).select(a, b)))
+}
+
+fn is_nan(x: Expr<'_>) -> Expr<'_> {
+    x.equal(x).logical_not()
+}
+
+/// `log(1 + eˣ)`, without an overflow
+fn softplus(x: Expr<'_>) -> Expr<'_> {
+    x.max(0.0) + ((-x.abs()).exp() + 1.0).log()
+}
+
+/// `x` above zero, otherwise `α·(e^(x / β) − 1)`
+fn elu(x: Expr<'_>, alpha: f64, beta: f64) -> Expr<'_> {
+    let scaled = if beta == 1.0 { x } else { x / beta };
+    x.greater(0.0).select(x, (scaled.exp() - 1.0) * alpha)
+}
+
+fn keeps_axes(edit: &Patch<'_, '_>) -> bool {
+    edit.node(edit.root()).attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1))
+}
+
+fn float(edit: &Patch<'_, '_>, name: &str, default: f64) -> f64 {
+    match edit.node(edit.root()).attr(name) {
+        Some(&Attr::Float(value)) => value.into(),
+        _ => default,
+    }
+}
+
+fn text<'e>(edit: &'e Patch<'_, '_>, name: &str) -> Option<&'e str> {
+    match edit.node(edit.root()).attr(name) {
+        Some(Attr::Str(value)) => Some(value),
+        _ => None,
+    }
+}
