@@ -28,6 +28,9 @@ impl Element {
     /// all.
     pub fn for_model(dtype: &jaxpr::DType, builder: &Builder) -> Result<Element, Refused> {
         let (element, opset) = (Element::of(dtype)?, builder.opset());
+        if !builder.target().is_default() {
+            return Ok(element);
+        }
         match builder.target().type_comes_with(element.dtype) {
             Some(needed) if needed <= opset => Ok(element),
             Some(needed) => Err(Refused::NeedsOpset { op: dtype.to_string(), needed, opset }),

@@ -8,6 +8,8 @@ pub(crate) mod behavior;
 mod generated;
 mod audit;
 mod limit;
+#[expect(clippy::unreadable_literal, reason = "generated")]
+mod probed;
 mod runtime;
 mod target;
 
@@ -31,6 +33,8 @@ pub(crate) struct Kernel {
     outputs: &'static [usize],
     /// The types of each variable, one bit each by the number of the type.
     types: SmallVec<[u32; 4]>,
+    /// True if integers of 64 bits lose their upper half.
+    narrows: bool,
 }
 
 impl Kernel {
@@ -42,6 +46,11 @@ impl Kernel {
         self.outputs.get(index).or(self.outputs.last()).copied()
     }
 
+    /// True if it takes no types.
+    pub fn is_empty(&self) -> bool {
+        self.types.iter().all(|&mask| mask == 0)
+    }
+
     pub fn takes(&self, variable: usize, dtype: DType) -> bool {
         self.types.get(variable).is_some_and(|mask| mask >> dtype.code() & 1 == 1)
     }
@@ -49,7 +58,9 @@ impl Kernel {
     /// Returns the type to compute in if the type of a variable is `dtype`.
     pub fn compute_type(&self, variable: usize, dtype: DType) -> Option<DType> {
         let candidates = widenings(dtype).iter().chain(reinterpretations(self.op, dtype));
-        std::iter::once(&dtype).chain(candidates).copied().find(|&t| self.takes(variable, t))
+        let holds = |wider: &DType| !(self.narrows && dtype == DType::U32 && wider.bits() == 64);
+        let candidates = std::iter::once(&dtype).chain(candidates.filter(|&wider| holds(wider)));
+        candidates.copied().find(|&t| self.takes(variable, t))
     }
 
     /// Returns the types that another kernel of the operator takes too.
@@ -65,6 +76,7 @@ impl Kernel {
                 *mask &= taken;
             }
         }
+        self.narrows |= other.narrows;
         self
     }
 }

@@ -84,6 +84,10 @@ impl Builder {
         }
         let line = Location::caller();
         let kernel = match self.target().kernel(op, self.opset()) {
+            // The passes write it in another way.
+            Lookup::Kernel(kernel) if kernel.is_empty() => {
+                return self.push(line, op, inputs, attrs, shapes);
+            }
             Lookup::Kernel(kernel) => kernel,
             Lookup::Later(needed) => {
                 self.note(Problem::NeedsOpset { op: op.to_string(), needed });
@@ -143,7 +147,10 @@ impl Builder {
             }
             match kernel.compute_type(variable, dtype) {
                 Some(compute) => types.push((variable, dtype, compute)),
-                None => self.note(Problem::NoKernel { op: op.to_string(), dtype }),
+                None if self.target().is_default() => {
+                    self.note(Problem::NoKernel { op: op.to_string(), dtype });
+                }
+                None => types.push((variable, dtype, dtype)),
             }
         }
         types
@@ -157,7 +164,7 @@ impl Builder {
         inputs: &[Option<Expr<'_>>],
         results: &[Expr<'_>],
     ) {
-        if !is_not_cast_around(op) {
+        if !is_not_cast_around(op) || !self.target().is_default() {
             return;
         }
         let operands = inputs.iter().enumerate().filter_map(|(index, input)| {

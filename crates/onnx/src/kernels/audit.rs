@@ -9,6 +9,7 @@ use crate::dtype::DType;
 use crate::infer::Call;
 use crate::model::{Graph, Model, Node};
 use crate::operator::Operator;
+use crate::operator::properties::CASTS;
 use crate::proto::read_types;
 use crate::value::{ValueId, Values};
 
@@ -38,7 +39,7 @@ pub enum Lack {
     /// Its kernel of the operator computes wrong numbers for a type.
     Wrong(DType),
     /// It does not take the operator in this form.
-    Form(Limit),
+    Form { limit: Limit, is_wrong: bool },
 }
 
 impl Lack {
@@ -47,7 +48,7 @@ impl Lack {
         match self {
             Lack::Opset { .. } | Lack::Operator | Lack::Type(_) => false,
             Lack::Wrong(_) => true,
-            Lack::Form(limit) => limit.is_wrong(),
+            Lack::Form { is_wrong, .. } => is_wrong,
         }
     }
 }
@@ -64,7 +65,7 @@ impl std::fmt::Display for Finding {
             Lack::Wrong(dtype) => {
                 write!(f, "{runtime} {version} computes `{op}` of {dtype} wrongly")
             }
-            Lack::Form(limit) => write!(f, "{runtime} {version}: {}", limit.describe()),
+            Lack::Form { limit, .. } => write!(f, "{runtime} {version}: {}", limit.describe()),
         }?;
         match self.evidence {
             Evidence::Run => Ok(()),
@@ -174,11 +175,15 @@ impl Auditor<'_> {
             return Some(Lack::Type(missing));
         }
         if let Some(first) = operands.first().copied().flatten()
-            && !self.target.is_right(op, first)
+            && !op.is(CASTS)
+            && !self.target.is_ordinary(op, first)
         {
             return Some(Lack::Wrong(first));
         }
-        let mut limits = self.runtime.limits.iter();
-        limits.find(|limit| limit.concerns(node, values)).map(|&limit| Lack::Form(limit))
+        let mut limits = Limit::ALL.into_iter();
+        let limit = limits.find(|limit| {
+            self.runtime.lacks(limit.ability()) && limit.concerns(node, values)
+        })?;
+        Some(Lack::Form { limit, is_wrong: self.runtime.miscomputes(limit.ability()) })
     }
 }

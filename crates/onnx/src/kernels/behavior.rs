@@ -17,22 +17,65 @@ pub(super) struct Wrong {
     pub types: &'static [DType],
     /// The first version without the fault, if there is one.
     pub right_since: Option<(u32, u32)>,
-    /// True if only NaN gives wrong results.
-    pub is_nan: bool,
+    #[allow(dead_code, reason = "not yet in a target")]
+    pub when: When,
+}
+
+/// The numbers that a kernel computes wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Nearly all numbers.
+    Any,
+    Zero,
+    Negative,
+    /// Numbers that occur twice, and halves between two integers.
+    Ties,
+    /// Integers from 2^24 on, and floats from 1000 on.
+    Large,
+    /// Integers that do not fit into 32 bits with a sign.
+    High,
+    /// The ends of the type, and sums and products that wrap.
+    Ends,
+    Infinite,
+    Nan,
+    /// The sign of a zero.
+    NegativeZero,
+    Subnormal,
+    /// Numbers of 64 bits that 32 bits would round.
+    Precise,
+}
+
+impl When {
+    /// True if ordinary programs have such numbers of the type.
+    ///
+    /// Programs compute with floats of any size, wrap bytes, and use all 32 bits of random numbers. Integers of 64 bits
+    /// are indices and sizes.
+    pub fn is_ordinary(self, dtype: DType) -> bool {
+        match self {
+            When::Any | When::Zero | When::Negative | When::Ties => true,
+            When::Large => dtype != DType::I64,
+            When::High | When::Ends => dtype.is_int() && dtype.bits() <= 32,
+            When::Infinite
+            | When::Nan
+            | When::NegativeZero
+            | When::Subnormal
+            | When::Precise => false,
+        }
+    }
 }
 
 pub(super) const WRONG: &[Wrong] = &[
     // The kernel compares the halves of a number one by one: 2^31 to 2^32 counts as negative.
-    Wrong { op: OpType::Clip, types: &[DType::I64], right_since: None, is_nan: false },
-    Wrong { op: OpType::Max, types: &[DType::I64], right_since: None, is_nan: false },
-    Wrong { op: OpType::Min, types: &[DType::I64], right_since: None, is_nan: false },
-    Wrong { op: OpType::ReduceMax, types: &[DType::I64], right_since: None, is_nan: false },
-    Wrong { op: OpType::ReduceMin, types: &[DType::I64], right_since: None, is_nan: false },
-    Wrong { op: OpType::Sign, types: &[DType::I64], right_since: None, is_nan: false },
+    Wrong { op: OpType::Clip, types: &[DType::I64], right_since: None, when: When::High },
+    Wrong { op: OpType::Max, types: &[DType::I64], right_since: None, when: When::High },
+    Wrong { op: OpType::Min, types: &[DType::I64], right_since: None, when: When::High },
+    Wrong { op: OpType::ReduceMax, types: &[DType::I64], right_since: None, when: When::High },
+    Wrong { op: OpType::ReduceMin, types: &[DType::I64], right_since: None, when: When::High },
+    Wrong { op: OpType::Sign, types: &[DType::I64], right_since: None, when: When::High },
     // If a window contains only -inf, the result is -3.4e38.
-    Wrong { op: OpType::MaxPool, types: &[DType::F32], right_since: None, is_nan: false },
+    Wrong { op: OpType::MaxPool, types: &[DType::F32], right_since: None, when: When::Infinite },
     // If a row contains a NaN or an infinity, some of its numbers stay finite.
-    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None, is_nan: false },
+    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None, when: When::Nan },
 ];
 
 /// Returns the type to cast to before `to`, if a cast in one step is wrong.

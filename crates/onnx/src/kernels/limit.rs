@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
+use super::probed::Ability;
+
 use crate::attr::Attr;
 use crate::model::{Graph, Node};
 use crate::operator::OpType;
@@ -27,6 +29,16 @@ pub enum Limit {
 }
 
 impl Limit {
+    pub(super) const ALL: [Limit; 7] = [
+        Limit::ScanCaptures,
+        Limit::ScanReversed,
+        Limit::ScanUnread,
+        Limit::LoopStacks,
+        Limit::TopKTies,
+        Limit::ScatterCombines,
+        Limit::OneSidedDft,
+    ];
+
     /// Says what happens.
     pub fn describe(self) -> &'static str {
         match self {
@@ -40,13 +52,16 @@ impl Limit {
         }
     }
 
-    /// True if the runtime loads such a model and computes wrong numbers.
-    pub fn is_wrong(self) -> bool {
+    /// Returns the probed form.
+    pub(super) fn ability(self) -> Ability {
         match self {
-            Limit::ScanCaptures | Limit::LoopStacks | Limit::OneSidedDft => false,
-            Limit::ScanReversed | Limit::ScanUnread | Limit::TopKTies | Limit::ScatterCombines => {
-                true
-            }
+            Limit::ScanCaptures => Ability::ScanCaptures,
+            Limit::ScanReversed => Ability::ScanReverse,
+            Limit::ScanUnread => Ability::ScanUnreadInput,
+            Limit::LoopStacks => Ability::LoopScanOutput,
+            Limit::TopKTies => Ability::TopKManyTies,
+            Limit::ScatterCombines => Ability::ScatterNdAddDuplicates,
+            Limit::OneSidedDft => Ability::DftOneSided,
         }
     }
 

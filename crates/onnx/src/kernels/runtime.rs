@@ -1,8 +1,8 @@
 //! The runtimes that jax2onnx knows, as data.
 
 use super::behavior::{WRONG, Wrong};
+use super::probed::{self, Ability, FaultyCast, Probed, Source};
 use super::generated;
-use super::limit::Limit;
 use crate::operator::OpType;
 
 /// A version of a runtime.
@@ -48,16 +48,53 @@ pub(crate) struct Runtime {
     /// By operator and opset.
     pub rows: &'static [Row],
     pub wrong: &'static [Wrong],
-    pub limits: &'static [Limit],
+    pub casts: &'static [FaultyCast],
+    /// The forms of operators that it runs correctly, sorted; `None` if it runs all of them.
+    pub abilities: Option<&'static [Ability]>,
+    /// The forms that it runs with wrong numbers, sorted.
+    pub miscomputed: &'static [Ability],
     /// True if it runs an operator without a kernel as the function by which ONNX defines it.
     pub has_functions: bool,
     pub evidence: Evidence,
 }
 
 impl Runtime {
+    const fn probed(key: &'static str, name: &'static str, probed: &Probed) -> Runtime {
+        Runtime {
+            key,
+            name,
+            releases: probed.releases,
+            rows: probed.rows,
+            wrong: probed.wrong,
+            casts: probed.casts,
+            abilities: Some(probed.abilities),
+            miscomputed: probed.miscomputed,
+            has_functions: false,
+            evidence: match probed.source {
+                Source::Probe => Evidence::Run,
+                Source::Documentation(_) => Evidence::Documentation,
+            },
+        }
+    }
+
+    /// True for the runtime of the default target. Its table of wrong kernels was written by hand, and the builder
+    /// avoids all of them.
+    pub fn is_default(&self) -> bool {
+        self.abilities.is_none()
+    }
+
     pub fn rows_of(&self, op: OpType) -> impl Iterator<Item = &'static Row> + use<> {
         let start = self.rows.partition_point(|row| row.op < op);
         self.rows[start..].iter().take_while(move |row| row.op == op)
+    }
+
+    /// True if it does not run a form, or computes wrong numbers.
+    pub fn lacks(&self, ability: Ability) -> bool {
+        self.abilities.is_some_and(|able| able.binary_search(&ability).is_err())
+    }
+
+    pub fn miscomputes(&self, ability: Ability) -> bool {
+        self.miscomputed.binary_search(&ability).is_ok()
     }
 }
 
@@ -69,8 +106,15 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         releases: generated::RELEASES,
         rows: generated::ROWS,
         wrong: WRONG,
-        limits: &[],
+        casts: &[],
+        abilities: None,
+        miscomputed: &[],
         has_functions: true,
         evidence: Evidence::Run,
     },
+    Runtime::probed("tract", "tract", &probed::tract::PROBED),
+    Runtime::probed("rten", "rten", &probed::rten::PROBED),
+    Runtime::probed("tensorrt", "TensorRT", &probed::tensorrt::PROBED),
+    Runtime::probed("coreml", "Core ML", &probed::coreml::PROBED),
+    Runtime::probed("qnn", "QNN", &probed::qnn::PROBED),
 ];

@@ -5,11 +5,13 @@
 
 use smallvec::SmallVec;
 
-use super::behavior::Wrong;
-use super::runtime::{RUNTIMES, Release, Runtime};
+use super::behavior::{When, Wrong};
+pub(super) use super::runtime::{Release, Row};
+use super::runtime::{RUNTIMES, Runtime};
 use super::{Kernel, Limit, Lookup, Support};
 use crate::dtype::DType;
 use crate::operator::OpType;
+use crate::operator::properties::CASTS;
 
 /// All releases of a runtime from one on.
 #[derive(Clone, Copy, Debug)]
@@ -94,9 +96,15 @@ impl Target {
         self
     }
 
+    /// True if the model is for the default runtime only. Then the builder refuses what it cannot write at once.
+    /// Otherwise the passes may still remove it.
+    pub fn is_default(self) -> bool {
+        self.oldest[1..].iter().all(Option::is_none)
+    }
+
     /// True if some runtime has a limit.
     pub fn has_limit(&self, limit: Limit) -> bool {
-        self.ranges().any(|range| range.runtime.limits.contains(&limit))
+        self.ranges().any(|range| range.runtime.lacks(limit.ability()))
     }
 
     /// True if every runtime has the operator, for some types.
@@ -132,18 +140,32 @@ impl Target {
 
     /// True if no kernel of `op` computes something else than ONNX says for a number of the type.
     pub fn is_right(self, op: OpType, dtype: DType) -> bool {
-        !self.ranges().any(|range| range.faults(op, dtype).any(|row| !row.is_nan))
+        let is_avoided =
+            |range: Range, row: &Wrong| range.runtime.is_default() || row.when.is_ordinary(dtype);
+        !self.ranges().any(|range| range.faults(op, dtype).any(|row| is_avoided(range, row)))
+    }
+
+    /// True if no kernel of `op` is wrong for numbers of ordinary programs.
+    pub fn is_ordinary(self, op: OpType, dtype: DType) -> bool {
+        let is_met = |row: &Wrong| row.when.is_ordinary(dtype);
+        !self.ranges().any(|range| range.faults(op, dtype).any(is_met))
     }
 
     /// Returns what is wrong with `op` on operands of a type, if a runtime does not compute it correctly.
     pub fn fault(self, op: OpType, opset: i64, dtype: DType) -> Option<Fault> {
-        if !self.has(op, opset) {
+        let takes = |kernel: &Kernel| {
+            kernel.variable_of_input(0).is_none_or(|variable| kernel.takes(variable, dtype))
+        };
+        if !self.has(op, opset)
+            || matches!(self.kernel(op, opset), Lookup::Kernel(kernel) if !takes(&kernel))
+        {
             return Some(Fault::Missing);
         }
-        if !self.is_right(op, dtype) {
+        if !self.is_ordinary(op, dtype) {
             return Some(Fault::Wrong);
         }
-        let drops_nan = self.ranges().any(|range| range.faults(op, dtype).next().is_some());
+        let is_nan = |row: &Wrong| row.when == When::Nan;
+        let drops_nan = self.ranges().any(|range| range.faults(op, dtype).any(is_nan));
         drops_nan.then_some(Fault::OfNan)
     }
 
@@ -235,9 +257,27 @@ impl Range {
         self.runtime.releases.get(self.oldest..).unwrap_or_default()
     }
 
+    /// Returns the types that a runtime computes wrongly and that a wider type may replace, one bit each.
+    fn wrong_mask(self, op: OpType) -> u32 {
+        if op.is(CASTS) {
+            return 0;
+        }
+        let rows = self.runtime.wrong.iter().filter(|row| row.op == op);
+        let types = rows.flat_map(|row| row.types.iter().map(move |&dtype| (row.when, dtype)));
+        let is_wrong = |&(when, dtype): &(When, DType)| {
+            dtype.is_int() && dtype.bits() <= 32 && when.is_ordinary(dtype)
+        };
+        types.filter(is_wrong).fold(0, |mask, (_, dtype)| mask | 1 << dtype.code())
+    }
+
+    /// True if `int64` has fewer bits.
+    fn narrows(self, op: OpType) -> bool {
+        self.faults(op, DType::I64).any(|row| matches!(row.when, When::High | When::Ends))
+    }
+
     fn has(self, op: OpType, opset: i64) -> bool {
         match self.kernel(op, opset) {
-            Lookup::Kernel(kernel) => kernel.types.first().is_none_or(|&mask| mask != 0),
+            Lookup::Kernel(kernel) => kernel.types.iter().any(|&mask| mask != 0),
             Lookup::Later(_) => false,
             Lookup::Unlisted => self.runtime.has_functions,
         }
@@ -250,12 +290,14 @@ impl Range {
             if (row.since..=row.until).contains(&opset) {
                 let all =
                     |&(since, mask): &(usize, u32)| if since <= self.oldest { mask } else { 0 };
-                let masks = row.types.iter().map(|types| types.iter().map(all).sum());
+                let masks = row.types.iter().map(|types| types.iter().map(all).sum::<u32>());
+                let wrong = self.wrong_mask(op);
                 return Lookup::Kernel(Kernel {
                     op,
                     inputs: row.inputs,
                     outputs: row.outputs,
-                    types: masks.collect::<SmallVec<[u32; 4]>>(),
+                    types: masks.map(|mask| mask & !wrong).collect(),
+                    narrows: self.narrows(op),
                 });
             }
             if row.since > opset {

@@ -1,6 +1,7 @@
 //! Decodes a whole model, so that tests can compare it with the model that was written.
 
 use std::io;
+#[cfg(test)]
 use std::path::PathBuf;
 use std::sync::Arc;
 

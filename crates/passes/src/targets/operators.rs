@@ -1,7 +1,9 @@
 //! `adapt-operators`: writes an operator that a runtime lacks, or computes wrongly, as a formula of others.
 
 use onnx::kernels::Fault;
-use onnx::{Attr, Declined, Expr, OpType, Outcome, Patch, Replacement, ValueId, declined};
+use onnx::{
+    Attr, DType, Declined, Expr, OpType, Outcome, Patch, Replacement, Tensor, ValueId, declined,
+};
 
 use crate::algebra::access::Access;
 
@@ -98,6 +100,8 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         }
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal => pair(edit, |a, b| a.xor(b).logical_not()),
+        OpType::ArgMax | OpType::ArgMin => position(edit, op, first),
+        OpType::MatMul => integer_product(edit, first, second?),
         OpType::PRelu => pair(edit, |x, slope| x.less(0.0).select(x * slope, x)),
         OpType::ReduceL1
         | OpType::ReduceL2
@@ -107,6 +111,44 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         | OpType::ReduceMean => reduction(edit, op, first),
         _ => None,
     }
+}
+
+/// Returns the position of the first extreme: the smallest index of an element that is equal to it.
+fn position(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
+    let node = edit.node(edit.root());
+    let last = matches!(node.attr("select_last_index"), Some(Attr::Int(1)));
+    let axis = match node.attr("axis") {
+        Some(&Attr::Int(axis)) => axis,
+        _ => 0,
+    };
+    let keeps = keeps_axes(edit);
+    let ty = edit.ty(first)?.clone();
+    let axis = usize::try_from(if axis < 0 { axis + ty.rank() as i64 } else { axis }).ok()?;
+    let size = ty.shape.get(axis)?.known().filter(|_| !last)?;
+    let numbers = Tensor::of_ints(DType::I64, vec![size], &(0..size).collect::<Vec<_>>())?;
+    let numbers = edit.constant(numbers, &[]);
+    let extreme = if op == OpType::ArgMax { OpType::ReduceMax } else { OpType::ReduceMin };
+    let trailing: Vec<usize> = (1..ty.rank() - axis).collect();
+    Some(edit.formula([first, numbers], |[x, numbers]| {
+        let is_extreme = x.equal(x.reduce(extreme, &[axis], true));
+        let numbers = numbers.unsqueeze(&trailing);
+        let found = is_extreme.select(numbers, numbers.constant(size as f64));
+        found.reduce(OpType::ReduceMin, &[axis], keeps)
+    }))
+}
+
+/// Writes a product of integer matrices as a sum of products.
+fn integer_product(edit: &mut Patch<'_, '_>, first: ValueId, second: ValueId) -> Formula {
+    let (left, right) = (edit.ty(first)?.clone(), edit.ty(second)?.clone());
+    let fits = left.rank() >= 2 && right.rank() >= 2 && left.dtype.is_int();
+    let inner = left.rank().max(right.rank()) - 1;
+    fits.then(|| {
+        edit.formula([first, second], |[a, b]| {
+            let a = a.unsqueeze(&[left.rank()]);
+            let b = b.unsqueeze(&[right.rank() - 2]);
+            (a * b).reduce_sum(&[inner], false)
+        })
+    })
 }
 
 fn reduction(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
@@ -132,7 +174,7 @@ fn reduction(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     }))
 }
 
-/// Returns a formula that is NaN for a NaN.
+/// Returns a formula that is NaN for a NaN, for operators that ONNX Runtime computes so.
 fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     match op {
         OpType::Relu => instead(edit, op, first),
@@ -152,18 +194,6 @@ fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
                 }
                 (None, None) => None,
             }
-        }
-        OpType::ReduceMax | OpType::ReduceMin => {
-            let axes = edit.axes(edit.root())?;
-            let keeps = keeps_axes(edit);
-            let opposite = if op == OpType::ReduceMax { f64::INFINITY } else { f64::NEG_INFINITY };
-            // The number of NaNs decides. A NaN itself must not reach the kernel.
-            Some(edit.formula([first], |[x]| {
-                let is_nan = is_nan(x);
-                let counted = is_nan.select(x.constant(1.0), 0.0).reduce_sum(&axes, keeps);
-                let found = is_nan.select(x.constant(-opposite), x).reduce(op, &axes, keeps);
-                counted.greater(0.0).select(x.constant(f64::NAN), found)
-            }))
         }
         OpType::Sigmoid | OpType::Tanh | OpType::HardSigmoid | OpType::Celu => {
             let op = edit.node(edit.root()).op.onnx()?;
