@@ -8,7 +8,7 @@ pub(crate) mod behavior;
 mod generated;
 mod audit;
 mod limit;
-#[expect(clippy::unreadable_literal, reason = "generated")]
+#[allow(dead_code, clippy::unreadable_literal, reason = "generated")]
 mod probed;
 mod runtime;
 mod target;

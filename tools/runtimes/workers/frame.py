@@ -13,17 +13,34 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+# What a runtime prints, even while it is imported, must not mix with the answers.
+ANSWERS = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
 Inputs = dict[str, np.ndarray]
+Loaded = TypeVar("Loaded")
+
+
+def kept(load: Callable[[Path], Loaded]) -> Callable[[Path], Loaded]:
+    """Keeps the last model, because the next inputs are often for the same one."""
+    last: dict[bytes, Loaded] = {}
+
+    def loaded(model: Path) -> Loaded:
+        data = model.read_bytes()
+        if data not in last:
+            last.clear()
+            last[data] = load(model)
+        return last[data]
+
+    return loaded
 
 
 def serve(run: Callable[[Path, Inputs], list[np.ndarray]]) -> None:
     """Answers until standard input ends."""
-    # What a runtime prints must not mix with the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
     for line in sys.stdin:
         folder = Path(line.strip())
         try:
@@ -41,4 +58,4 @@ def serve(run: Callable[[Path, Inputs], list[np.ndarray]]) -> None:
             answer = {"outputs": types}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
+        print(json.dumps(answer), file=ANSWERS, flush=True)

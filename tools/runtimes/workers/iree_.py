@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from frame import Inputs, serve
+from frame import Inputs, kept, serve
 from iree import compiler, runtime
+from iree.compiler.tools.import_onnx import __main__ as importer
 
 
-def run(model: Path, inputs: Inputs) -> list[np.ndarray]:
+@kept
+def load(model: Path) -> Callable[..., Any]:
     text = model.with_suffix(".mlir")
-    command = [sys.executable, "-m", "iree.compiler.tools.import_onnx", model, "-o", text]
-    imported = subprocess.run(command, capture_output=True, text=True, check=False)
-    if imported.returncode:
-        raise ValueError(imported.stderr.strip()[-2000:])
+    importer.main(importer.parse_arguments([str(model), "-o", str(text)]))
     binary = compiler.compile_file(
         str(text),
         input_type="onnx",
@@ -30,7 +29,11 @@ def run(model: Path, inputs: Inputs) -> list[np.ndarray]:
     loaded = context.modules[module.name]
     names = [name for name in module.function_names if name != "__init"]
     entry = next(name for name in names if not name.endswith("$async"))
-    results = loaded[entry](*inputs.values())
+    return loaded[entry]
+
+
+def run(model: Path, inputs: Inputs) -> list[np.ndarray]:
+    results = load(model)(*inputs.values())
     several = results if isinstance(results, (list, tuple)) else [results]
     return [each.to_host() for each in several]
 

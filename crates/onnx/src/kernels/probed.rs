@@ -57,6 +57,7 @@ pub(in crate::kernels) struct Probed {
     pub constants: u32,
 }
 
+#[cfg(test)]
 impl Probed {
     /// True if the runtime runs a form, and its numbers are right.
     pub fn is_able(&self, ability: Ability) -> bool {
@@ -64,4 +65,41 @@ impl Probed {
     }
 }
 
+#[cfg(test)]
+pub(in crate::kernels) const RUNTIMES: &[&Probed] =
+    &[&coreml::PROBED, &qnn::PROBED, &rten::PROBED, &tensorrt::PROBED, &tract::PROBED];
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::OpType;
+
+    #[test]
+    fn the_tables_are_sorted_for_the_lookup() {
+        for runtime in RUNTIMES {
+            assert!(runtime.rows.is_sorted_by_key(|row| (row.op, row.since)), "{}", runtime.name);
+            assert!(runtime.abilities.is_sorted(), "{}", runtime.name);
+            assert!(runtime.miscomputed.is_sorted(), "{}", runtime.name);
+        }
+    }
+
+    #[test]
+    fn no_form_is_both_right_and_wrong() {
+        for runtime in RUNTIMES {
+            assert!(!runtime.miscomputed.iter().any(|&ability| runtime.is_able(ability)));
+        }
+    }
+
+    #[test]
+    fn a_refused_operator_takes_no_type() {
+        let row = tract::PROBED.rows.iter().find(|row| row.op == OpType::Loop);
+        assert!(row.is_some_and(|row| row.types.iter().all(|types| types.is_empty())));
+    }
+
+    #[test]
+    fn runtimes_differ_in_what_a_scan_may_read() {
+        assert!(tract::PROBED.is_able(Ability::ScanCaptures));
+        assert!(!tract::PROBED.is_able(Ability::ScanUnreadInput));
+        assert!(!rten::PROBED.is_able(Ability::Scan));
+    }
+}

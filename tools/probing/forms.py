@@ -1,0 +1,50 @@
+"""All forms: control flow, attributes and shapes that some runtimes refuse or compute wrongly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from .abilities import Ability, ability, branches, loops, scans, simple, structures
+
+#: Forms of one line.
+LINES: Final = (Path(__file__).resolve().parent / "forms.txt").read_text()
+
+#: Ties, and numbers that a form needs.
+CHOSEN = [
+    ability("TopKTies", "float[2,6] x", "float y, int64 i", "y, i = TopK(x, k)",
+            "int64[1] k = {4}", given=([[1, 3, 3, 1, 3, 2], [0, 0, 0, 0, 0, 0]],)),
+    ability("TopKSmallestTies", "float[2,6] x", "float y, int64 i",
+            "y, i = TopK <largest = 0> (x, k)", "int64[1] k = {4}",
+            given=([[1, 3, 3, 1, 3, 1], [0, 0, 0, 0, 0, 0]],)),
+    ability("TopKManyTies", "float[1,120] x", "float y, int64 i", "y, i = TopK(x, k)",
+            "int64[1] k = {120}", given=([[(i * 7) % 5 for i in range(120)]],)),
+    ability("TopKSomeOfManyTies", "float[1,120] x", "float y, int64 i", "y, i = TopK(x, k)",
+            "int64[1] k = {30}", given=([[(i * 7) % 5 for i in range(120)]],)),
+    ability("TopKManyTiesOfIntegers", "int32[1,120] x", "int32 y, int64 i",
+            "y, i = TopK <largest = 0> (x, k)", "int64[1] k = {120}",
+            given=([[(i * 7) % 5 for i in range(120)]],)),
+    ability("ArgMaxTies", "float[2,6] x", "int64 y", "y = ArgMax <axis = 1, keepdims = 0> (x)",
+            given=([[1, 3, 3, 1, 3, 2], [0, 0, 0, 0, 0, 0]],)),
+    ability("ArgMaxSelectLast", "float[2,6] x", "int64 y",
+            "y = ArgMax <axis = 1, keepdims = 0, select_last_index = 1> (x)",
+            given=([[1, 3, 3, 1, 3, 2], [0, 0, 0, 0, 0, 0]],)),
+    ability("ArgMinTies", "float[2,6] x", "int64 y", "y = ArgMin <axis = 1, keepdims = 0> (x)",
+            given=([[1, 3, 3, 1, 3, 1], [0, 0, 0, 0, 0, 0]],)),
+    ability("ArgMaxManyTies", "float[1,120] x", "int64 y", "y = ArgMax <axis = 1> (x)",
+            given=([[(i * 7) % 5 for i in range(120)]],)),
+]  # fmt: skip
+NEEDS = {
+    "OneHotAxis": ([0, 2, 1],), "RangeFloats": (1,), "DynamicReshape": (None, [6, 2]),
+    "DynamicSlice": (None, [1], [3]), "DynamicGather": (None, [3, 0]), "DynamicTopK": (None, [3]),
+    "DynamicPad": (None, [1, 0, 0, 2]), "ReduceDynamicAxes": (None, [1]),
+    "WhereOfIsNaN": ([1, float("nan"), -2, 3, 0, float("nan"), 4, 5, 6, -7, 8, 9],),
+    "ClipDynamic": (None, -1, 2), "TopKSmallest": ([5, 1, 4, 2, 3, -1, 9, 7, 8, -3],),
+    "BitShiftLeft": (range(12),),
+}  # fmt: skip
+
+
+def abilities() -> list[Ability]:
+    """Returns all forms."""
+    lines = simple(LINES, NEEDS)
+    return [*scans(), *loops(), *branches(), *structures(), *lines, *CHOSEN]

@@ -1,0 +1,190 @@
+"""Probes a runtime operator by operator and type by type."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import onnx
+import onnx.defs
+from runtimes.process import Process, RefusalError
+
+from . import models
+from .examples import EXAMPLES, Example, Types
+from .judging import DOUBTED, ROUGH, Expected, same
+from .values import EXTENDED, KINDS, is_float, numbers
+
+OLDEST: Final = 16
+NEWEST: Final = 26
+
+#: Types that matter only where numbers change their type.
+NARROW: Final = ("float8e4m3fn", "float8e5m2", "int4", "uint4")
+CASTS: Final = ("Cast", "QuantizeLinear", "DequantizeLinear")
+
+#: A verdict is `right`, `refused: ` with the words of the runtime, or `wrong: ` with the kinds of
+#: numbers that it computes wrongly.
+Verdict = str
+
+
+class Runner:
+    """Runs models in a runtime."""
+
+    def __init__(self, process: Process, folder: Path) -> None:
+        self._process = process
+        self._folder = folder
+        self.count = 0
+
+    def __call__(self, model: onnx.ModelProto, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        self.count += 1
+        path = self._folder / "probe.onnx"
+        path.write_bytes(model.SerializeToString())
+        with tempfile.TemporaryDirectory(dir=self._folder) as name:
+            return self._process.run(path, inputs, Path(name))
+
+
+def versions(op: str, newest: int) -> list[tuple[int, int]]:
+    """Returns ranges of opsets, with the opset that stands for a range as its end.
+
+    A range ends at an opset in use if the next one has another version of the operator. Versions
+    between only add types.
+    """
+    ends = sorted({opset for opset in (17, 18, 21, newest) if opset <= newest})
+    found: list[tuple[int, int]] = []
+    since = None
+    first = OLDEST
+    for end in ends:
+        if onnx.defs.has(op, end, ""):
+            now = onnx.defs.get_schema(op, end, "").since_version
+            if now == since:
+                found[-1] = (found[-1][0], end)
+            else:
+                found.append((max(first, now if since is None else first), end))
+                since = now
+        first = end + 1
+    return found
+
+
+def probe(
+    runner: Runner, op: str, opset: int, only: Callable[[str], bool] = lambda _: True
+) -> dict[str, dict[str, Verdict]]:
+    """Returns a verdict for each type of each variable."""
+    example = EXAMPLES[op](opset)
+    usual = models.defaults(op, opset, example)
+    used = {models.variable_of(op, opset, at) for at, x in enumerate(example.operands) if x}
+    used |= {
+        each.type_str for each in onnx.defs.get_schema(op, opset, "").outputs[: example.outputs]
+    }
+    found: dict[str, dict[str, Verdict]] = {}
+    known: dict[str, Verdict | None] = {}
+    for variable, allowed in models.variables(op, opset).items():
+        if variable not in used:
+            continue
+        for name in allowed:
+            if (name in NARROW and op not in CASTS) or not only(name):
+                continue
+            types = {**usual, variable: name}
+            key = str(sorted(types.items()))
+            if key not in known:
+                known[key] = judge(runner, op, opset, example, types, name)
+            verdict = known[key]
+            if verdict:
+                found.setdefault(variable, {})[name] = verdict
+    base = known.get(str(sorted(usual.items()))) or ""
+    for verdicts in list(found.values())[1:]:
+        for name, verdict in verdicts.items():
+            verdicts[name] = without(verdict, base)
+    return found
+
+
+def without(verdict: Verdict, base: Verdict) -> Verdict:
+    """Returns a verdict without the kinds of numbers that are wrong for the usual types too."""
+    if not verdict.startswith("wrong: ") or not base.startswith("wrong: "):
+        return verdict
+    usual = base.removeprefix("wrong: ").split(",")
+    own = [kind for kind in verdict.removeprefix("wrong: ").split(",") if kind not in usual]
+    return f"wrong: {','.join(own)}" if own else "right"
+
+
+def judge(
+    runner: Runner, op: str, opset: int, example: Example, types: Types, varied: str
+) -> Verdict | None:
+    """Returns the verdict for an operator on operands of these types; `None` if nothing knows."""
+    refusal = ""
+    for cast in (False, True):
+        try:
+            probe = models.make(op, opset, example, types, cast)
+        except Exception as error:
+            return f"refused: no model: {error}"[:200]
+        expected = Expected(probe.model, any((op, name) in DOUBTED for name in types.values()))
+        kinds = kinds_of(example, types)
+        if not expected.of(probe.fill("ordinary")):
+            return None
+        try:
+            if (
+                example.elementwise
+                and len(kinds) > 4
+                and is_right(runner, probe, expected, "all", types)
+            ):
+                return "right"
+            wrong = [kind for kind in kinds if not is_right(runner, probe, expected, kind, types)]
+        except RefusalError as error:
+            refusal = refusal or words(error)
+            if cast or varied in EXTENDED:
+                return f"refused: {refusal}"
+            continue
+        if not wrong:
+            return "right"
+        if "ordinary" in wrong and not cast and varied not in ("float32", "int32"):
+            # The type may be one that the runtime cannot be given.
+            refusal = refusal or f"wrong: {','.join(wrong)}"
+            continue
+        return f"wrong: {','.join(wrong)}"
+    return refusal if refusal.startswith("wrong") else f"refused: {refusal}"
+
+
+def kinds_of(example: Example, types: Types) -> list[str]:
+    """Returns the kinds of numbers that say something about an operator."""
+    names = {name for name in types.values() if name}
+    rounds = "T1" in types and "T2" in types and len(example.operands) <= 2
+    if rounds and is_float(types["T1"]) and not is_float(types["T2"]) and types["T2"] != "bool":
+        # A float that does not fit into the type has no defined result.
+        signed = types["T2"].startswith("int")
+        return ["ordinary", "zero", *(["negative", "ties"] if signed else [])]
+    found = []
+    for kind in KINDS:
+        if not any(numbers(kind, name) for name in names):
+            continue
+        if (
+            example.sums
+            and kind in ("large", "subnormal", "infinite")
+            and any(map(is_float, names))
+        ):
+            continue
+        if kind in ("negative_zero", "subnormal") and not example.elementwise:
+            continue
+        found.append(kind)
+    return found
+
+
+def is_right(
+    runner: Runner, probe: models.Probe, expected: Expected, kind: str, types: Types
+) -> bool:
+    """True if the runtime computes numbers of a kind as one of the oracles does."""
+    inputs = probe.fill(kind)
+    wanted = expected.of(inputs)
+    if not wanted:
+        return True
+    rough = next((name for name in ROUGH if name in types.values()), "")
+    got = runner(probe.model, inputs)
+    return any(same(got, want, rough, kind) for want in wanted)
+
+
+def words(error: Exception) -> str:
+    """Returns a refusal in one line."""
+    # Paths and process numbers differ from machine to machine.
+    text = re.sub(r"(?<!\w)(~|\.\.)?/[\w.+~-]+/\S*|\(\d{3,}\)", "…", str(error))
+    return re.sub(r"\s+", " ", text)[:240]
