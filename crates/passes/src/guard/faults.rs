@@ -73,7 +73,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         optimizer: "MatmulTransposeFusion",
         versions: "1.23 to 1.31",
-        form: "`MatMul(Transpose(a), b)` or `MatMul(a, Transpose(b))` that sums over an axis of size 0",
+        form: "`MatMul(Transpose(a), b)` or `MatMul(a, Transpose(b))` that sums over an axis of size 0, also with `Cast(Transpose(a))`",
         result: "the result is not initialized",
         instead: "`MatMul(Max(Transpose(a)), b)` if the size is not known to be positive",
         avoid: sum_that_may_be_empty,
@@ -335,19 +335,22 @@ fn moves_first_axis_back(edit: &Edit<'_>, index: usize) -> bool {
     (rank - 2..rank).any(moves_first_axis_to)
 }
 
+/// Returns the transpose whose result a node casts.
+fn transpose_before_cast(edit: &Edit<'_>, index: usize) -> Option<usize> {
+    require(edit.node(index).op == OpType::Cast)?;
+    edit.made_by(edit.input(index, 0)?, OpType::Transpose)
+}
+
 fn cast_of_a_batch(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    require(present.products && edit.node(index).op == OpType::Cast)?;
-    let transpose = edit.producer(edit.input(index, 0)?)?;
-    let is_form = edit.node(transpose).op == OpType::Transpose
-        && moves_first_axis_back(edit, transpose)
+    let transpose = transpose_before_cast(edit, index).filter(|_| present.products)?;
+    let is_form = moves_first_axis_back(edit, transpose)
         && !is_read_by_another(edit, index, &[OpType::MatMul]);
     if is_form { separate(edit, index) } else { None }
 }
 
 fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    if !present.products || edit.node(index).op != OpType::Transpose {
-        return None;
-    }
+    let is_transpose = edit.node(index).op == OpType::Transpose;
+    require(present.products && (is_transpose || transpose_before_cast(edit, index).is_some()))?;
     let result = edit.result(index);
     require(!is_read_by_another(edit, index, &[OpType::MatMul]))?;
     let ty = edit.ty(result)?;

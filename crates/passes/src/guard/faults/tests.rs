@@ -248,6 +248,32 @@ z:f32[N,N] = MatMul(a, %1)",
 }
 
 #[test]
+fn a_cast_of_a_transpose_is_kept_apart_from_a_sum_that_may_be_empty() {
+    check(
+        "graph g(a:f16[N,3], b:f32[N,3], c:f32[3,N]) -> (y, z, w)
+%0:f16[3,N] = Transpose(a) {perm=[1, 0]}
+%1:f32[3,N] = Cast(%0) {to=1}
+y:f32[3,3] = MatMul(%1, b)
+%2:f16[3,N] = Transpose(a) {perm=[1, 0]}
+%3:f32[3,N] = Cast(%2) {to=1}
+z:f32[N,N] = MatMul(b, %3)
+w:f32[3,N] = Add(c, %3)",
+        expect![[r#"
+            graph g(a:f16[N,3], b:f32[N,3], c:f32[3,N]) -> (y, z, w)
+            %0 = Transpose(a) {perm=[1, 0]}  # 2
+            %1 = Cast(%0) {to=1}  # 3
+            %2 = Max(%1)  # 3
+            y:f32[3,3] = MatMul(%2, b)  # 4
+            %3 = Transpose(a) {perm=[1, 0]}  # 5
+            %4 = Cast(%3) {to=1}  # 6
+            %5 = Max(%4)  # 6
+            z:f32[N,N] = MatMul(b, %5)  # 7
+            w:f32[3,N] = Add(c, %5)  # 8
+        "#]],
+    );
+}
+
+#[test]
 fn an_infinite_factor_is_kept_apart_from_the_product() {
     check(
         "graph g(x:f32[2,2], y:f32[2,2]) -> (z)
