@@ -59,10 +59,31 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 
 fn transform_axes<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
     let axes = axes.iter().filter(|&&axis| !is_single(pairs, axis));
-    axes.fold(pairs, |x, &axis| {
-        let inverse = i64::from(direction == Direction::Inverse);
-        dft(x, axis, vec![("inverse", Attr::Int(inverse))])
+    axes.fold(pairs, |x, &axis| match direction {
+        Direction::Forward => dft(x, axis, vec![]),
+        Direction::Inverse if rounds_inverse(x, axis) => inverse_by_forward(x, axis),
+        Direction::Inverse => dft(x, axis, vec![("inverse", Attr::Int(1))]),
     })
+}
+
+/// True if ONNX Runtime loses digits of an inverse transform: it rounds the factor `1 / n` to float32.
+fn rounds_inverse(x: Expr<'_>, axis: usize) -> bool {
+    let is_exact = |length: i64| length.unsigned_abs().is_power_of_two();
+    x.dtype() == DType::F64 && !x.shape()[axis].known().is_some_and(is_exact)
+}
+
+/// Returns the inverse transform by a forward one, which reads and returns pairs in reverse order.
+fn inverse_by_forward(x: Expr<'_>, axis: usize) -> Expr<'_> {
+    let parts = x.rank() - 1;
+    let length = x.builder.size(&x.shape()[axis]).cast(DType::F64);
+    reversed(dft(reversed(x, parts), axis, vec![]), parts) / length
+}
+
+/// Reverses the order of the elements along an axis.
+fn reversed(x: Expr<'_>, axis: usize) -> Expr<'_> {
+    let mut ranges = vec![Range::whole(); x.rank()];
+    ranges[axis] = Range::backwards();
+    x.slice(&ranges, &x.shape())
 }
 
 /// True if the axis has one element. Its transform is the element itself.
@@ -102,10 +123,7 @@ fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     if length <= 2 {
         return half;
     }
-    let mirrored = half.slice_axis(axis, 1, length - known + 1);
-    let mut ranges = vec![Range::whole(); half.rank()];
-    ranges[axis] = Range::backwards();
-    let mirrored = Complex::of(mirrored.slice(&ranges, &mirrored.shape()));
+    let mirrored = Complex::of(reversed(half.slice_axis(axis, 1, length - known + 1), axis));
     let conjugate = Complex { re: mirrored.re, im: -mirrored.im }.pairs();
     Expr::concat(&[half, conjugate], axis)
 }
