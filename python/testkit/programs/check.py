@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import functools
 import json
 import re
@@ -26,7 +27,7 @@ from jax2onnx._tracing.compat import double_precision_kept
 from testkit import bench
 
 from .program import SIZES, Program, Step, size_at
-from .traced import finds_elements, fits, results_at, rounds_to_float32, traced
+from .traced import fits, results_at, rounds_to_float32, runs, traced
 
 #: Compiling is what takes the time, and the numbers do not need it to be thorough.
 QUICK: Final = {"xla_backend_optimization_level": 0}
@@ -36,11 +37,16 @@ TOLERANCES: Final = {"float64": 1e-9, "float32": 2e-5, "float16": 1e-2, "bfloat1
 #: 2 in JAX.
 SIGMOID_ERROR: Final = 1e-6
 #: What JAX raises for a program that it cannot compile or run.
-REFUSALS: Final = (ValueError, TypeError, NotImplementedError, jax.errors.JaxRuntimeError)
-#: What ONNX Runtime says where an axis that must have elements is empty, and where it is indexed or
-#: a window does not fit: see `docs/symbolic-shapes.md`.
+REFUSALS: Final = (
+    ValueError,
+    TypeError,
+    NotImplementedError,
+    jax.errors.JaxRuntimeError,
+    jax.errors.InconclusiveDimensionOperation,
+)
+#: What ONNX Runtime says where an axis that must have elements is empty: see
+#: `docs/symbolic-shapes.md`.
 EMPTY: Final = re.compile(r"running \w*(ArgM|Attention|Conv|MatMul|Pool)\w* node")
-NO_ELEMENTS: Final = re.compile(r"running \w*(Conv|Gather|Pool|Scatter)\w* node")
 
 
 class JaxError(Exception):
@@ -59,10 +65,9 @@ def is_documented(error: Exception, program: Program, model: onnx.ModelProto, si
     """Whether `docs/symbolic-shapes.md` says that ONNX Runtime fails at a size."""
     if not program.is_symbolic or size == SIZES[-1]:
         return False
-    if NO_ELEMENTS.search(str(error)):
-        with double_precision_kept(program.double):
-            if not finds_elements(traced(program).jaxpr, size):
-                return True
+    with double_precision_kept(program.double):
+        if not runs(traced(program).jaxpr, size):
+            return True
     if not EMPTY.search(str(error)):
         return False
     return any(size_at(one, size) < 1 for one in positive_sizes(model))
@@ -151,13 +156,59 @@ def fails_like(found: Difference) -> Callable[[Program], bool]:
     return fails
 
 
+class Change(enum.IntEnum):
+    """What a run of the program changes in the results of a step, beside the noise."""
+
+    NOTHING = 0
+    #: Products and Fourier transforms of complex numbers where they are not finite.
+    NAN = 1
+    INFINITY = 2
+    FINITE = 3
+    #: Zeros whose sign may be lost.
+    POSITIVE_ZERO = 4
+    NEGATIVE_ZERO = 5
+    #: Zeros that may be numbers below the normal ones.
+    TINY = 6
+
+    def made(self, value: jax.Array, step: Step) -> jax.Array:
+        """A result of a step with the change."""
+        match self:
+            case Change.NOTHING:
+                return value
+            case Change.NAN:
+                return step.unsure_as(jnp.nan, value)
+            case Change.INFINITY:
+                return step.unsure_as(jnp.inf, value)
+            case Change.FINITE:
+                return step.unsure_as(1.0, value)
+            case Change.POSITIVE_ZERO:
+                return step.with_zeros(0.0, value)
+            case Change.NEGATIVE_ZERO:
+                return step.with_zeros(-0.0, value)
+            case Change.TINY:
+                tiny = ml_dtypes.finfo(value.dtype).tiny if is_floating(value) else 0
+                return step.with_zeros(float(tiny), value)
+
+
+#: The noise and the change of each run; the first is what JAX computes.
+RUNS: Final = (
+    (0, Change.NOTHING),
+    *((noise, Change.NOTHING) for noise in (1, -1, 0.5, -0.5)),
+    *((0, change) for change in Change if change != Change.NOTHING),
+)
+
+
+def is_floating(value: jax.Array) -> bool:
+    return bool(jnp.issubdtype(value.dtype, np.floating))
+
+
 class Reference:
     """What JAX computes, and how far off a result may be.
 
-    The program runs a second time with noise of a few last digits in all that is rounded. Where the
-    noise moves a result, rounding may. A sigmoid has absolute noise too, and small results of it
-    become zero. In two runs, products and Fourier transforms of complex numbers are NaN or infinite
-    where they are not finite.
+    The program runs again with noise of a few last digits in all that is rounded. Where the noise
+    moves a result, rounding may. A sigmoid has absolute noise too, and small results of it become
+    zero. The other runs have no noise, and change what may differ for another reason: `Change` says
+    what.
     """
 
     def __init__(self, program: Program, size: int) -> None:
@@ -166,9 +217,9 @@ class Reference:
         exact, sigmoids = program.exact(), program.sigmoids()
         self.exact = [exact[index] for index in results]
 
-        def noisy(noise: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
+        def noisy(noise: jax.Array, change: jax.Array, *arrays: jax.Array) -> list[jax.Array]:
             def read(value: jax.Array, index: int, step: Callable[..., Any]) -> jax.Array:
-                if not jnp.issubdtype(value.dtype, np.floating):
+                if not is_floating(value):
                     return value
                 # The phase differs, so that no element has little noise each time.
                 waves = noise * jnp.cos(np.arange(value.size) * 1.7 + index + 2 * noise)
@@ -184,8 +235,11 @@ class Reference:
 
             def made(value: jax.Array, step: Step) -> jax.Array:
                 value = value + step.error(value) * noise.astype(value.dtype)
-                value = jnp.where(noise == 0.5, step.unsure_as(jnp.nan, value), value)
-                return jnp.where(noise == -0.5, step.unsure_as(jnp.inf, value), value)
+                for one in Change:
+                    changed = one.made(value, step)
+                    if changed is not value:
+                        value = jnp.where(change == one, changed, value)
+                return value
 
             values = program.values(arrays, read, made)
             return [values[index] for index in results]
@@ -196,8 +250,8 @@ class Reference:
         compiled = jax.jit(noisy, compiler_options=QUICK)
         try:
             self.want, *self.others = (
-                [np.asarray(value) for value in compiled(np.float32(noise), *inputs)]
-                for noise in (0, 1, -1, 0.5, -0.5)
+                [np.asarray(value) for value in compiled(np.float32(noise), change, *inputs)]
+                for noise, change in RUNS
             )
         except REFUSALS as error:
             raise JaxError(f"{type(error).__name__}: {error}") from error

@@ -22,6 +22,12 @@ def weight(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return np.cos(np.arange(count) * 0.7 + len(shape)).reshape(shape).astype(dtype)
 
 
+def steps_to_overflow(x: jax.Array) -> jax.Array:
+    """Zeros, and numbers of which seven have an exact sum and eight have none that is finite."""
+    largest = float(jnp.finfo(x.dtype).max)
+    return jnp.abs(jnp.sign(x)) * 2.0 ** (int(np.log2(largest)) - 2)
+
+
 def part(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the user, which becomes a function of the model."""
     fn.__name__ = "part"

@@ -169,9 +169,9 @@ def narrow() -> list[Operation]:
             for source in (
                 *("-{0}", "jnp.abs({0})", "{0}.max()", "jax.nn.relu({0})", "{0}", "jnp.sign({0})"),
                 *("{0} * {0}", "jnp.square({0})", "jnp.where({0} > 0, {0}, 0)", "jnp.isnan({0})"),
-                # The order of additions changes the digits of a sum, and not whether it overflows.
-                "jnp.isfinite({0}.sum())",
-                "jnp.isfinite(jnp.cumsum({0}.reshape(-1)))",
+                # Other sums may overflow or not, as the order of additions has it.
+                "jnp.isfinite(steps_to_overflow({0}).sum())",
+                "jnp.isfinite(jnp.cumsum(steps_to_overflow({0}).reshape(-1)))",
                 "jnp.sort({0}.reshape(-1))",
             )
         ],

@@ -52,6 +52,13 @@ HAS_SIGMOID: Final = re.compile(
 IS_PRODUCT: Final = re.compile(r"lax\.complex\([^()]*\) (@|\*\*? (lax|jnp|-?\d\b(?!\.)))")
 IS_TRANSFORM: Final = re.compile(r"fft\.(fft|ifft|rfft)\(")
 
+#: Expressions that choose elements, where ONNX Runtime loses the sign of a zero, as complex
+#: functions do, and those whose zeros may be numbers below the normal ones, which XLA takes for
+#: zeros. `docs/grid.md` has both.
+CHOOSES: Final = re.compile(r"where|select|trunc")
+LOSES_ZERO_SIGNS: Final = re.compile(rf"complex|{CHOOSES.pattern}")
+UNDERFLOWS: Final = re.compile(r"\bexp2?\(|softmax")
+
 #: What the symbol `N` is when the model runs, and what `M` is then.
 SIZES: Final = (0, 1, 2, 7)
 SYMBOLS: Final = {"N": dict(zip(SIZES, SIZES, strict=True)), "M": {0: 2, 1: 0, 2: 3, 7: 4}}
@@ -116,9 +123,14 @@ class Step:
         body = f"lambda {', '.join(inner)}: {expression}"
         return CONTEXTS[self.context].format(body=body, operands=", ".join(names), first=names[0])
 
+    @property
+    def text(self) -> str:
+        """The expression with its parameters."""
+        return self.source("abcd"[: len(self.operands)])
+
     def error(self, value: jax.Array) -> Any:
         """How far all results of this step may be off: sums of complex products round all."""
-        source = OPERATIONS[self.operation].source
+        source = self.text
         if not (IS_TRANSFORM.search(source) or IS_PRODUCT.search(source)):
             return value.dtype.type(0)
         largest = jnp.max(jnp.abs(value), initial=0, where=jnp.isfinite(value))
@@ -126,7 +138,7 @@ class Step:
 
     def unsure_as(self, number: float, value: jax.Array) -> jax.Array:
         """A result of this step, with another number where infinities and NaN may differ."""
-        source = self.source("abcd"[: len(self.operands)])
+        source = self.text
         if IS_PRODUCT.search(source):
             return jnp.where(jnp.isfinite(value), value, number)
         if IS_TRANSFORM.search(source):
@@ -135,9 +147,25 @@ class Step:
             return jnp.where(jnp.isfinite(value).all(axes, keepdims=True), value, number)
         return value
 
+    def with_zeros(self, number: float, value: jax.Array) -> jax.Array:
+        """A result of this step, with another number for each zero that may be this number."""
+        expression = LOSES_ZERO_SIGNS if number == 0 else UNDERFLOWS
+        if not expression.search(self.text) or not jnp.issubdtype(value.dtype, np.floating):
+            return value
+        return jnp.where(value == 0, jnp.asarray(number, value.dtype), value)
+
     def run(self, *operands: Any) -> jax.Array:
         names = "abcd"[: len(operands)]
         return compiled(self.source(names), len(operands))(*operands)
+
+    def run_by_rounds(self, made: Callable[[Any, Step], Any], operands: Sequence[Any]) -> jax.Array:
+        """The result after `made` changed it, and also the results of the rounds of a loop."""
+        if self.context != "loop":
+            return made(self.run(*operands), self)
+        once, (value,) = dataclasses.replace(self, context="plain"), operands
+        for _ in range(2):
+            value = made(once.run(value), self)
+        return value
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -158,7 +186,7 @@ class Program:
     def may_lose_zero_signs(self) -> bool:
         """Whether a step chooses elements, where ONNX Runtime loses the sign of a zero."""
         sources = (OPERATIONS[step.operation].source for step in self.steps)
-        return any(re.search(r"where|select|trunc", source) for source in sources)
+        return any(CHOOSES.search(source) for source in sources)
 
     def inputs(self, size: int) -> list[np.ndarray]:
         return [leaf.array(size) for leaf in self.leaves if not leaf.constant]
@@ -175,7 +203,7 @@ class Program:
         self,
         inputs: Sequence[Any],
         read: Callable[[Any, int, Any], Any] | None = None,
-        made: Callable[[Any, Step], Any] = lambda value, _: value,
+        made: Callable[[Any, Step], Any] | None = None,
     ) -> list[Any]:
         """Every value.
 
@@ -193,7 +221,8 @@ class Program:
                 run = functools.partial(step.run, *operands)
                 pairs = zip(operands, step.operands, strict=True)
                 operands = [read(value, index, run) for value, index in pairs]
-            values.append(made(step.run(*operands), step))
+            is_plain = made is None
+            values.append(step.run(*operands) if is_plain else step.run_by_rounds(made, operands))
         return values
 
     def __call__(self, *inputs: jax.Array) -> tuple[jax.Array, ...]:

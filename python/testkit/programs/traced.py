@@ -8,8 +8,8 @@ a smaller size, a traced equation may have a negative size, or a slice that ends
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -18,6 +18,9 @@ from jax.extend import core
 from jax2onnx._tracing import specs
 
 from .program import Program, size_at
+
+#: Parameters of equations that are shapes.
+SIZE_PARAMS: Final = {"shape", "new_sizes", "slice_sizes"}
 
 
 def traced(program: Program) -> Any:
@@ -41,24 +44,35 @@ def fits(jaxpr: Any, size: int) -> bool:
         return False
 
 
-def finds_elements(jaxpr: Any, size: int) -> bool:
-    """Whether the indices and windows of a jaxpr, and of those inside of it, find elements."""
+def runs(jaxpr: Any, size: int) -> bool:
+    """Whether the model has to run at a size: a size that JAX writes below zero is zero in it."""
     try:
-        equations = inner_equations(jaxpr)
-        return all(has_elements(eqn, size) and has_windows(eqn, size) for eqn in equations)
+        return all(accepts(eqn, size, least=0) for eqn in inner_equations(jaxpr))
     except ZeroDivisionError:
         return False
 
 
-def accepts(eqn: Any, size: int) -> bool:
-    """Whether JAX accepts an equation at a size, and its windows and indices find elements."""
-    results = [shape_at(var.aval, size) for var in eqn.outvars]
+def accepts(eqn: Any, size: int, least: float = -np.inf) -> bool:
+    """Whether JAX accepts an equation at a size, and its windows and indices find elements.
+
+    Smaller sizes than the least one count as that one.
+    """
+
+    def bounded(shape: Sequence[int]) -> tuple[int, ...]:
+        return tuple(max(extent, least) for extent in shape)  # type: ignore[type-var]
+
+    results = [bounded(shape_at(var.aval, size)) for var in eqn.outvars]
     if any(extent < 0 for shape in results for extent in shape):
         return False
     if any(jaxprs_in(list(eqn.params.values()))) and not eqn.primitive.name.startswith("scatter"):
         return has_windows(eqn, size)
-    operands = [var.aval.update(shape=shape_at(var.aval, size)) for var in eqn.invars]
+    operands = [var.aval.update(shape=bounded(shape_at(var.aval, size))) for var in eqn.invars]
     params = {name: at(param, size) for name, param in eqn.params.items()}
+    for name in SIZE_PARAMS & params.keys():
+        params[name] = bounded(params[name]) if params[name] is not None else None
+    if eqn.primitive.name == "slice" and least == 0:
+        ends = zip(params["start_indices"], params["limit_indices"], strict=True)
+        params["limit_indices"] = tuple(map(max, ends))
     try:
         found, _ = eqn.primitive.abstract_eval(*operands, **params)
     except (TypeError, ValueError):
@@ -171,6 +185,8 @@ def jaxpr_at(closed: Any, size: int) -> Any:
             return jaxpr_at(core.ClosedJaxpr(value, []), size).jaxpr
         if type(value) in (tuple, list):
             return type(value)(map(inside, value))
+        if hasattr(value, "_fields"):
+            return type(value)(*map(inside, value))
         return at(value, size)
 
     jaxpr = closed.jaxpr
