@@ -55,7 +55,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("exp", &["Cast", "Exp"], &["Concat", "Cos", "Equal", "Gather", "Mul", "Sin", "Sub", "Where"]),
     ("exp2", &["Cast", "Pow"], &["Add", "Concat", "Cos", "Equal", "Exp", "Gather", "Mul", "Sin", "Sub", "Where"]),
     ("expm1", &["Add", "Cast", "Div", "Exp", "Identity", "Mul", "Tanh"], &["Concat", "Cos", "Equal", "Gather", "Sin", "Sub", "Where"]),
-    ("fft", &[], &["Concat", "DFT", "Div", "Gather", "Neg", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Where"]),
+    ("fft", &[], &["Cast", "Concat", "DFT", "Div", "Gather", "Neg", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Where"]),
     ("floor", &["Cast", "Floor"], &[]),
     ("gather", &["Add", "Cast", "Clip", "Concat", "Equal", "Gather", "GatherElements", "GatherND", "Greater", "Less", "Min", "Not", "Or", "ReduceMin", "Relu", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze", "Where"], &[]),
     ("ge", &["Cast", "GreaterOrEqual", "Not", "Or"], &[]),

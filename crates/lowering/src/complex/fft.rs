@@ -58,18 +58,42 @@ pub(crate) fn fft<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 }
 
 fn transform_axes<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> Expr<'g> {
-    let axes = axes.iter().filter(|&&axis| !is_single(pairs, axis));
-    axes.fold(pairs, |x, &axis| match direction {
-        Direction::Forward => dft(x, axis, vec![]),
-        Direction::Inverse if rounds_inverse(x, axis) => inverse_by_forward(x, axis),
-        Direction::Inverse => dft(x, axis, vec![("inverse", Attr::Int(1))]),
+    let axes: Vec<usize> = axes.iter().copied().filter(|&axis| !is_single(pairs, axis)).collect();
+    let rounds_inverse = |axis: usize| rounds_inverse(pairs, axis);
+    with_all_digits(pairs, &axes, |pairs| {
+        axes.iter().fold(pairs, |x, &axis| match direction {
+            Direction::Forward => dft(x, axis, vec![]),
+            Direction::Inverse if rounds_inverse(axis) => inverse_by_forward(x, axis),
+            Direction::Inverse => dft(x, axis, vec![("inverse", Attr::Int(1))]),
+        })
     })
 }
 
-/// True if ONNX Runtime loses digits of an inverse transform: it rounds the factor `1 / n` to float32.
+/// The largest length, other than powers of two, whose transform of float32 has an error of a few last digits.
+const MAX_EXACT_LENGTH: i64 = 16;
+
+/// Transforms float32 as float64 if the error of ONNX Runtime would exceed rounding: it grows with the length unless that
+/// is a power of two.
+fn with_all_digits<'g>(
+    x: Expr<'g>,
+    axes: &[usize],
+    transform: impl FnOnce(Expr<'g>) -> Expr<'g>,
+) -> Expr<'g> {
+    let is_exact = |length: i64| is_power_of_two(length) || length <= MAX_EXACT_LENGTH;
+    let loses_digits = |&axis: &usize| !x.shape()[axis].known().is_some_and(is_exact);
+    if x.dtype() == DType::F32 && axes.iter().any(loses_digits) {
+        return transform(x.cast(DType::F64)).cast(DType::F32);
+    }
+    transform(x)
+}
+
+fn is_power_of_two(length: i64) -> bool {
+    length.unsigned_abs().is_power_of_two()
+}
+
+/// True if ONNX Runtime loses digits of an inverse transform of float64: it rounds the factor `1 / n` to float32.
 fn rounds_inverse(x: Expr<'_>, axis: usize) -> bool {
-    let is_exact = |length: i64| length.unsigned_abs().is_power_of_two();
-    x.dtype() == DType::F64 && !x.shape()[axis].known().is_some_and(is_exact)
+    x.dtype() == DType::F64 && !x.shape()[axis].known().is_some_and(is_power_of_two)
 }
 
 /// Returns the inverse transform by a forward one, which reads and returns pairs in reverse order.
@@ -98,7 +122,7 @@ fn half_spectrum<'g>(x: Expr<'g>, axis: usize, size: &Dim) -> Expr<'g> {
         return Complex::of_real(x).pairs();
     }
     let single = x.unsqueeze(&[x.rank()]);
-    let half = dft(single, axis, vec![("onesided", Attr::Int(1))]);
+    let half = with_all_digits(single, &[axis], |x| dft(x, axis, vec![("onesided", Attr::Int(1))]));
     is_real(x.builder, &x.shape()[axis], size).select(half.constant(0.0), half)
 }
 
