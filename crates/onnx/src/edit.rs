@@ -2,6 +2,7 @@
 //!
 //! An edit never exposes an origin, so a pass cannot lose or invent one.
 
+mod access;
 mod body;
 mod computable;
 mod formula;

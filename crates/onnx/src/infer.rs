@@ -185,6 +185,14 @@ pub fn axis_from_front(axis: i64, rank: usize) -> Option<usize> {
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
+/// Counts axes from the front. `None` if an axis is out of range or a duplicate.
+pub fn axes_from_front(axes: &[i64], rank: usize) -> Option<Vec<usize>> {
+    let axes: Vec<usize> =
+        axes.iter().map(|&axis| axis_from_front(axis, rank)).collect::<Option<_>>()?;
+    let is_new = |(position, axis): (usize, &usize)| !axes[..position].contains(axis);
+    axes.iter().enumerate().all(is_new).then_some(axes)
+}
+
 /// Returns a single type.
 #[expect(clippy::unnecessary_wraps, reason = "rules return this type")]
 pub(crate) fn one(dtype: DType, shape: impl Into<std::sync::Arc<[Dim]>>) -> Inferred {

@@ -43,4 +43,4 @@ pub use model::{Function, Graph, Label, Model, Node, Note};
 pub use operator::{OpType, Operator};
 pub use proto::scan;
 pub use tensor::Tensor;
-pub use value::{Dim, Symbol, Type, Value, ValueId, Values};
+pub use value::{Dim, Symbol, Type, Value, ValueId, Values, known_shape};

@@ -38,6 +38,11 @@ impl Type {
     }
 }
 
+/// Returns the sizes of a shape, if all are known.
+pub fn known_shape(shape: &[Dim]) -> Option<Vec<i64>> {
+    shape.iter().map(Dim::known).collect()
+}
+
 /// `f32[2,B]`
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

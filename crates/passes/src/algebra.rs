@@ -1,6 +1,5 @@
 //! Analyses that rewrites share: axes and layouts, patterns, sizes, constants and their evaluation.
 
-pub(crate) mod access;
 pub(crate) mod axis_map;
 pub(crate) mod axis_order;
 pub(crate) mod eval;

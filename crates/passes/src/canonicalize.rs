@@ -20,7 +20,6 @@ use std::collections::VecDeque;
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{Edit, Replacement, ValueId};
 
-use crate::algebra::access::Access;
 use crate::layout_ops;
 use crate::phases::RewriteNode;
 

@@ -18,7 +18,6 @@ pub(crate) mod small_axes;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::FxHashMap;
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
 use crate::algebra::axis_order::AxisOrder;
 use regions::Regions;

@@ -15,8 +15,6 @@ use std::collections::BTreeMap;
 use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{Edit, ValueId};
 
-use crate::algebra::access::Access;
-
 pub(crate) fn is_layout_op(edit: &Edit<'_>, index: usize) -> bool {
     edit.node(index).op.is(LAYOUT_OPS)
 }

@@ -12,7 +12,6 @@ use onnx::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{Bindings, Pattern, find};
 

@@ -98,8 +98,4 @@ impl Edit<'_> {
         let dtype = self.target.missing_type(op, self.opset, operands, results)?;
         Some(Declined(format!("{} has no {op} for {dtype}", runtime())))
     }
-
-    fn dtype(&self, id: ValueId) -> Option<DType> {
-        self.ty(self.current(id)).map(|ty| ty.dtype)
-    }
 }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use provenance::{Site, SiteId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::view::known_shape;
 use super::{Call, Change, Definition, Held, Pairs, Round, Rounds, Variable, View};
 use crate::attr::Attr;
 use crate::model::{Graph, Model, Node};
 use crate::operator::Operator;
 use crate::operator::properties::LOOPS;
-use crate::value::{ValueId, Values};
+use crate::value::{ValueId, Values, known_shape};
 
 /// A variable, and its holder.
 #[derive(Clone, Debug)]
@@ -305,7 +304,7 @@ impl GraphPaths {
             *round = Round::All;
         }
         let view = held.view.clone();
-        let shape = model.values[value].ty.as_ref().and_then(known_shape);
+        let shape = model.values[value].ty.as_ref().and_then(|ty| known_shape(&ty.shape));
         Some(Holder::Value { name, graph, rounds, is_ambiguous, view, shape })
     }
 

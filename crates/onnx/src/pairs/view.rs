@@ -4,7 +4,7 @@ use crate::attr::Attr;
 use crate::model::Node;
 use crate::operator::OpType;
 use crate::operator::properties::RESHAPES;
-use crate::value::{Type, ValueId, Values};
+use crate::value::{Type, ValueId, Values, known_shape};
 
 /// The steps from a value to the variable that it holds; empty if they are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl View {
                 steps.pop();
             }
         }
-        let shape = ty.and_then(known_shape);
+        let shape = ty.and_then(|ty| known_shape(&ty.shape));
         if matches!((&steps[..], shape), ([ViewStep::Reshape(to)], Some(from)) if *to == from)
             || matches!(&steps[..], [step] if step.is_nothing())
         {
@@ -95,7 +95,7 @@ impl ViewStep {
 
     /// Returns the step to the shape of a value.
     pub(crate) fn to_shape_of(value: ValueId, values: &Values) -> Option<ViewStep> {
-        values[value].ty.as_ref().and_then(known_shape).map(ViewStep::Reshape)
+        values[value].ty.as_ref().and_then(|ty| known_shape(&ty.shape)).map(ViewStep::Reshape)
     }
 
     fn is_nothing(&self) -> bool {
@@ -106,8 +106,4 @@ impl ViewStep {
             ViewStep::Reshape(_) => false,
         }
     }
-}
-
-pub(super) fn known_shape(ty: &Type) -> Option<Vec<i64>> {
-    ty.shape.iter().map(|dim| dim.known()).collect()
 }

@@ -16,7 +16,6 @@ use onnx::operator::properties::RESHAPES;
 use onnx::{Dim, Edit, OpType, ValueId};
 use smallvec::SmallVec;
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) use emit::{

@@ -3,8 +3,6 @@
 use onnx::Edit;
 use smallvec::SmallVec;
 
-use crate::algebra::access::Access;
-
 /// The order of the axes after a transpose: axis `i` of the result is axis `order[i]` of the operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AxisOrder(SmallVec<[usize; 6]>);

@@ -7,10 +7,10 @@ mod floats;
 
 use std::cmp::Ordering;
 
+use onnx::infer::axes_from_front;
 use onnx::operator::properties::{ARITHMETIC, RESHAPES};
 use onnx::{DType, Node, OpType, Tensor};
 
-use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::rewrite::require;
 
 /// Returns the result of `op` on constants. `None` if runtimes may differ.
@@ -37,8 +37,8 @@ fn of_any_numbers(
     match (op, operands) {
         (op, [x, ..]) if op == OpType::Identity || op.is(RESHAPES) => Some(x.with_shape(shape)),
         (OpType::Expand, [x, _]) => x.broadcast(&shape),
-        (OpType::Transpose, [x]) => x.transposed(&perm_of(node, x.shape.len())?),
-        (OpType::Concat, parts) => Tensor::joined(parts, axis_of(node, shape.len())?, shape),
+        (OpType::Transpose, [x]) => x.transposed(&node.perm(x.shape.len())?),
+        (OpType::Concat, parts) => Tensor::joined(parts, node.axis(shape.len())?, shape),
         (OpType::Slice, [x, starts, _, axes, steps @ ..]) => {
             sliced(x, starts, axes, steps.first().copied(), &shape)
         }
@@ -92,7 +92,7 @@ fn of_any_numbers(
 fn index_of_largest(node: &Node, x: &Tensor, dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let is_first = matches!(node.attr("select_last_index"), None | Some(onnx::Attr::Int(0)));
     require(is_first && x.dtype != DType::U64)?;
-    let axis = axis_of(node, x.shape.len())?;
+    let axis = node.axis(x.shape.len())?;
     let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
     let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
     let indices = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
@@ -145,7 +145,7 @@ fn gathered(
     dtype: DType,
     shape: &[i64],
 ) -> Option<Tensor> {
-    let axis = axis_of(node, x.shape.len())?;
+    let axis = node.axis(x.shape.len())?;
     let size = *x.shape.get(axis)?;
     let places: Vec<i64> =
         indices.ints()?.iter().map(|&at| if at < 0 { at + size } else { at }).collect();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-pub(crate) use matching::{Bindings, find, uniform};
+pub(crate) use matching::{Bindings, find};
 
 /// A pattern of nodes.
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! Finds sizes that the graph computes, and adds nodes that read them.
 
 use onnx::operator::properties::RESHAPES;
-use onnx::{Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId};
-
-use crate::algebra::access::{Access, known};
+use onnx::{
+    Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId, known_shape,
+};
 
 /// The maximum number of nodes that compute a size.
 const MAX_NODES: usize = 16;
@@ -83,7 +83,7 @@ fn emit_known(
     fused: &[usize],
     sizes: &[Dim],
 ) -> Result<ValueId, Declined> {
-    let numbers = known(sizes);
+    let numbers = known_shape(sizes);
     let tensor =
         numbers.and_then(|numbers| Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &numbers));
     Ok(patch.constant_for(fused, tensor.ok_or("a shape cannot be computed")?, &[]))

@@ -6,9 +6,7 @@ use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::broadcasts::broadcast_shape;
 use super::{Change, Rule};
-use crate::algebra::access::Access;
 use crate::algebra::eval::eval;
-use crate::algebra::pattern::uniform;
 use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
@@ -161,7 +159,7 @@ pub(crate) fn number_behind(
     value: ValueId,
     passed: &mut Vec<usize>,
 ) -> Option<f64> {
-    uniform(&element_behind(edit, value, passed)?)
+    element_behind(edit, value, passed)?.number()
 }
 
 /// Like [`number_behind`], as a tensor of one element.

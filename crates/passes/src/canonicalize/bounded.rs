@@ -5,7 +5,6 @@ use onnx::{Edit, OpType, ValueId};
 
 use super::Rule;
 use super::broadcasts::without_leading_axes;
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {

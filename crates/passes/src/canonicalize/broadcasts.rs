@@ -5,7 +5,6 @@ use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPE
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, added_units, emit_last, plan_with_sizes};
 use crate::rewrite::require;
 

@@ -3,7 +3,6 @@
 use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch};
 
 use super::{Change, Rule};
-use crate::algebra::access::Access;
 use crate::layout_ops::stacks::Stack;
 use crate::rewrite::require;
 

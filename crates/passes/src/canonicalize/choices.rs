@@ -7,7 +7,6 @@ use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use super::Rule;
 use super::booleans::element_behind;
-use crate::algebra::access::Access;
 use crate::algebra::eval::eval;
 use crate::rewrite::require;
 

@@ -1,10 +1,9 @@
 //! `fold-constants`: evaluates small nodes with constant operands.
 
 use onnx::operator::properties::{RESHAPES, SELECTIONS};
-use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, known_shape};
 
 use super::Rule;
-use crate::algebra::access::{Access, known};
 use crate::algebra::eval::eval;
 use crate::algebra::stored::Stored;
 use crate::rewrite::require;
@@ -45,7 +44,7 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     };
     let operands: Option<Vec<&Tensor>> = (0..node.inputs.len()).map(operand).collect();
     let operands = operands?;
-    let shape: Vec<i64> = known(&ty.shape)?;
+    let shape: Vec<i64> = known_shape(&ty.shape)?;
     let count: i64 = shape.iter().product();
     let only_reshapes = op.is(RESHAPES);
     let largest_operand = operands.iter().map(|operand| operand.len()).max().unwrap_or(0);
@@ -68,7 +67,7 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
 fn filled(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> Option<Tensor> {
     let expand = edit.made_by(edit.input(index, 0)?, OpType::Expand)?;
     let number = edit.tensor(edit.input(expand, 0)?).filter(|number| number.len() == 1)?;
-    let shape: Vec<i64> = known(shape)?;
+    let shape: Vec<i64> = known_shape(shape)?;
     let is_small = shape.iter().product::<i64>() <= MAX_ELEMENTS_OF_TABLES as i64;
     is_small.then(|| number.broadcast(&shape))?
 }
@@ -84,7 +83,7 @@ fn split(edit: &mut Patch<'_, '_>) -> Outcome {
     let mut parts = Vec::with_capacity(outputs.len());
     let mut starts = vec![0; tensor.shape.len()];
     for &output in &outputs {
-        let shape: Vec<i64> = known(&edit.ty(output)?.shape)?;
+        let shape: Vec<i64> = known_shape(&edit.ty(output)?.shape)?;
         parts.push(tensor.sliced(&starts, &vec![1; shape.len()], &shape)?);
         starts[axis] += shape[axis];
     }
@@ -98,7 +97,7 @@ fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
     let &[result] = &node.outputs[..] else { return None };
     let ty = edit.ty(result).filter(|_| node.op == OpType::MatMul)?;
-    let shape: Vec<i64> = known(&ty.shape)?;
+    let shape: Vec<i64> = known_shape(&ty.shape)?;
     require(shape.contains(&0))?;
     Tensor::of_ints(ty.dtype, shape, &[])
 }

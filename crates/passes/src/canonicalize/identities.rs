@@ -4,7 +4,6 @@ use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
 use onnx::{Edit, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {

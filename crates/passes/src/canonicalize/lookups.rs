@@ -6,7 +6,6 @@
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) const RANGE_RULE: Rule = Rule {

@@ -4,7 +4,6 @@ use onnx::operator::properties::{LAYOUT_OPS, RANDOM};
 use onnx::{Edit, Op, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
 
 use super::Rule;
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {

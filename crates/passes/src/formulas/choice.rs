@@ -7,7 +7,6 @@ use onnx::expr::reduced_shape;
 use onnx::operator::properties::{CASTS, EXPANDS, Properties};
 use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
 use crate::canonicalize::{broadcast_shape, number_behind};
 use crate::rewrite::{Declined, Formulas, Match, ensure, require, rewrite};

@@ -4,7 +4,6 @@ use onnx::expr::reduced_shape;
 use onnx::operator::properties::{BROADCAST_OPS, REDUCTIONS};
 use onnx::{Attr, Edit, Op, Outcome, Patch, declined};
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 /// JAX reduces and then broadcasts, even for `keepdims=True`.

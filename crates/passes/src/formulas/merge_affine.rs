@@ -7,10 +7,9 @@
 
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::ARITHMETIC;
-use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::algebra::access::{Access, known};
 use crate::algebra::eval::arithmetic;
 use crate::rewrite::require;
 
@@ -177,7 +176,7 @@ fn combined(op: OpType, a: Option<&Tensor>, b: &Tensor) -> Option<Tensor> {
     let Some(a) = a else { return Some(b.clone()) };
     let dims =
         |tensor: &Tensor| -> Vec<Dim> { tensor.shape.iter().copied().map(Dim::Known).collect() };
-    let shape = known(&broadcast_shapes(&dims(a), &dims(b))?)?;
+    let shape = known_shape(&broadcast_shapes(&dims(a), &dims(b))?)?;
     let count = shape.iter().product::<i64>() as usize;
     (count <= a.len().max(b.len())).then(|| arithmetic(op, a, b, DType::F64, shape))?
 }

@@ -3,7 +3,6 @@
 use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
 use onnx::{Attr, Node, Op, OpType, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
 use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};

@@ -4,7 +4,6 @@
 
 use onnx::{Attr, Expr, OpType, Outcome, Patch};
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {

@@ -6,9 +6,10 @@
 
 use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
-use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
+use onnx::{
+    DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, known_shape,
+};
 
-use crate::algebra::access::{Access, known};
 use crate::algebra::axis_map::{Step, emit_after, plan};
 use crate::layout_ops::columns::multiply_with_column;
 use crate::rewrite::require;
@@ -509,7 +510,7 @@ fn arithmetic_of_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> 
 /// Replaces a result without elements with a constant.
 fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = edit.result_ty(index)?;
-    let shape: Vec<i64> = known(&ty.shape)?;
+    let shape: Vec<i64> = known_shape(&ty.shape)?;
     let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
     if !nothing.is_empty() {
         return None;

@@ -10,7 +10,6 @@ use onnx::{
 };
 use rustc_hash::FxHashSet;
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) fn run(model: &mut Model) {

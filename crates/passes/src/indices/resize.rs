@@ -6,7 +6,6 @@
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
 use crate::rewrite::{Declined, require};
 

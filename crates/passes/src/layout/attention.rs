@@ -23,7 +23,6 @@ mod stack;
 use onnx::kernels::Support;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, emit_after};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};

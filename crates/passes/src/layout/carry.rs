@@ -3,7 +3,6 @@
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::role::data_operands;
-use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::require;
 

@@ -1,8 +1,7 @@
 //! `fold-layout-ops`: folds layout ops and slices of constants into the constants.
 
-use onnx::{Edit, OpType, Outcome, Patch, Tensor};
+use onnx::{Edit, OpType, Outcome, Patch, Tensor, known_shape};
 
-use crate::algebra::access::known;
 use crate::algebra::eval::eval;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
@@ -19,7 +18,7 @@ fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let operand = |operand| edit.tensor(edit.input(index, operand)?);
     let operands: Vec<&Tensor> = (0..node.inputs.len()).map(operand).collect::<Option<_>>()?;
     let ty = edit.ty(node.outputs[0])?;
-    eval(op, node, &operands, ty.dtype, known(&ty.shape)?)
+    eval(op, node, &operands, ty.dtype, known_shape(&ty.shape)?)
 }
 
 #[cfg(test)]

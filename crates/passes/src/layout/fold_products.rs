@@ -9,7 +9,6 @@ use std::ops::RangeInclusive;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
-use crate::algebra::access::Access;
 use crate::algebra::stored::Stored;
 use crate::rewrite::require;
 

@@ -5,7 +5,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
 use super::role::{Role, data_values, narrow_values, role};
-use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 
 /// The maximum number of passes over all regions.

@@ -3,7 +3,6 @@
 use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use onnx::{Attr, Dim, Edit, Node, OpType, Type, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::require;
 

@@ -11,7 +11,6 @@ mod table;
 use onnx::operator::properties::{RESHAPES, TRANSPOSES};
 use onnx::{Edit, OpType, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
 use crate::algebra::pattern::{
     Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,

@@ -12,7 +12,6 @@ use onnx::{Attr, Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId, dec
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{carry, transposed_constant};
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::transpose;
 use crate::algebra::axis_order::AxisOrder;
 use crate::layout_ops::readers;

@@ -4,7 +4,6 @@ use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
 use super::merge::links;
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transposes};
 use crate::rewrite::require;
 

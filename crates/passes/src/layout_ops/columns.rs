@@ -5,7 +5,6 @@
 
 use onnx::{Dim, Op, OpType, Outcome, Patch, declined};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, emit_after, plan};
 use crate::rewrite::require;
 

@@ -4,7 +4,6 @@ use onnx::operator::properties::{LAYOUT_OPS, RESHAPES};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::is_layout_op;
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit_last, plan, transposes};
 use crate::canonicalize::{MAX_LINKS, Rule};
 use crate::rewrite::require;

@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 
 use super::is_layout_op;
 use super::merge::links;
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, cost, emit, emit_after, plan};
 use crate::rewrite::require;
 

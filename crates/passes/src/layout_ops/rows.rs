@@ -8,7 +8,6 @@ use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, decline
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::readers;
-use crate::algebra::access::Access;
 
 /// In a loop, this many reshapes cost as much as one product of a vector with a bias.
 const RESHAPES_OF_PRODUCT: usize = 3;

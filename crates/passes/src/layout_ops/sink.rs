@@ -9,7 +9,6 @@ use onnx::operator::properties::{BROADCASTING, POINTWISE};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
 use crate::rewrite::require;
 

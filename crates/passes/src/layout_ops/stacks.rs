@@ -4,7 +4,6 @@
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit_after, plan};
 use crate::rewrite::require;
 

@@ -2,12 +2,12 @@
 
 mod lookups;
 
+use onnx::infer::axes_from_front;
 use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, NORMALIZES, REDUCTIONS, RESHAPES};
-use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId};
+use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Counted;
-use crate::algebra::access::{axes_from_front, axis_of, known, perm_of};
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
@@ -158,7 +158,7 @@ impl Batches {
                         made.inputs[place] = Some(self.repeat(edit, node, id)?);
                     }
                 }
-                made = made.attr("axis", axis_of(node, rank)? as i64 + 1);
+                made = made.attr("axis", node.axis(rank)? as i64 + 1);
             }
             _ if op.is(RESHAPES) && op != OpType::Reshape && is_first && ranks.len() == 2 => {
                 made.inputs[1] = Some(batched_axes(edit, node, 1, ranks[0].max(rank))?);
@@ -183,15 +183,15 @@ impl Batches {
                 made.inputs[3] = Some(batched_axes(edit, node, 3, ranks[0])?);
             }
             OpType::Transpose if is_first => {
-                let perm = perm_of(node, ranks[0])?.into_iter().map(|axis| axis + 1);
+                let perm = node.perm(ranks[0])?.into_iter().map(|axis| axis + 1);
                 let perm: Vec<usize> = std::iter::once(0).chain(perm).collect();
                 made = transpose(made.inputs[0]?, &perm);
             }
             OpType::Gather | OpType::Split if is_first => {
-                made = made.attr("axis", axis_of(node, ranks[0])? as i64 + 1);
+                made = made.attr("axis", node.axis(ranks[0])? as i64 + 1);
             }
             _ if op.is(NORMALIZES) && is_first && edit.opset() >= 13 => {
-                require(axis_of(node, rank)? + 1 == rank)?;
+                require(node.axis(rank)? + 1 == rank)?;
                 made = made.attr("axis", rank as i64);
             }
             _ => return None,
@@ -216,7 +216,7 @@ impl Batches {
 
     /// Returns the shape of a batch as an operand of `Reshape`.
     fn shape(&self, ty: &Type) -> Option<Vec<i64>> {
-        let sizes: Vec<i64> = known(&ty.shape)?;
+        let sizes: Vec<i64> = known_shape(&ty.shape)?;
         let steps = match self.steps.known() {
             Some(steps) => steps,
             None if sizes.contains(&0) => return None,

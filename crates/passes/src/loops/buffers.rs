@@ -6,11 +6,10 @@
 //! entry: one that no iteration has written yet, or the one that the previous iteration wrote, which the loop then
 //! carries.
 
-use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId};
+use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Array, Carry, Counted, Stack, copy_of, for_each_read, replacing, results_in_place};
-use crate::algebra::access::{axis_of, known};
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
@@ -101,7 +100,7 @@ impl Buffer {
                 continue;
             }
             let is_lookup = reader.op == OpType::GatherND
-                || (reader.op == OpType::Gather && axis_of(reader, sizes.len()) == Some(0));
+                || (reader.op == OpType::Gather && reader.axis(sizes.len()) == Some(0));
             let &[Some(array), Some(places)] = &reader.inputs[..] else { return None };
             require(
                 is_lookup
@@ -177,7 +176,7 @@ impl Buffer {
         let op = match &self.arrangement {
             Arrangement::Same if ty == self.stack(iterations) => return Some(stack),
             Arrangement::Same => {
-                let shape = edit.integers(&known(&ty.shape)?)?;
+                let shape = edit.integers(&known_shape(&ty.shape)?)?;
                 Op::new(OpType::Reshape, &[stack, shape])
             }
             Arrangement::Transposed(front) => {
@@ -225,7 +224,7 @@ impl Places {
 
     /// `None` if an index is out of bounds.
     fn new(edit: &Edit<'_>, whole: ValueId, axes: Vec<i64>, sizes: &[Dim]) -> Option<Places> {
-        let sizes: Vec<i64> = known(sizes)?;
+        let sizes: Vec<i64> = known_shape(sizes)?;
         let tensor = edit.tensor(whole).filter(|tensor| tensor.len() <= MAX_PLACES)?;
         let parts = tensor.ints()?;
         let number = |place: &[i64]| {

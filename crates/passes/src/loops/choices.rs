@@ -6,7 +6,6 @@
 
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {

@@ -5,10 +5,9 @@
 //! whole array is reshaped before the loop.
 
 use onnx::operator::properties::{BROADCASTING, RESHAPES};
-use onnx::{Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId};
+use onnx::{Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 
 use super::node_reads;
-use crate::algebra::access::known;
 use crate::prune::drop_carries::Carries;
 use crate::rewrite::require;
 
@@ -59,7 +58,7 @@ fn sole_reshape<'b>(
     let reader = readers.next().filter(|node| reshapes(edit, node) == Some(input))?;
     let is_free = readers.next().is_none()
         && ![input, reader.outputs[0]].iter().any(|id| body.outputs.contains(id));
-    let sizes = known(&edit.ty(reader.outputs[0])?.shape)?;
+    let sizes = known_shape(&edit.ty(reader.outputs[0])?.shape)?;
     (is_free && !sizes.contains(&0)).then_some((reader, sizes))
 }
 

@@ -2,7 +2,6 @@
 
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {

@@ -9,7 +9,6 @@ use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
-use crate::algebra::access::Access;
 use crate::rewrite::{Declined, ensure, require};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {

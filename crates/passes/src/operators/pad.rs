@@ -2,7 +2,6 @@
 
 use onnx::{Attr, Edit, Op, OpType, Outcome, Patch};
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {

@@ -7,7 +7,6 @@
 use onnx::operator::properties::BROADCASTING;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 /// With fewer elements, the node that reshapes a computed scalar costs as much as it saves.

@@ -2,7 +2,6 @@
 
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::sizes::computed_size;
 use crate::rewrite::require;
 

@@ -5,7 +5,6 @@
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
-use crate::algebra::access::Access;
 use crate::rewrite::{Declined, require};
 
 /// The longest axis for which the nodes take less time than the reduction.

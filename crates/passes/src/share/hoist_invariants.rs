@@ -3,8 +3,6 @@
 use onnx::operator::properties::TOTAL;
 use onnx::{Model, Node, OpType, Values};
 
-use crate::algebra::access::axis_of;
-
 pub(crate) fn run(model: &mut Model) -> bool {
     model.hoist(is_safe)
 }
@@ -24,7 +22,7 @@ fn is_safe(node: &Node, values: &Values) -> bool {
 fn is_inside(node: &Node, values: &Values) -> Option<bool> {
     let &[Some(array), Some(indices)] = &node.inputs[..] else { return None };
     let shape = &values[array].ty.as_ref()?.shape;
-    let size = shape.get(axis_of(node, shape.len())?)?.known()?;
+    let size = shape.get(node.axis(shape.len())?)?.known()?;
     let indices = values[indices].tensor.as_ref()?.ints()?;
     Some(indices.iter().all(|index| (-size..size).contains(index)))
 }

@@ -1,9 +1,8 @@
 //! Emits the steps of a map as nodes.
 
-use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, ValueId};
+use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, ValueId, known_shape};
 
 use super::{AxisMap, Step};
-use crate::algebra::access::known;
 use crate::algebra::sizes::emit_sizes;
 use crate::rewrite::require;
 
@@ -120,7 +119,7 @@ impl Step {
     fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         match self {
             Step::Transpose(perm) => x.transposed(perm),
-            Step::Reshape(shape) => Some(x.with_shape(known(shape)?)),
+            Step::Reshape(shape) => Some(x.with_shape(known_shape(shape)?)),
             Step::Broadcast(_) => None,
         }
     }

@@ -1,8 +1,8 @@
 //! Evaluates operators on floats if every runtime returns the same result for the given numbers.
 
+use onnx::infer::axes_from_front;
 use onnx::{Attr, DType, OpType, Tensor};
 
-use crate::algebra::access::axes_from_front;
 use crate::rewrite::require;
 
 use super::{broadcast, of_each, strided_indices};

@@ -1,9 +1,7 @@
 //! Matches a pattern against a graph.
 
 use onnx::operator::Properties;
-use onnx::{DType, Edit, OpType, Operator, Tensor, ValueId};
-
-use crate::algebra::access::Access;
+use onnx::{DType, Edit, OpType, Operator, ValueId};
 
 use super::{Pattern, PatternKind};
 
@@ -183,21 +181,8 @@ impl Search<'_, '_> {
     /// Returns the number that all elements of a constant are equal to, and its type.
     fn number(&self, value: ValueId) -> Option<(f64, DType)> {
         let tensor = self.edit.tensor(value)?;
-        Some((uniform(tensor)?, tensor.dtype))
+        Some((tensor.number()?, tensor.dtype))
     }
-}
-
-/// Returns the number that all elements are equal to, if a double represents it exactly.
-pub(crate) fn uniform(tensor: &Tensor) -> Option<f64> {
-    let one = tensor.uniform()?;
-    if let Some(floats) = one.floats() {
-        return floats.first().copied();
-    }
-    // `ints` returns unsigned integers of 64 bits as signed ones.
-    let is_held = |&int: &i64| {
-        (int as f64) as i128 == i128::from(int) && (int >= 0 || one.dtype != DType::U64)
-    };
-    one.ints()?.first().copied().filter(is_held).map(|int| int as f64)
 }
 
 /// True if a constant of a type is a number, up to the last digits. Libraries round constants differently.

@@ -1,8 +1,7 @@
 //! Finds the scale and the bias of a norm.
 
-use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId, known_shape};
 
-use crate::algebra::access::{Access, known};
 use crate::rewrite::{Declined, Match, ensure};
 
 /// The maximum number of elements of a constant that repeats one number, such as a scale of ones.
@@ -119,7 +118,7 @@ impl Vector {
         if found.ty(value)?.shape[..] == shape[..] {
             return Ok(value);
         }
-        let sizes = known(&shape).ok_or("the size of the normalized axes is unknown")?;
+        let sizes = known_shape(&shape).ok_or("the size of the normalized axes is unknown")?;
         if let Some(tensor) = found.edit.tensor(value) {
             let reshaped = tensor.with_shape(sizes);
             return Ok(found.computed(reshaped, &[value]));

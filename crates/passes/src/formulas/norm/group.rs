@@ -8,7 +8,6 @@ use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, Vector};
 use super::{Quotient, epsilon, expect_whole, fast_variance, normalized_axes, radicand};
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, plan, transpose};
 use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
 use crate::rewrite::{Declined, Match, ensure};

@@ -8,7 +8,6 @@ use onnx::{Op, OpType, Tensor, Type, ValueId};
 
 use super::affine::{Affine, MAX_EQUAL, Vector};
 use super::{epsilon, expect_whole, group, normalized_axes};
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, transpose};
 use crate::rewrite::{Declined, Match, ensure};
 

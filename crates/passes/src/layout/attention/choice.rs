@@ -4,11 +4,10 @@
 //! with the same `k` and `v`. So every choice is correct, and the cheapest one needs the fewest transposes.
 
 use onnx::operator::properties::EXPANDS;
-use onnx::{Dim, Edit, OpType, Patch, ValueId};
+use onnx::{Dim, Edit, OpType, Patch, ValueId, known_shape};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
-use crate::algebra::access::{Access, known};
 use crate::algebra::axis_map::{AxisMap, Planned, cost, emit, plan, transposes};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::Side;
@@ -104,7 +103,7 @@ impl Roles {
         let last = parts.len().saturating_sub(1);
         // The kernel is fast for heads with many rows.
         let is_smaller = |group: usize| {
-            let sizes = known(&parts);
+            let sizes = known_shape(&parts);
             sizes.is_none_or(|sizes| sizes[group].pow(2) <= sizes.iter().product())
         };
         let in_groups = [last, 0].into_iter().filter(|&group| last > 0 && is_smaller(group));

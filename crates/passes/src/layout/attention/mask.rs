@@ -8,7 +8,6 @@ use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights}
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
 use crate::rewrite::{Declined, ensure, require};
 

@@ -9,7 +9,6 @@ use onnx::operator::properties::{ARITHMETIC, LAYOUT_OPS, VIEW_OPS};
 use onnx::{Dim, Edit, Fact, Facts, OpType, ValueId};
 
 use super::Attention;
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::AxisMap;
 use crate::layout_ops::products::Side;
 use crate::rewrite::require;

@@ -6,9 +6,7 @@
 use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
-use crate::algebra::pattern::uniform;
 use crate::layout_ops::products::Side;
 use crate::rewrite::require;
 
@@ -43,7 +41,7 @@ impl Pick {
         let data = edit.input(node, 0)?;
         let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
         let axis = edit.axis(node)?;
-        let place = uniform(entry).filter(|place| *place >= 0.0)? as usize;
+        let place = entry.number().filter(|place| *place >= 0.0)? as usize;
         Some(Pick { node, data, axis, place })
     }
 }

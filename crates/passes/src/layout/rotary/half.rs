@@ -2,9 +2,7 @@
 
 use onnx::{Edit, OpType, ValueId};
 
-use crate::algebra::access::Access;
 use crate::algebra::axis_order::AxisOrder;
-use crate::algebra::pattern::uniform;
 use crate::rewrite::require;
 
 /// One element of each pair of an array.
@@ -92,7 +90,7 @@ impl Half {
         let (_, lead) = rest.split_last()?;
         let is_paired = pair.is(2) && rest.len() == whole.len() && whole[..lead.len()] == *lead;
         let entry = edit.tensor(edit.input(node, 1)?)?;
-        let entry = uniform(entry).filter(|_| entry.shape.is_empty())?;
+        let entry = entry.number().filter(|_| entry.shape.is_empty())?;
         let is_second = entry == 1.0 || entry == -1.0;
         let is_half = edit.is_along_last_axis(node) && is_paired && (is_second || entry == 0.0);
         is_half.then(|| Half::new(edit, x, is_second, true, &[reshape, node]))?

@@ -6,7 +6,6 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use super::Rotation;
 use super::table::Single;
-use crate::algebra::access::Access;
 use crate::algebra::axis_map::{Step, emit, emit_after, plan, plan_with_sizes};
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::{Declined, ensure, require};

@@ -4,7 +4,6 @@ use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE, RESHAPE
 use onnx::{DType, Declined, Dim, Edit, Node, Op, OpType, Patch, Tensor, ValueId};
 
 use super::{Rotation, halves_of};
-use crate::algebra::access::Access;
 use crate::rewrite::require;
 
 /// The maximum number of nodes to follow from a table.

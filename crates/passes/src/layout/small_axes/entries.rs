@@ -7,7 +7,6 @@ use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::{Region, data_operands, elements, without_unit_axes};
-use crate::algebra::access::Access;
 use crate::layout::carry::unsqueeze;
 
 /// With more entries, there would be too many nodes.

@@ -1,9 +1,9 @@
 //! Batches gathers and slices of an array that is the same in every step.
 
-use onnx::{DType, Node, Op, OpType, Patch, Tensor, Type, ValueId};
+use onnx::infer::axes_from_front;
+use onnx::{DType, Node, Op, OpType, Patch, Tensor, Type, ValueId, known_shape};
 
 use super::{Batches, Operand};
-use crate::algebra::access::{axes_from_front, axis_of, known};
 use crate::algebra::axis_map::transpose;
 use crate::rewrite::require;
 
@@ -30,8 +30,8 @@ impl Batches {
             strides.is_some_and(|strides| strides.iter().all(|&stride| stride == 1))
         };
         require(operands.get(4).is_none_or(is_one))?;
-        let sizes: Vec<i64> = known(&edit.ty(array)?.shape)?;
-        let taken: Vec<i64> = known(&ty.shape)?;
+        let sizes: Vec<i64> = known_shape(&edit.ty(array)?.shape)?;
+        let taken: Vec<i64> = known_shape(&ty.shape)?;
         let axes = axes_from_front(&edit.tensor(axes)?.ints()?, sizes.len())?;
         let starts = match starts {
             Operand::Same(starts) => edit.tensor(starts)?.ints()?.repeat(steps as usize),
@@ -79,7 +79,7 @@ impl Batches {
 /// Gathers the entries of all steps along an axis, and moves the steps to the front.
 pub(super) fn lookup(edit: &mut Patch<'_, '_>, node: &Node, made: &Op, ty: &Type) -> Option<Op> {
     let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
-    let axis = axis_of(node, edit.ty(array)?.rank())?;
+    let axis = node.axis(edit.ty(array)?.rank())?;
     Some(steps_to_front(edit, node, [array, places], axis, ty))
 }
 

@@ -1,9 +1,9 @@
 //! Reads the body of a scan backward from its results.
 
+use onnx::infer::axes_from_front;
 use onnx::{Edit, Graph, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
-use crate::algebra::access::{axes_from_front, axis_of, perm_of};
 use crate::rewrite::require;
 
 /// A body, with the producers of its values.
@@ -95,7 +95,7 @@ impl<'b> Body<'b> {
     /// Returns the operand of the transpose that computes a matrix.
     pub(super) fn transposed(&self, value: ValueId) -> Option<ValueId> {
         let node = self.maker(value).filter(|node| node.op == OpType::Transpose)?;
-        let is_matrix = self.ty(value)?.rank() == 2 && perm_of(node, 2)? == [1, 0];
+        let is_matrix = self.ty(value)?.rank() == 2 && node.perm(2)? == [1, 0];
         node.inputs.first().copied()?.filter(|_| is_matrix).map(|source| self.original(source))
     }
 
@@ -110,7 +110,7 @@ impl<'b> Body<'b> {
         let along = if is_transposed { 0 } else { rank.checked_sub(1)? };
         let ints = |operand: usize| self.tensor(node.inputs.get(operand).copied()??)?.ints();
         let start = if node.op == OpType::Split {
-            require(axis_of(node, rank)? == along)?;
+            require(node.axis(rank)? == along)?;
             let before = node.outputs.iter().take_while(|&&output| output != value);
             let widths = before.map(|&output| self.ty(output)?.shape[along].known());
             widths.sum::<Option<i64>>()?

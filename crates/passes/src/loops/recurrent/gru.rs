@@ -5,7 +5,6 @@ use onnx::{Attr, OpType, ValueId};
 use super::Cell;
 use super::body::Body;
 use super::linear::Linear;
-use crate::algebra::pattern::uniform;
 use crate::rewrite::require;
 
 /// `h′ = (1 − z)·n + z·h` with `n = tanh(x·W + b + r·(h·R + c))`, `r = σ(…)`, `z = σ(…)`
@@ -75,7 +74,7 @@ fn mixed(body: &Body<'_>, result: ValueId, state: ValueId) -> Option<Mixed> {
     if let Some((((gate, update), kept), added)) = body.either(OpType::Add, result, scaled)
         && let Some(((), other)) = body.either(OpType::Mul, added, |value| {
             let [one, other] = body.binary(OpType::Sub, value)?;
-            let is_one = body.tensor(one).and_then(uniform) == Some(1.0);
+            let is_one = body.edit.number(one) == Some(1.0);
             (is_one && other == gate).then_some(())
         })
     {

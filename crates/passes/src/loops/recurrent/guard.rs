@@ -5,8 +5,6 @@
 
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
-use crate::algebra::access::Access;
-
 /// If the sums of magnitudes and the weights are below this, no gate overflows.
 const MAX_SUM: f32 = (1u64 << 60) as f32;
 

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use onnx::{DType, Edit, OpType, Tensor, ValueId};
 
-use crate::algebra::access::axis_of;
 use crate::rewrite::require;
 
 use super::body::Body;
@@ -170,7 +169,7 @@ impl Linear {
         let parts: Vec<ValueId> = match concat {
             Some(node) => {
                 let rank = body.ty(operand)?.rank();
-                require(axis_of(node, rank)? + 1 == rank)?;
+                require(node.axis(rank)? + 1 == rank)?;
                 node.inputs.iter().copied().collect::<Option<_>>()?
             }
             None => vec![operand],

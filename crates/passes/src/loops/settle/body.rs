@@ -5,7 +5,6 @@ use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
-use crate::algebra::access::{Access, axis_of};
 use crate::rewrite::require;
 
 /// The effect of an active iteration.
@@ -137,7 +136,7 @@ impl<'a, 'e> Body<'a, 'e> {
         let [Some(array), Some(number)] = node.inputs[..] else { return false };
         let is_entry = node.op == OpType::Gather
             && array == self.carry.before
-            && axis_of(node, self.rank) == Some(self.rank - 1);
+            && node.axis(self.rank) == Some(self.rank - 1);
         let counts = |array: &&Array| {
             let numbers = self.edit.tensor(array.whole).and_then(Tensor::ints);
             let iterations = self.scan.iterations.known().unwrap_or(0);
