@@ -2,7 +2,6 @@
 
 pub(crate) mod division;
 pub(crate) mod index;
-pub(crate) mod inline_composites;
 pub(crate) mod pick;
 pub(crate) mod place;
 pub(crate) mod resize;

@@ -251,7 +251,7 @@ mod tests {
             &[
                 &super::run,
                 &testing::rule(&crate::layout_ops::merge::RULE),
-                &crate::prune::drop_dead::run,
+                &drop_dead,
             ],
             graph,
             expect,

@@ -8,14 +8,14 @@ use crate::formulas::{
     thresholded_relu, uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
-use crate::indices::{division, index, inline_composites, pick, place, resize};
+use crate::indices::{division, index, pick, place, resize};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
 use crate::operators::{
     batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, split_products,
 };
-use crate::prune::{bound_counters, drop_carries, drop_dead};
+use crate::prune::{bound_counters, drop_carries};
 use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
 use crate::{canonicalize, layout, layout_ops, loops, targets};
@@ -154,7 +154,7 @@ pub static PHASES: &[Phase] = &[
          are noted while each line still has separate nodes. Then the graph becomes canonical and stays \
          canonical, so that every later phase needs to match only one form.",
         &[
-            graph("drop-dead", "drops nodes that no output needs", drop_dead::run),
+            graph("drop-dead", "drops nodes that no output needs", |edit| edit.drop_unread()),
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
             model("bound-counters", "notes the bounds of loop counters", bound_counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
@@ -195,7 +195,7 @@ pub static PHASES: &[Phase] = &[
         "When all formulas are fused, composites are inlined. Then indices have their final types, and their \
          bounds are known.",
         &[
-            graph("inline-composites", "replaces each composite by its nodes", inline_composites::run).when(When::Always),
+            graph("inline-composites", "replaces each composite by its nodes", |edit| edit.inline_composites()).when(When::Always),
             formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),
             formulas("fuse-places", "drops the comparison of −0 with 0 if no element is −0", &[&place::REWRITES]),

@@ -2,4 +2,6 @@
 
 pub(crate) mod bound_counters;
 pub(crate) mod drop_carries;
-pub(crate) mod drop_dead;
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Defines rewrites of a pattern to a replacement.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 pub(crate) use onnx::Declined;
@@ -145,6 +146,20 @@ pub(crate) struct Match<'f, 'p, 'e> {
     bindings: Bindings,
 }
 
+impl<'p, 'e> Deref for Match<'_, 'p, 'e> {
+    type Target = Patch<'p, 'e>;
+
+    fn deref(&self) -> &Patch<'p, 'e> {
+        self.edit
+    }
+}
+
+impl<'p, 'e> DerefMut for Match<'_, 'p, 'e> {
+    fn deref_mut(&mut self) -> &mut Patch<'p, 'e> {
+        self.edit
+    }
+}
+
 impl Match<'_, '_, '_> {
     /// Returns the value of a name in the pattern.
     pub(crate) fn value(&self, name: &str) -> Result<ValueId, Declined> {
@@ -179,11 +194,6 @@ impl Match<'_, '_, '_> {
     /// Returns the node that computes the value of a name.
     pub(crate) fn node(&self, name: &str) -> Result<&Node, Declined> {
         Ok(self.edit.node(self.index(name)?))
-    }
-
-    /// Makes the replacement inherit the origins of nodes outside the pattern.
-    pub(crate) fn take_up(&mut self, nodes: &[usize]) {
-        self.edit.take(nodes);
     }
 
     /// Returns the number that all elements of a constant are equal to.
@@ -254,30 +264,16 @@ impl Match<'_, '_, '_> {
         }
     }
 
-    /// Inserts a node before the replacement.
-    pub(crate) fn emit(&mut self, op: Op) -> ValueId {
-        self.edit.insert(op)
-    }
-
     /// Adds a scalar constant.
     pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Declined> {
         let tensor = Tensor::of_floats(dtype, Vec::new(), &[number]);
-        Ok(self.constant(
-            tensor.ok_or_else(|| Declined(format!("{dtype} cannot represent the number")))?,
-        ))
+        let tensor =
+            tensor.ok_or_else(|| Declined(format!("{dtype} cannot represent the number")))?;
+        Ok(self.constant(tensor, &[]))
     }
 
     /// Adds a list of integers, such as a shape or axes.
     pub(crate) fn ints(&mut self, ints: &[i64]) -> Result<ValueId, Declined> {
         self.edit.integers(ints).ok_or_else(|| "no integers".into())
-    }
-
-    pub(crate) fn constant(&mut self, tensor: Tensor) -> ValueId {
-        self.computed(tensor, &[])
-    }
-
-    /// Adds a constant that was computed from other constants.
-    pub(crate) fn computed(&mut self, tensor: Tensor, from: &[ValueId]) -> ValueId {
-        self.edit.constant(tensor, from)
     }
 }

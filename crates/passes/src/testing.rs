@@ -78,7 +78,7 @@ pub(crate) fn check_ignoring_nan(pass: impl Fn(&mut Edit<'_>), graph: &str, expe
 /// Like [`check`], but drops unread nodes after the pass.
 #[track_caller]
 pub(crate) fn check_lean(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
-    check_all(&[&pass, &crate::prune::drop_dead::run], graph, expect);
+    check_all(&[&pass, &drop_dead], graph, expect);
 }
 
 /// Like [`check`], with several passes.
@@ -152,4 +152,9 @@ fn lines(model: &Model, node: &Node) -> String {
     };
     let sites = table.get_origin(model.origin_of(node)).sites();
     sites.map(line).collect::<Vec<_>>().join(" ")
+}
+
+/// The rewrite `drop-dead`.
+pub(crate) fn drop_dead(edit: &mut Edit<'_>) {
+    edit.drop_unread();
 }

@@ -257,7 +257,7 @@ y:f32[2,3] = Mul(%0, %1)",
     #[test]
     fn a_broadcast_to_an_empty_array_is_kept() {
         check_all(
-            &[&rule(&super::SINK_RULE), &crate::prune::drop_dead::run],
+            &[&rule(&super::SINK_RULE), &crate::testing::drop_dead],
             "graph g(x:f32[N,1]) -> (y)
 %0:f32[1,0] = Expand(2.0, [1, 0]:i64)
 y:f32[N,0] = Mul(x, %0)",
@@ -272,7 +272,7 @@ y:f32[N,0] = Mul(x, %0)",
     #[test]
     fn an_elementwise_operator_runs_before_the_broadcast() {
         check_all(
-            &[&rule(&super::SINK_RULE), &crate::prune::drop_dead::run],
+            &[&rule(&super::SINK_RULE), &crate::testing::drop_dead],
             "graph g(x:f32[2,1]) -> (y)
 %0:f32[2,3] = Expand(x, [2, 3]:i64)
 %1:f32[2,3] = Add(%0, 0.5)

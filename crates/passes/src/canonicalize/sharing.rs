@@ -153,7 +153,7 @@ y:f32[3] = Sub(%0, %1)",
     fn an_array_that_is_cast_before_and_after_a_layout_op_is_cast_once() {
         let rules = [&super::CAST_RULE, &super::RULE].map(rule);
         check_all(
-            &[&rules[0], &rules[1], &crate::prune::drop_dead::run],
+            &[&rules[0], &rules[1], &crate::testing::drop_dead],
             "graph g(x:f16[4,6]) -> (y, z)
 %0:f16[4,2,3] = Reshape(x, [4, 2, 3]:i64)
 %1:f32[4,2,3] = Cast(%0) {to=1}

@@ -61,7 +61,7 @@ fn gelu(found: &mut Match<'_, '_, '_>, approximate: &'static str) -> Result<Op, 
 /// If the opset has no `Gelu` yet, writes the formula with `erf`, which the kernel of `Gelu` computes too.
 fn to_gelu_or_erf(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    if !matches!(found.edit.runs(OpType::Gelu, found.ty(x)?.dtype), Support::From(_)) {
+    if !matches!(found.runs(OpType::Gelu, found.ty(x)?.dtype), Support::From(_)) {
         return gelu(found, "none");
     }
     found.expect_kernel(OpType::Erf, x)?;
@@ -103,14 +103,14 @@ fn to_prelu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let op = plain(found, OpType::PRelu)?;
     let given = found.maybe("slope").or(found.maybe("negative slope"));
     let mut slope = given.ok_or("no slope was found")?;
-    let Some(tensor) = found.edit.tensor(slope).cloned() else {
+    let Some(tensor) = found.tensor(slope).cloned() else {
         return Err("the slopes are not constant".into());
     };
     let mut numbers = tensor.floats().ok_or("the slopes are not floats")?;
     if found.maybe("slope").is_none() {
         numbers = numbers.iter().map(|number| -number).collect();
         let negated = Tensor::of_floats(tensor.dtype, tensor.shape.clone(), &numbers);
-        slope = found.computed(negated.ok_or("the type cannot represent the number")?, &[slope]);
+        slope = found.constant(negated.ok_or("the type cannot represent the number")?, &[slope]);
     }
     // The pattern may compare with `>` or `≥`. Both return 0 for 0 if the slope is finite.
     ensure(numbers.into_iter().all(f64::is_finite), "a slope is not finite")?;
@@ -165,7 +165,7 @@ fn mish() -> Pattern {
 
 fn to_mish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    ensure(found.edit.opset() >= 18, "Mish needs opset 18")?;
+    ensure(found.opset() >= 18, "Mish needs opset 18")?;
     // ONNX Runtime expands `Mish` when it loads the model, so it needs the kernels of the parts.
     found.expect_kernel(OpType::Softplus, x)?;
     Ok(Op::new(OpType::Mish, &[x]))
@@ -226,7 +226,7 @@ fn to_hard_swish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         let curve = found.node("sigmoid")?;
         let has = |name: &str, number: f32| curve.attr(name) == Some(&Attr::Float(number));
         ensure(has("alpha", 1.0 / 6.0) && has("beta", 0.5), "the slope of the curve differs")?;
-        ensure(found.edit.reads(sigmoid) <= 1, "another node reads the curve")?;
+        ensure(found.reads(sigmoid) <= 1, "another node reads the curve")?;
     }
     // ONNX Runtime expands `HardSwish` when it loads the model, so it needs the kernels of the parts.
     found.expect_kernel(OpType::HardSigmoid, found.value("x")?)?;

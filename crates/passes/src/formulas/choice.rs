@@ -41,14 +41,14 @@ fn to_conditions(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     for &condition in &conditions[..=before] {
         ensure(found.ty(condition)? == ty, "the number has more axes than the conditions")?;
     }
-    found.take_up(&passed);
+    found.take(&passed);
     let own = conditions[before];
     let Some((&first, others)) = conditions[..before].split_first() else {
         return Ok(Op::new(OpType::Identity, &[own]));
     };
     let any =
-        others.iter().fold(first, |any, &other| found.emit(Op::new(OpType::Or, &[any, other])));
-    let none = found.emit(Op::new(OpType::Not, &[any]));
+        others.iter().fold(first, |any, &other| found.insert(Op::new(OpType::Or, &[any, other])));
+    let none = found.insert(Op::new(OpType::Not, &[any]));
     Ok(Op::new(OpType::And, &[own, none]))
 }
 
@@ -77,11 +77,11 @@ fn to_choices(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let values = [&conditions[..], &cases, &[chosen]].concat();
     let shape = broadcast_shape(found.edit, &values).ok_or("the shapes of the cases differ")?;
     ensure(shape[..] == whole[..], "the number has more axes than the cases")?;
-    found.take_up(&passed);
+    found.take(&passed);
     let mut choices = conditions.into_iter().rev().zip(cases);
     let first = choices.next_back().ok_or("no condition was found")?;
     for (condition, case) in choices {
-        chosen = found.emit(Op::new(OpType::Where, &[condition, case, chosen]));
+        chosen = found.insert(Op::new(OpType::Where, &[condition, case, chosen]));
     }
     Ok(Op::new(OpType::Where, &[first.0, first.1, chosen]))
 }

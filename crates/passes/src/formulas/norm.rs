@@ -68,7 +68,7 @@ fn to_mean(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     } else {
         let computed = computed_size(found.edit, found.value("size")?);
         let (size, nodes) = computed.ok_or("the divisor is not a size")?;
-        found.take_up(&nodes);
+        found.take(&nodes);
         size == count
     };
     ensure(is_count, "the divisor is not the number of elements")?;
@@ -80,7 +80,7 @@ fn to_mean(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     )?;
     let sum = found.node("sum")?;
     let keeps = sum.attr("keepdims").cloned().unwrap_or(Attr::Int(1));
-    if found.edit.opset() < AXES_ARE_AN_OPERAND_SINCE {
+    if found.opset() < AXES_ARE_AN_OPERAND_SINCE {
         let axes: Vec<i64> = axes.iter().map(|&axis| axis as i64).collect();
         let op = Op::new(OpType::ReduceMean, &[x]).attr("axes", &axes[..]);
         return Ok(op.attr("keepdims", keeps));

@@ -66,7 +66,7 @@ fn to_average_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         op = op.attr("count_include_pad", 1);
     }
     for mut next in layout_ops {
-        next.inputs[0] = Some(found.emit(op));
+        next.inputs[0] = Some(found.insert(op));
         op = next;
     }
     Ok(op)
@@ -80,7 +80,7 @@ fn maximum_of_halves() -> Pattern {
 
 fn to_max_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    ensure(!found.edit.fact(x).may_be_negative(), "a window may contain only -inf")?;
+    ensure(!found.fact(x).may_be_negative(), "a window may contain only -inf")?;
     Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))
 }
 
@@ -103,9 +103,9 @@ fn layout_ops(found: &Match<'_, '_, '_>) -> Result<Vec<Op>, Declined> {
 /// True if the divisor has the same axes as the sum.
 fn is_laid_out_alike(found: &Match<'_, '_, '_>) -> Result<bool, Declined> {
     let counts = found.value("counts")?;
-    let (_, chain) = found.edit.through(found.value("divisor")?, LAYOUT_OPS);
+    let (_, chain) = found.through(found.value("divisor")?, LAYOUT_OPS);
     let divisor = AxisMap::of_chain(found.edit, counts, &chain);
-    let perm = found.index("transposed").ok().and_then(|index| found.edit.perm(index));
+    let perm = found.index("transposed").ok().and_then(|index| found.perm(index));
     let wanted = AxisMap::identity(&found.ty(counts)?.shape);
     let wanted = perm.map_or(Some(wanted.clone()), |perm| wanted.transposed(&perm));
     Ok(divisor.zip(wanted).is_some_and(|(divisor, wanted)| divisor.broadcasts_as(&wanted)))
@@ -119,7 +119,7 @@ fn expect_same_windows(found: &Match<'_, '_, '_>, sum: &Node, x: ValueId) -> Res
     let is_same = is_same && found.ty(ones)?.shape[2..] == found.ty(x)?.shape[2..];
     ensure(is_same && is_laid_out_alike(found)?, "the windows of the divisor differ")?;
     // The ones may be a number that is broadcast.
-    let (source, _) = found.edit.through(ones, VIEW_OPS);
+    let (source, _) = found.through(ones, VIEW_OPS);
     ensure(found.edit.number(source) == Some(1.0), "the divisor is not a count")
 }
 

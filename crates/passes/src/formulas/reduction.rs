@@ -60,10 +60,7 @@ fn to_plain_log_sum_exp(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         "the maximum is broadcast along other axes",
     )?;
     for name in ["exponentials", "sum"] {
-        ensure(
-            found.edit.reads(found.value(name)?) <= 1,
-            "another node reads a part of the formula",
-        )?;
+        ensure(found.reads(found.value(name)?) <= 1, "another node reads a part of the formula")?;
     }
     found.expect_kernel(OpType::ReduceMax, x)?;
     found.expect_kernel(OpType::Clip, x)?;
@@ -88,7 +85,7 @@ fn largest_of(dtype: DType) -> Option<f64> {
 }
 
 fn to_l2_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
-    ensure(found.edit.reads(found.value("sum")?) <= 1, "another node reads the sum")?;
+    ensure(found.reads(found.value("sum")?) <= 1, "another node reads the sum")?;
     of_operand(found, OpType::ReduceL2)
 }
 
@@ -96,7 +93,7 @@ fn to_l2_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
 fn of_operand(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     let x = found.value("x")?;
     ensure(found.ty(x)?.dtype.is_float(), "ONNX Runtime reduces integers in float64")?;
-    ensure(found.edit.reads(found.value("square")?) <= 1, "another node reads the squares")?;
+    ensure(found.reads(found.value("square")?) <= 1, "another node reads the squares")?;
     found.expect_kernel(op, x)?;
     found.expect_axes_as_operand()?;
     let sum = found.node("sum")?;
@@ -113,7 +110,7 @@ fn quotient() -> Pattern {
 }
 
 fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
-    ensure(found.edit.reads(found.value("reciprocal")?) <= 1, "another node reads the reciprocal")?;
+    ensure(found.reads(found.value("reciprocal")?) <= 1, "another node reads the reciprocal")?;
     Ok(Op::new(OpType::Div, &[found.value("x")?, found.value("root")?]))
 }
 

@@ -78,7 +78,7 @@ fn masked(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     }
     let (mask, elsewhere) = (found.value("mask")?, found.value("elsewhere")?);
     let op = over_one_axis(found, op)?;
-    let whole = found.emit(op);
+    let whole = found.insert(op);
     Ok(Op::new(OpType::Where, &[mask, whole, elsewhere]))
 }
 
@@ -96,7 +96,7 @@ fn over_one_axis(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declin
         None => return Err("the axes of the maximum differ from those of the sum".into()),
     };
     ensure(
-        !found.edit.exact_nan() || found.edit.target().is_right(op, found.ty(x)?.dtype),
+        !found.exact_nan() || found.target().is_right(op, found.ty(x)?.dtype),
         "ONNX Runtime's kernel for this type does not propagate NaN",
     )?;
     found.expect_reduced(found.value("spread max")?, x, &axes)?;

@@ -1,148 +1,87 @@
 //! `share-functions`: merges functions with the same title and equal bodies.
 
-use onnx::{Attr, Dim, Function, Graph, Model, Node, Operator, Tensor, Type, ValueId};
+use onnx::{Attr, Function, Graph, Model, Node, Operator, ValueId};
 use rustc_hash::FxHashMap;
 
-/// Functions come after the functions that they call, so a call of a dropped function is already a call of the function
-/// that replaces it.
+/// Functions come after the functions that they call, so it is known which of those are equal.
 pub(crate) fn run(model: &mut Model) {
-    let mut known: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
-    let mut same: FxHashMap<Operator, usize> = FxHashMap::default();
-    let mut pairs = Vec::new();
+    let mut same: FxHashMap<Operator, Operator> = FxHashMap::default();
+    let (mut kept, mut pairs) = (Vec::new(), Vec::new());
     for (index, function) in model.functions.iter().enumerate() {
-        let kept = *known.entry(Form::of(model, function, &same)).or_insert(index);
-        same.insert(function.operator(), kept);
-        if kept != index {
-            pairs.push((kept, index));
+        let is_same = |&other: &usize| {
+            let mut pairing = Pairing { model, same: &same, partners: FxHashMap::default() };
+            pairing.are_same(&model.functions[other], function)
+        };
+        if let Some(first) = kept.iter().copied().find(is_same) {
+            same.insert(function.operator(), model.functions[first].operator());
+            pairs.push((first, index));
+        } else {
+            kept.push(index);
         }
     }
     model.share_functions(&pairs);
     model.tidy_functions();
 }
 
-/// The bytes of a function. They are equal if and only if two functions differ only in names and origins. Every list is
-/// preceded by its length.
-struct Form<'a> {
+/// A comparison of two functions. They are the same if they differ only in names and origins.
+struct Pairing<'a> {
     model: &'a Model,
-    same: &'a FxHashMap<Operator, usize>,
-    /// The number of each value, in the order of definition.
-    numbers: FxHashMap<ValueId, usize>,
-    bytes: Vec<u8>,
+    /// The function that replaces a function.
+    same: &'a FxHashMap<Operator, Operator>,
+    /// The value of the second function that corresponds to a value of the first one.
+    partners: FxHashMap<ValueId, ValueId>,
 }
 
-impl<'a> Form<'a> {
-    fn of(model: &'a Model, function: &Function, same: &'a FxHashMap<Operator, usize>) -> Vec<u8> {
-        let mut form = Form { model, same, numbers: FxHashMap::default(), bytes: Vec::new() };
-        form.text(&function.domain);
-        form.text(&function.title);
-        form.graph(&function.body);
-        form.bytes
+impl Pairing<'_> {
+    fn are_same(&mut self, a: &Function, b: &Function) -> bool {
+        (&a.domain, &a.title) == (&b.domain, &b.title) && self.graphs(&a.body, &b.body)
     }
 
-    fn graph(&mut self, graph: &Graph) {
-        self.number(graph.inputs.len());
-        graph.inputs.iter().for_each(|&id| self.define(id));
-        self.number(graph.nodes.len());
-        graph.nodes.iter().for_each(|node| self.node(node));
-        self.number(graph.outputs.len());
-        graph.outputs.iter().for_each(|&id| self.read(Some(id)));
+    fn graphs(&mut self, a: &Graph, b: &Graph) -> bool {
+        self.define(&a.inputs, &b.inputs)
+            && all(&a.nodes, &b.nodes, |a, b| self.nodes(a, b))
+            && all(&a.outputs, &b.outputs, |&a, &b| self.operands(Some(a), Some(b)))
     }
 
-    fn node(&mut self, node: &Node) {
-        self.text(node.op.domain());
-        if let Some(&function) = self.same.get(&node.op) {
-            self.tag(0).number(function);
-        } else {
-            self.tag(1).text(node.op.name());
-        }
-        self.number(node.inputs.len());
-        node.inputs.iter().for_each(|&id| self.read(id));
-        self.number(node.attrs.len());
-        for (name, attr) in &node.attrs {
-            self.text(name);
-            self.attr(attr);
-        }
-        self.number(node.outputs.len());
-        node.outputs.iter().for_each(|&id| self.define(id));
+    fn nodes(&mut self, a: &Node, b: &Node) -> bool {
+        let replaced = |node: &Node| self.same.get(&node.op).unwrap_or(&node.op).clone();
+        replaced(a) == replaced(b)
+            && all(&a.inputs, &b.inputs, |&a, &b| self.operands(a, b))
+            && all(&a.attrs, &b.attrs, |(a, x), (b, y)| a == b && self.attrs(x, y))
+            && self.define(&a.outputs, &b.outputs)
     }
 
-    fn define(&mut self, id: ValueId) {
-        let next = self.numbers.len();
-        self.numbers.insert(id, next);
-        self.ty(self.model.values[id].ty.as_ref());
+    fn define(&mut self, a: &[ValueId], b: &[ValueId]) -> bool {
+        self.partners.extend(a.iter().copied().zip(b.iter().copied()));
+        all(a, b, |&a, &b| self.model.values[a].ty == self.model.values[b].ty)
     }
 
-    /// Writes the contents of a constant, and the number of any other value.
-    fn read(&mut self, id: Option<ValueId>) {
-        let Some(id) = id else {
-            return self.bytes.push(0);
-        };
-        match (&self.model.values[id].tensor, self.numbers.get(&id)) {
-            (Some(tensor), _) => self.tag(1).tensor(tensor),
-            (None, Some(&number)) => self.tag(2).number(number),
-            // No function reads a value from outside. If one did, it would differ from all others.
-            (None, None) => self.tag(3).number(id.index()),
-        }
-    }
-
-    fn attr(&mut self, attr: &Attr) {
-        match attr {
-            Attr::Int(value) => self.tag(0).bytes.extend(value.to_le_bytes()),
-            Attr::Float(value) => self.tag(1).bytes.extend(value.to_le_bytes()),
-            Attr::Str(value) => self.tag(2).text(value),
-            Attr::Ints(values) => {
-                self.tag(3).number(values.len());
-                self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    fn operands(&self, a: Option<ValueId>, b: Option<ValueId>) -> bool {
+        let (Some(a), Some(b)) = (a, b) else { return a == b };
+        match (&self.model.values[a].tensor, &self.model.values[b].tensor) {
+            (Some(a), Some(b)) => {
+                (a.dtype, &a.shape) == (b.dtype, &b.shape) && (a == b || a.bytes() == b.bytes())
             }
-            Attr::Floats(values) => {
-                self.tag(4).number(values.len());
-                self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            }
-            Attr::Strs(values) => {
-                self.tag(5).number(values.len());
-                values.iter().for_each(|value| self.text(value));
-            }
-            Attr::Tensor(tensor) => self.tag(6).tensor(tensor),
-            Attr::Graph(graph) => self.tag(7).graph(graph),
+            (None, None) => self.partners.get(&a) == Some(&b),
+            _ => false,
         }
     }
 
-    fn tensor(&mut self, tensor: &Tensor) {
-        self.text(&tensor.dtype.to_string());
-        self.number(tensor.shape.len());
-        self.bytes.extend(tensor.shape.iter().flat_map(|size| size.to_le_bytes()));
-        self.number(tensor.byte_len());
-        self.bytes.extend_from_slice(&tensor.bytes());
-    }
-
-    fn ty(&mut self, ty: Option<&Type>) {
-        let Some(ty) = ty else {
-            return self.bytes.push(0);
-        };
-        self.tag(1).text(&ty.dtype.to_string());
-        self.number(ty.shape.len());
-        for dim in ty.shape.iter() {
-            match dim {
-                Dim::Known(size) => self.tag(0).bytes.extend(size.to_le_bytes()),
-                Dim::Symbolic(size) => self.tag(1).text(&size.to_string()),
-            }
+    fn attrs(&mut self, a: &Attr, b: &Attr) -> bool {
+        // Unlike numbers, bits tell the two zeros apart.
+        let are_same = |a: &f32, b: &f32| a.to_bits() == b.to_bits();
+        match (a, b) {
+            (Attr::Float(a), Attr::Float(b)) => are_same(a, b),
+            (Attr::Floats(a), Attr::Floats(b)) => all(a, b, are_same),
+            (Attr::Graph(a), Attr::Graph(b)) => self.graphs(a, b),
+            _ => a == b,
         }
     }
+}
 
-    /// Writes a byte that tells variants apart.
-    fn tag(&mut self, tag: u8) -> &mut Self {
-        self.bytes.push(tag);
-        self
-    }
-
-    fn text(&mut self, text: &str) {
-        self.number(text.len());
-        self.bytes.extend_from_slice(text.as_bytes());
-    }
-
-    fn number(&mut self, number: usize) {
-        self.bytes.extend((number as u64).to_le_bytes());
-    }
+/// True if two lists have the same length, and `are_same` accepts each pair.
+fn all<T>(a: &[T], b: &[T], mut are_same: impl FnMut(&T, &T) -> bool) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_same(a, b))
 }
 
 #[cfg(test)]

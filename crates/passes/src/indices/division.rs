@@ -29,7 +29,7 @@ fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     }
     let is_negative = |(low, _): (i64, i64)| low < 0;
     ensure(
-        !found.edit.fact(found.value("x")?).ints().is_none_or(is_negative),
+        !found.fact(found.value("x")?).ints().is_none_or(is_negative),
         "the dividend may be negative",
     )?;
     let quotient = found.value("quotient")?;

@@ -79,12 +79,12 @@ fn clipped_both_ways(found: &mut Match<'_, '_, '_>) -> Result<ValueId, Declined>
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
         let vector = found.ty(found.value("vector")?)?;
-        i = found.emit(Op::new(OpType::Unsqueeze, &[i, axes]));
+        i = found.insert(Op::new(OpType::Unsqueeze, &[i, axes]));
         ty = vector;
     }
     let low = found.scalar(ty.dtype, -size)?;
     let high = found.scalar(ty.dtype, size - 1.0)?;
-    Ok(found.emit(Op::new(OpType::Clip, &[i, low, high])))
+    Ok(found.insert(Op::new(OpType::Clip, &[i, low, high])))
 }
 
 /// One entry along an axis, read by an index that was reshaped to a vector of one element
@@ -108,7 +108,7 @@ fn to_entry(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         "the squeeze drops an axis that the gather did not create",
     )?;
     if let (Some(low), Some(high)) = (found.maybe("low"), found.maybe("high")) {
-        i = found.emit(Op::new(OpType::Clip, &[i, low, high]));
+        i = found.insert(Op::new(OpType::Clip, &[i, low, high]));
     }
     Ok(Op::new(OpType::Gather, &[x, i]).attr("axis", axis as i64))
 }

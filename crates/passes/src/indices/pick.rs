@@ -16,7 +16,7 @@ pub(super) fn pick() -> Pattern {
 }
 
 fn ints(found: &Match<'_, '_, '_>, name: &str) -> Result<Vec<i64>, Declined> {
-    let tensor = found.edit.tensor(found.value(name)?);
+    let tensor = found.tensor(found.value(name)?);
     tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are unknown")))
 }
 
@@ -35,7 +35,7 @@ pub(super) fn to_entry_of_one_axis(found: &mut Match<'_, '_, '_>) -> Result<Op, 
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gather, x)?;
     let place = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;
-    let place = found.constant(place);
+    let place = found.constant(place, &[]);
     Ok(Op::new(OpType::Gather, &[x, place]).attr("axis", axis))
 }
 

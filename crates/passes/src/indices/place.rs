@@ -25,7 +25,7 @@ fn to_zeros_alike(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     )?;
     // A number that underflows may become a zero of either sign.
     ensure(
-        found.edit.fact(x).floats().negative_zero != NegativeZero::Possible,
+        found.fact(x).floats().negative_zero != NegativeZero::Possible,
         "zeros of both signs may occur",
     )?;
     Ok(Op::new(OpType::Identity, &[x]))

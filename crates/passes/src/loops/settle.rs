@@ -380,7 +380,7 @@ y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
 }}, num_scan_inputs=2}}"
         );
         check_all(
-            &[&each(super::run), &crate::canonicalize::everything, &crate::prune::drop_dead::run],
+            &[&each(super::run), &crate::canonicalize::everything, &crate::testing::drop_dead],
             &graph,
             expect![[r#"
                 graph g(k:bool[16], m:bool[16,16]) -> (y)

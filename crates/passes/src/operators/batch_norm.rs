@@ -22,7 +22,7 @@ fn to_batch_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
     let ty = found.ty(x)?;
     ensure(ty.rank() >= 3, "no channel axis precedes the last axis")?;
     ensure(found.ty(found.result())? == ty, "the scale has more axes than the operand")?;
-    ensure(found.edit.reads(found.value("product")?) == 1, "another node reads the product")?;
+    ensure(found.reads(found.value("product")?) == 1, "another node reads the product")?;
     found.expect_kernel(OpType::BatchNormalization, x)?;
     let scale = numbers_of_channels(found, "scale", &ty)?;
     let shift = numbers_of_channels(found, "shift", &ty)?;
@@ -33,7 +33,7 @@ fn to_batch_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
         let numbers: Vec<f64> = numbers.iter().copied().cycle().take(channels).collect();
         let tensor = Tensor::of_floats(ty.dtype, vec![channels as i64], &numbers);
         Ok::<_, Declined>(
-            found.computed(tensor.ok_or("the type cannot represent the number")?, from),
+            found.constant(tensor.ok_or("the type cannot represent the number")?, from),
         )
     };
     let scale = vector(&scale, &[scale_source])?;
@@ -50,8 +50,7 @@ fn numbers_of_channels(
     name: &str,
     ty: &Type,
 ) -> Result<Vec<f64>, Declined> {
-    let tensor =
-        found.edit.tensor(found.value(name)?).ok_or("the values of a constant are unknown")?;
+    let tensor = found.tensor(found.value(name)?).ok_or("the values of a constant are unknown")?;
     let missing = ty.rank().checked_sub(tensor.shape.len()).ok_or("a constant has more axes")?;
     let mut sizes = tensor.shape.iter().enumerate().map(|(axis, &size)| (axis + missing, size));
     let is_of_channels =

@@ -10,7 +10,6 @@ use crate::canonicalize;
 use crate::formulas::merge_affine;
 use crate::guard::keep_zero_signs;
 use crate::layout::fold_products;
-use crate::prune::drop_dead;
 use crate::testing::SPECIAL_FLOATS;
 use crate::testing::interpret::{Array, Semantics, interpret};
 
@@ -407,7 +406,7 @@ proptest! {
     fn a_canonical_graph_computes_the_same_bits(steps in steps(), seed in 0..64_usize) {
         let program = Program::of(&steps);
         let (before, mut after) = (program.model(), program.model());
-        run(&mut after, &[canonicalize::everything, drop_dead::run]);
+        run(&mut after, &[canonicalize::everything, super::drop_dead]);
         for seed in seed..seed + 4 {
             let inputs = inputs(seed);
             let [wanted, found] =
@@ -425,7 +424,7 @@ proptest! {
         steps.push((3, 0, 4, 1));
         let program = Program::of(&steps);
         let (before, mut after) = (program.model(), program.model());
-        run(&mut after, &[canonicalize::everything, drop_dead::run]);
+        run(&mut after, &[canonicalize::everything, super::drop_dead]);
         keep_zero_signs::run(&mut after);
         for (seed, returns_first_zero) in [(seed, true), (seed, false), (seed + 1, true), (seed + 2, false)] {
             let inputs = inputs(seed);
@@ -451,7 +450,7 @@ proptest! {
         let _ = writeln!(text, "y:f32[3] = Identity(%{})", steps.len() - 1);
         let before = onnx::text::parse_graph(&text).expect("a graph of a test can be parsed");
         let mut after = before.clone();
-        run(&mut after, &[merge_affine::run, drop_dead::run]);
+        run(&mut after, &[merge_affine::run, super::drop_dead]);
         for numbers in CHAIN_INPUTS.chunks_exact(3) {
             differ_by_rounding([&before, &after], &Array::new(F32, &[3], numbers))?;
         }
@@ -485,7 +484,7 @@ proptest! {
         }
         let before = onnx::text::parse_graph(&text).expect("a graph of a test can be parsed");
         let mut after = before.clone();
-        run(&mut after, &[fold_products::run, drop_dead::run]);
+        run(&mut after, &[fold_products::run, super::drop_dead]);
         let shape: &[usize] = if is_convolution { &[1, 2, 2] } else { &[2, 2] };
         for numbers in PRODUCT_INPUTS {
             differ_by_rounding([&before, &after], &Array::new(F32, shape, &numbers))?;

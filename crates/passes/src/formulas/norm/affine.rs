@@ -111,7 +111,7 @@ impl Vector {
                 let count = shape.iter().product::<i64>() as usize;
                 let tensor = Tensor::of_floats(dtype, shape, &vec![number; count]);
                 return Ok(
-                    found.computed(tensor.ok_or("the type cannot represent the number")?, &from)
+                    found.constant(tensor.ok_or("the type cannot represent the number")?, &from)
                 );
             }
         };
@@ -119,12 +119,12 @@ impl Vector {
             return Ok(value);
         }
         let sizes = known_shape(&shape).ok_or("the size of the normalized axes is unknown")?;
-        if let Some(tensor) = found.edit.tensor(value) {
+        if let Some(tensor) = found.tensor(value) {
             let reshaped = tensor.with_shape(sizes);
-            return Ok(found.computed(reshaped, &[value]));
+            return Ok(found.constant(reshaped, &[value]));
         }
         let sizes = found.ints(&sizes)?;
         let op = Op::new(OpType::Reshape, &[value, sizes]);
-        Ok(found.emit(op))
+        Ok(found.insert(op))
     }
 }

@@ -23,9 +23,9 @@ pub(super) fn to_instance_norm(
     affine: Affine,
 ) -> Result<Op, Declined> {
     let (first, back) = channel_orders(found.ty(x)?.rank(), 1);
-    let first = found.emit(transpose(x, &first));
+    let first = found.insert(transpose(x, &first));
     let op = instance_norm(found, first, affine)?;
-    let normalized = found.emit(op);
+    let normalized = found.insert(op);
     Ok(transpose(normalized, &back))
 }
 
@@ -56,9 +56,9 @@ pub(super) fn to_unscaled_norm(
     match axis {
         1 => {
             let axes = found.ints(&[0])?;
-            let batch = found.emit(Op::new(OpType::Unsqueeze, &[x, axes]));
+            let batch = found.insert(Op::new(OpType::Unsqueeze, &[x, axes]));
             let op = instance_norm(found, batch, Affine::default())?;
-            let normalized = found.emit(op);
+            let normalized = found.insert(op);
             Ok(Op::new(OpType::Squeeze, &[normalized, axes]))
         }
         2 => instance_norm(found, x, Affine::default()),
@@ -150,7 +150,7 @@ impl Groups {
             return to_instance_norm(found, x, affine);
         }
         let (order, back) = channel_orders(rank, self.leading);
-        let first = found.emit(transpose(x, &order));
+        let first = found.insert(transpose(x, &order));
         let first_ty = found.ty(first)?;
         let batch = Dim::checked_product(leading).ok_or("the batch is too large")?;
         let width = [Dim::Known(self.width)];
@@ -158,14 +158,14 @@ impl Groups {
         let area = area.ok_or("a group is too large")?;
         let instances = reshaped(found, first, &[batch.clone(), self.count.into(), area])?;
         let op = instance_norm(found, instances, Affine::default())?;
-        let normalized = found.emit(op);
+        let normalized = found.insert(op);
         let shape = [&[batch, channels.into()], places].concat();
         let mut result = reshaped(found, normalized, &shape)?;
         let column = [&[channels][..], &vec![1; places.len()]].concat();
         for (vector, op) in [(affine.scale, OpType::Mul), (affine.bias, OpType::Add)] {
             if let Some(vector) = vector {
                 let vector = vector.reshaped(&column).emit(found, dtype)?;
-                result = found.emit(Op::new(op, &[result, vector]));
+                result = found.insert(Op::new(op, &[result, vector]));
             }
         }
         let result = reshaped(found, result, &first_ty.shape)?;
@@ -181,11 +181,11 @@ pub(super) fn to_split_groups(
     affine: Affine,
 ) -> Result<Op, Declined> {
     let x = found.value("x")?;
-    let reshape = found.edit.producer(x).ok_or("the groups are not the result of a node")?;
-    let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
-    found.take_up(&[reshape]);
+    let reshape = found.producer(x).ok_or("the groups are not the result of a node")?;
+    let shape = found.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
+    found.take(&[reshape]);
     let op = groups.normalized(found, source, affine)?;
-    let normalized = found.emit(op);
+    let normalized = found.insert(op);
     Ok(Op::new(OpType::Reshape, &[normalized, shape]))
 }
 
@@ -235,8 +235,8 @@ fn expect_group_spread(
     let mut is_repeated = is_one;
     let mut fits = is_one || shape[..] == kept[..];
     while value != end && fits {
-        let index = found.edit.producer(value).ok_or("a mean is not the result of a node")?;
-        let operand = found.edit.input(index, 0).ok_or("a mean has no operand")?;
+        let index = found.producer(value).ok_or("a mean is not the result of a node")?;
+        let operand = found.input(index, 0).ok_or("a mean has no operand")?;
         let (from, to) = (found.ty(operand)?.shape, found.ty(value)?.shape);
         let is_renamed = |from: &[Dim], to: &[Dim]| {
             let size = Dim::checked_product(from);
@@ -281,6 +281,6 @@ pub(super) fn reshaped(
     let before = found.ty(x)?.shape;
     let step = Step::reshape(&before, shape);
     let planned = plan(&before, step.as_slice()).ok_or("too many sizes are unknown")?;
-    let fused = found.edit.fused().to_vec();
+    let fused = found.fused().to_vec();
     emit(found.edit, &fused, x, &planned)
 }

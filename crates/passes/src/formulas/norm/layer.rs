@@ -83,9 +83,9 @@ fn over_last_axes(
     let order: Vec<usize> = kept.chain(axes.iter().copied()).collect();
     let mut back: Vec<usize> = (0..rank).collect();
     back.sort_by_key(|&axis| order[axis]);
-    let transposed = found.emit(transpose(x, &order));
+    let transposed = found.insert(transpose(x, &order));
     let op = make(found, transposed, first)?;
-    let result = found.emit(op);
+    let result = found.insert(op);
     Ok(transpose(result, &back))
 }
 
@@ -127,7 +127,7 @@ fn normalized(
 /// apply to the axes of that array, as for convolutions and products.
 fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op, Declined> {
     let op = normalized(found, x, axes, Affine::default())?;
-    let mut result = found.emit(op);
+    let mut result = found.insert(op);
     let mut operands: Vec<(OpType, ValueId)> = Vec::new();
     for (name, op) in [("scale", OpType::Mul), ("bias", OpType::Add)] {
         operands.extend(found.maybe(name).map(|value| (op, value)));
@@ -137,22 +137,22 @@ fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<O
         let shape = found.ty(*source)?.shape;
         result = group::reshaped(found, result, &shape)?;
         for ((_, value), tensor) in operands.iter_mut().zip(tensors) {
-            *value = found.computed(tensor.clone(), &[*value]);
+            *value = found.constant(tensor.clone(), &[*value]);
         }
     }
     let Some(((last, value), before)) = operands.split_last() else {
         return Err("there is neither a scale nor a bias".into());
     };
     for &(op, value) in before {
-        result = found.emit(Op::new(op, &[result, value]));
+        result = found.insert(Op::new(op, &[result, value]));
     }
     let op = Op::new(*last, &[result, *value]);
     if whole.is_none() {
         return Ok(op);
     }
-    let result = found.emit(op);
-    let reshape = found.edit.producer(x).ok_or("the reshape is not the result of a node")?;
-    let shape = found.edit.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
+    let result = found.insert(op);
+    let reshape = found.producer(x).ok_or("the reshape is not the result of a node")?;
+    let shape = found.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
     Ok(Op::new(OpType::Reshape, &[result, shape]))
 }
 
