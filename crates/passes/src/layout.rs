@@ -112,7 +112,7 @@ impl Mover<'_> {
     fn product(&mut self, edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Outcome {
         let result = edit.result(index);
         let order = self.order_of(result)?;
-        let rank = edit.ty(result)?.rank();
+        let rank = edit.rank(result)?;
         let back = order.inverse();
         let (x, weights) = (edit.input(index, operand)?, edit.input(index, 1 - operand)?);
         let kernel = edit.tensor(weights)?.transposed(&[1, 0])?;
@@ -154,7 +154,7 @@ impl Mover<'_> {
         order: &AxisOrder,
         fused: &mut Vec<usize>,
     ) -> Option<ValueId> {
-        let rank = edit.ty(value)?.rank();
+        let rank = edit.rank(value)?;
         if let Some(tensor) = edit.tensor(value) {
             if tensor.len() == 1 && rank != order.rank() {
                 return Some(value);
@@ -248,11 +248,7 @@ mod tests {
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
         testing::check_all(
-            &[
-                &super::run,
-                &testing::rule(&crate::layout_ops::merge::RULE),
-                &drop_dead,
-            ],
+            &[&super::run, &testing::rule(&crate::layout_ops::merge::RULE), &testing::drop_dead],
             graph,
             expect,
         );

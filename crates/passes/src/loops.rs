@@ -77,7 +77,7 @@ impl Counted {
     /// Reads the loop at an index. `None` if the loop has a condition, if a `Loop` has an unknown number of
     /// iterations, or if a `Scan` runs over another axis than the first or in several directions.
     pub(crate) fn at(edit: &Edit<'_>, index: usize) -> Option<Counted> {
-        match edit.node(index).op.onnx()? {
+        match edit.op(index)? {
             OpType::Loop => Counted::of_loop(edit, index),
             OpType::Scan => Counted::of_scan(edit, index),
             _ => None,
@@ -99,7 +99,7 @@ impl Counted {
         let arrays = operands[carries..].iter().zip(&body.inputs[carries..]);
         let arrays: Vec<Array> =
             arrays.map(|(&whole, &element)| Array { whole, element }).collect();
-        let iterations = edit.ty(arrays.first()?.whole)?.shape.first()?.clone();
+        let iterations = edit.shape(arrays.first()?.whole)?.first()?.clone();
         Some(Counted {
             name: body.name.clone(),
             nodes: body.nodes.clone(),

@@ -58,14 +58,14 @@ impl AxisMap {
     /// Returns the map of a chain of nodes that begins with a value, the last node first. `None` if a node
     /// is not a layout op or broadcast, or splits an axis into unknown parts.
     pub(crate) fn of_chain(edit: &Edit<'_>, source: ValueId, chain: &[usize]) -> Option<AxisMap> {
-        let start = AxisMap::identity(&edit.ty(source)?.shape);
+        let start = AxisMap::identity(edit.shape(source)?);
         chain.iter().rev().try_fold(start, |map, &node| map.then_node(edit, node))
     }
 
     /// Returns this map followed by a node. `None` as in [`AxisMap::of_chain`].
     pub(crate) fn then_node(self, edit: &Edit<'_>, index: usize) -> Option<AxisMap> {
         let node = edit.node(index);
-        let shape = &edit.ty(node.outputs[0])?.shape;
+        let shape = edit.shape(node.outputs[0])?;
         match node.op.onnx()? {
             OpType::Transpose => self.transposed(&edit.perm(index)?),
             OpType::Expand => self.broadcast(shape),

@@ -94,8 +94,7 @@ fn array_with(edit: &Edit<'_>, root: usize, size: &Dim) -> Option<(ValueId, usiz
     let nodes = edit.nodes();
     let last = nodes.iter().position(|&node| node == root)?;
     nodes[..=last].iter().find_map(|&node| {
-        edit.operands(node).find_map(|array| {
-            Some((array, edit.ty(array)?.shape.iter().position(|dim| dim == size)?))
-        })
+        edit.operands(node)
+            .find_map(|array| Some((array, edit.shape(array)?.iter().position(|dim| dim == size)?)))
     })
 }

@@ -20,7 +20,7 @@ pub(crate) const RULE: Rule = Rule {
 
 fn simplified(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let operand = |number: usize| edit.input(index, number);
-    match edit.node(index).op.onnx() {
+    match edit.op(index) {
         Some(OpType::Not) => {
             let inner = edit.made_by(operand(0)?, OpType::Not)?;
             Some((edit.input(inner, 0)?.into(), vec![inner]))
@@ -76,7 +76,7 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
         let element = |value: ValueId| edit.tensor(value).and_then(Tensor::uniform);
         a == b || (element(a).is_some() && element(a) == element(b))
     };
-    let of = |index: usize| Some((edit.input(index, 0)?, edit.input(index, 1)?));
+    let of = |index: usize| Some(edit.pair(index)?);
     let ((a, b), (c, d)) = (of(comparison)?, of(equality)?);
     let are_same = (same(a, c) && same(b, d)) || (same(a, d) && same(b, c));
     (is_strict && are_same).then(|| (less.into(), vec![negated, equality]))
@@ -103,8 +103,8 @@ impl Beside {
 }
 
 fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
-    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    require(edit.ty(a)?.dtype == DType::Bool)?;
+    let (a, b) = edit.pair(index)?;
+    require(edit.dtype(a)? == DType::Bool)?;
     let beside = |flag: ValueId, constant: ValueId| {
         let mut passed = Vec::new();
         let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
@@ -119,7 +119,7 @@ fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
 fn flag_behind(edit: &Edit<'_>, value: ValueId) -> Option<(usize, ValueId)> {
     let cast = edit.made_by(value, OpType::Cast)?;
     let flag = edit.input(cast, 0)?;
-    (edit.ty(flag)?.dtype == DType::Bool).then_some((cast, flag))
+    (edit.dtype(flag)? == DType::Bool).then_some((cast, flag))
 }
 
 /// Rewrites choices that are cast to booleans: `c ? a : 0` to `c ∧ a`, `c ? 1 : a` to `c ∨ a`, `c ? 0 : a` to `¬c ∧ a`, and

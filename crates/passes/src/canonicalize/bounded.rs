@@ -46,8 +46,8 @@ fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Opti
     let node = edit.node(index);
     deciding.extend(passed);
     deciding.push(index);
-    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    require(edit.ty(a)?.dtype.is_int())?;
+    let (a, b) = edit.pair(index)?;
+    require(edit.dtype(a)?.is_int())?;
     let ((same_a, passed_a), (same_b, passed_b)) =
         (without_leading_axes(edit, a), without_leading_axes(edit, b));
     if same_a == same_b {

@@ -69,7 +69,7 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let expand = edit.made_by(before, OpType::Expand)?;
     let narrow = edit.input(expand, 0)?;
     let [before, after] = [before, after].map(|value| edit.ty(value).map(|ty| ty.shape.clone()));
-    let (of_narrow, before, after) = (edit.ty(narrow)?.shape.to_vec(), before?, after?);
+    let (of_narrow, before, after) = (edit.shape(narrow)?.to_vec(), before?, after?);
     let missing = before.len().checked_sub(of_narrow.len())?;
     let units = added_units(&before, &after)?;
     let mut own = [&vec![Dim::Known(1); missing][..], &of_narrow].concat();
@@ -87,9 +87,7 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 
 /// Returns the shape to which values broadcast.
 pub(crate) fn broadcast_shape(edit: &Edit<'_>, values: &[ValueId]) -> Option<Vec<Dim>> {
-    values
-        .iter()
-        .try_fold(Vec::new(), |shape, &value| broadcast_shapes(&shape, &edit.ty(value)?.shape))
+    values.iter().try_fold(Vec::new(), |shape, &value| broadcast_shapes(&shape, edit.shape(value)?))
 }
 
 fn bypass_expand(patch: &mut Patch<'_, '_>) -> Outcome {
@@ -121,10 +119,10 @@ fn without_expand(
     inputs: &[Option<ValueId>],
     operand: usize,
 ) -> Option<(usize, ValueId)> {
-    let shape_of = |id: ValueId| patch.ty(id).map(|ty| &ty.shape[..]);
+    let shape_of = |id: ValueId| patch.shape(id);
     let producer = patch.producer(inputs[operand]?)?;
     let narrow = patch.input(producer, 0)?;
-    match patch.node(producer).op.onnx()? {
+    match patch.op(producer)? {
         OpType::Expand => {}
         op if op.is(RESHAPES) => {
             let wide = shape_of(patch.result(producer))?;
@@ -149,7 +147,7 @@ fn without_expand(
 /// and the nodes.
 pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId, Vec<usize>) {
     let adds_axes = |&(index, narrow): &(usize, ValueId)| {
-        let shape_of = |id: ValueId| edit.ty(id).map(|ty| &ty.shape[..]);
+        let shape_of = |id: ValueId| edit.shape(id);
         let wide = shape_of(edit.result(index));
         shape_of(narrow).zip(wide).is_some_and(|(narrow, wide)| adds_leading_axes(narrow, wide))
     };

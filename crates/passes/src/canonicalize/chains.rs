@@ -22,7 +22,7 @@ fn merge_chains(patch: &mut Patch<'_, '_>) -> Outcome {
 
 fn merged(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let first = edit.producer(edit.input(index, 0)?)?;
-    match (edit.node(index).op.onnx()?, edit.node(first).op.onnx()?) {
+    match (edit.op(index)?, edit.op(first)?) {
         (OpType::Cast, OpType::Cast) => joined_cast(edit, index, first),
         (OpType::Expand, OpType::Expand) => joined_expand(edit, index, first),
         (OpType::Slice, OpType::Concat) => part_of_concat(edit, index, first),
@@ -35,7 +35,7 @@ fn merged(edit: &Edit<'_>, index: usize) -> Option<Change> {
 /// result for numbers that are out of range depends on the first cast.
 fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let x = edit.input(first, 0)?;
-    let from = edit.ty(x)?.dtype;
+    let from = edit.dtype(x)?;
     let between = edit.result_ty(first)?.dtype;
     let to = edit.result_ty(index)?.dtype;
     let stays_whole = between.is_int() && (to.is_int() || to == DType::Bool);
@@ -119,7 +119,7 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
     let mut offset = 0;
     for part in 0..concat.inputs.len() {
         let value = edit.input(first, part)?;
-        let size = edit.ty(value)?.shape.get(axis)?.known()?;
+        let size = edit.shape(value)?.get(axis)?.known()?;
         if offset == start && offset + size == end {
             return Some((value.into(), vec![first]));
         }

@@ -46,12 +46,12 @@ fn fold_to_condition(patch: &mut Patch<'_, '_>, folded: &Folded) -> Outcome {
 /// Returns the numbers that a node chooses if its condition is true and false. The cast of a boolean chooses between 1
 /// and 0.
 fn elements(edit: &Edit<'_>, choice: usize, passed: &mut Vec<usize>) -> Option<[Tensor; 2]> {
-    match edit.node(choice).op.onnx()? {
+    match edit.op(choice)? {
         OpType::Where => {
             let mut number = |side| element_behind(edit, edit.input(choice, side)?, passed);
             Some([number(1)?, number(2)?])
         }
-        OpType::Cast if edit.ty(edit.input(choice, 0)?)?.dtype == DType::Bool => {
+        OpType::Cast if edit.dtype(edit.input(choice, 0)?)? == DType::Bool => {
             let dtype = edit.result_ty(choice)?.dtype;
             let number = |number| Tensor::of_ints(dtype, Vec::new(), &[number]);
             Some([number(1)?, number(0)?])

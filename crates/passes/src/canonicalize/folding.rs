@@ -83,7 +83,7 @@ fn split(edit: &mut Patch<'_, '_>) -> Outcome {
     let mut parts = Vec::with_capacity(outputs.len());
     let mut starts = vec![0; tensor.shape.len()];
     for &output in &outputs {
-        let shape: Vec<i64> = known_shape(&edit.ty(output)?.shape)?;
+        let shape: Vec<i64> = known_shape(edit.shape(output)?)?;
         parts.push(tensor.sliced(&starts, &vec![1; shape.len()], &shape)?);
         starts[axis] += shape[axis];
     }

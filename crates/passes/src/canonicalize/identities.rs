@@ -69,7 +69,7 @@ fn unchanged_operand(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usiz
 /// Returns the array of a `Gather` that takes all entries along an axis, in order.
 fn whole_axis(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
     let array = edit.input(index, 0)?;
-    let size = edit.ty(array)?.shape.get(edit.axis(index)?)?.known()?;
+    let size = edit.shape(array)?.get(edit.axis(index)?)?.known()?;
     let entries = edit.tensor(edit.input(index, 1)?)?;
     let is_whole = entries.shape[..] == [size] && entries.ints()?.into_iter().eq(0..size);
     is_whole.then_some(array)
@@ -78,7 +78,7 @@ fn whole_axis(edit: &Edit<'_>, index: usize) -> Option<ValueId> {
 /// Returns `x` for `x · 1`, `x / 1`, `x − 0`, `max(x, −∞)` and `min(x, ∞)`, which do not change NaN and the sign of zero
 /// either. `x + 0` is `x` unless `x` is `−0`.
 fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
-    let (neutral, either_side) = match edit.node(index).op.onnx() {
+    let (neutral, either_side) = match edit.op(index) {
         Some(OpType::Mul) => (1.0, true),
         Some(OpType::Div) => (1.0, false),
         Some(OpType::Sub) => (0.0, false),
@@ -88,7 +88,7 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
         _ => return None,
     };
     require(edit.node(index).inputs.len() == 2)?;
-    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let (a, b) = edit.pair(index)?;
     let may_be_constant = |id: ValueId| match edit.producer(id) {
         Some(node) => edit.node(node).op.is(BROADCAST_OPS),
         None => edit.tensor(id).is_some(),
@@ -106,7 +106,7 @@ fn beside_a_neutral_number(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Ve
         Some(passed) => (a, passed),
         None => (b, passed_to_neutral(a).filter(|_| either_side)?),
     };
-    let is_sum = edit.node(index).op == OpType::Add && edit.ty(x)?.dtype.is_float();
+    let is_sum = edit.node(index).op == OpType::Add && edit.dtype(x)?.is_float();
     (!is_sum || !edit.fact(x).may_be_negative_zero()).then_some((x, passed))
 }
 

@@ -37,7 +37,7 @@ const LOOKUPS: &[OpType] = &[OpType::Gather, OpType::GatherElements];
 
 /// True if a node casts indices to the other index type, and all of them fit.
 fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
-    let dtype = |value: ValueId| edit.ty(value).map(|ty| ty.dtype);
+    let dtype = |value: ValueId| edit.dtype(value);
     let is_index = |dtype| matches!(dtype, Some(DType::I32 | DType::I64));
     let before = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast);
     before.is_some_and(|before| {
@@ -54,7 +54,7 @@ fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
 fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usize>)> {
     let node = edit.node(index);
     require(node.op.is_one_of(LOOKUPS))?;
-    let (table, looked_up) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let (table, looked_up) = edit.pair(index)?;
     let ty = edit.ty(table).filter(|ty| ty.dtype.is_int())?;
     let is_alone = node.op == OpType::GatherElements || ty.rank() == 1;
     // `fuse-gather` drops the nodes that normalize a clamped index, which saves more than dropping the lookup.

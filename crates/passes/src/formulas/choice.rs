@@ -97,10 +97,10 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
     passed.push(first);
     let stacked = behind(edit, edit.input(first, 0)?, CASTS, passed);
     let stack = edit.made_by(stacked, OpType::Concat)?;
-    require(edit.ty(stacked)?.dtype == DType::Bool && edit.axis(stack)? == axis)?;
+    require(edit.dtype(stacked)? == DType::Bool && edit.axis(stack)? == axis)?;
     passed.push(stack);
     let none = edit.input(stack, 0)?;
-    require(number_behind(edit, none, passed)? == 0.0 && edit.ty(none)?.shape.get(axis)?.is(1))?;
+    require(number_behind(edit, none, passed)? == 0.0 && edit.shape(none)?.get(axis)?.is(1))?;
     let parts = 1..edit.node(stack).inputs.len();
     require(parts.len() <= MAX_CONDITIONS)?;
     parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
@@ -115,7 +115,7 @@ fn condition(
 ) -> Option<ValueId> {
     let index = edit.made_by(part, OpType::Unsqueeze)?;
     let flags = edit.input(index, 0)?;
-    let whole = &edit.ty(part)?.shape;
+    let whole = edit.shape(part)?;
     let is_part = whole.get(axis)?.is(1)
         && reduced_shape(whole, &[axis], false)[..] == edit.ty(flags)?.shape[..]
         && edit.axes(index)? == [axis];

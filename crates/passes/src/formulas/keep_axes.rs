@@ -25,7 +25,7 @@ fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op)> {
     require(reduces.op.is(REDUCTIONS) && reduces.attr("keepdims") == Some(&Attr::Int(0)))?;
     let axes = edit.axes(reduction)?;
     let operand = edit.ty(edit.input(reduction, 0)?)?;
-    let wanted = &edit.ty(node.outputs[0])?.shape;
+    let wanted = edit.shape(node.outputs[0])?;
     require(reduced_shape(&operand.shape, &axes, true)[..] == wanted[..])?;
     let mut op = Op::of(reduces, edit.inputs(reduction));
     op.attrs.retain(|(name, _)| **name == *"axes");

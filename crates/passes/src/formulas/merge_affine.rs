@@ -84,7 +84,7 @@ impl Step {
     fn at(edit: &Edit<'_>, index: usize) -> Option<Step> {
         let node = edit.node(index);
         require(node.inputs.len() == 2)?;
-        let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+        let (a, b) = edit.pair(index)?;
         let (operand, constant, is_constant_first) = match (edit.tensor(a), edit.tensor(b)) {
             (None, Some(_)) => (a, b, false),
             (Some(_), None) => (b, a, true),
@@ -107,7 +107,7 @@ impl Step {
             Tensor::of_floats(DType::F64, tensor.shape.clone(), &numbers)
         };
         let minus_one = Tensor::of_floats(DType::F64, Vec::new(), &[-1.0])?;
-        Some(match edit.node(self.index).op.onnx()? {
+        Some(match edit.op(self.index)? {
             OpType::Add => (None, Some(constant(|x| x)?)),
             OpType::Sub if self.is_constant_first => (Some(minus_one), Some(constant(|x| x)?)),
             OpType::Sub => (None, Some(constant(|x| -x)?)),
@@ -148,7 +148,7 @@ impl Affine {
 
     /// Replaces the last node with one product and one sum, if the chain has more nodes.
     fn write(&self, patch: &mut Patch<'_, '_>) -> Outcome {
-        let dtype = patch.ty(self.base)?.dtype;
+        let dtype = patch.dtype(self.base)?;
         let scale = self.scale.iter().map(|scale| (OpType::Mul, scale));
         let parts: Vec<(OpType, &Tensor)> =
             scale.chain(self.shift.iter().map(|shift| (OpType::Add, shift))).collect();

@@ -10,7 +10,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     require(edit.exact_nan() && edit.node(index).op == OpType::ReduceMean)?;
     let x = edit.input(index, 0)?;
-    let shape = edit.ty(x)?.shape.to_vec();
+    let shape = edit.shape(x)?.to_vec();
     let axes = edit.axes(index)?;
     if axes.iter().all(|&axis| shape[axis].is_positive()) {
         return None;

@@ -218,9 +218,9 @@ fn number<'a>(edit: &'a Edit<'_>, value: ValueId) -> Option<&'a Tensor> {
 
 fn vector_behind_a_transpose(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     require(present.transposes && edit.node(index).op == OpType::MatMul)?;
-    let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let rank = edit.ty(matrix)?.rank();
-    require(rank >= 2 && edit.ty(vector)?.rank() == 1 && edit.tensor(matrix).is_none())?;
+    let (matrix, vector) = edit.pair(index)?;
+    let rank = edit.rank(matrix)?;
+    require(rank >= 2 && edit.rank(vector)? == 1 && edit.tensor(matrix).is_none())?;
     let transpose = edit.made_by(matrix, OpType::Transpose);
     if let (2, Some(transpose)) = (rank, transpose) {
         let source = edit.input(transpose, 0)?;
@@ -246,7 +246,7 @@ fn double_product(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
         let ty = edit.ty(value);
         ty.is_some_and(|ty| ty.dtype == DType::F64 && ty.rank() == 2)
     };
-    let has_terms = edit.ty(operands[0])?.shape.last().is_some_and(Dim::is_positive);
+    let has_terms = edit.shape(operands[0])?.last().is_some_and(Dim::is_positive);
     if !operands.iter().all(is_matrix) || !has_terms {
         return None;
     }
@@ -372,14 +372,14 @@ fn quotient_of_one(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
     if edit.node(index).op != OpType::Div || is_read_by_another(edit, index, &[OpType::Mul]) {
         return None;
     }
-    let (one, x) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let (one, x) = edit.pair(index)?;
     let tensor = number(edit, one)?;
     let numbers = tensor.floats().or_else(|| Some(vec![*tensor.ints()?.first()? as f64]))?;
     require(numbers == [1.0])?;
     if !tensor.dtype.is_float() {
         return separate(edit, index);
     }
-    require(tensor.shape.len() <= edit.ty(x)?.rank())?;
+    require(tensor.shape.len() <= edit.rank(x)?)?;
     edit.done(&[], Op::new(OpType::Reciprocal, &[x]))
 }
 
@@ -414,7 +414,7 @@ fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> 
 
 fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_product = edit.node(index).op == OpType::MatMul;
-    let is_double = edit.ty(*edit.node(index).outputs.first()?)?.dtype == DType::F64;
+    let is_double = edit.dtype(*edit.node(index).outputs.first()?)? == DType::F64;
     require(present.products && is_double && (is_product || has_rounded_factor(edit, index)))?;
     let completes_form = |producer: usize| match is_product {
         true => has_rounded_factor(edit, producer),
@@ -455,7 +455,7 @@ fn relu_of_another_type(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> O
         edit.node(index).op == OpType::Relu && !is_read_by_another(edit, index, &[OpType::Clip]),
     )?;
     let x = edit.input(index, 0)?;
-    let dtype = edit.ty(x)?.dtype;
+    let dtype = edit.dtype(x)?;
     require(!matches!(dtype, DType::F32 | DType::F16 | DType::Bf16))?;
     let zero = Tensor::of_ints(dtype, Vec::new(), &[0])?;
     let zero = edit.constant(zero, &[]);
@@ -478,10 +478,10 @@ fn expand_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outc
 
 fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     require(edit.node(index).op == OpType::Expand)?;
-    let (x, target) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let (x, target) = edit.pair(index)?;
     let sizes = edit.tensor(target)?.ints()?;
-    let dtype = edit.ty(x)?.dtype;
-    let mut shape = edit.ty(x)?.shape.to_vec();
+    let dtype = edit.dtype(x)?;
+    let mut shape = edit.shape(x)?.to_vec();
     let mut axes = Vec::new();
     for ((axis, extent), size) in shape.iter_mut().enumerate().rev().zip(sizes.iter().rev()) {
         if *size == 0 && extent.known() != Some(0) {
@@ -525,7 +525,7 @@ fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
 fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     require(edit.node(index).op == OpType::Pad)?;
     let (axes, amounts) = (edit.axes_in_order(index)?, edit.ints(index, 1)?);
-    let rank = edit.ty(edit.input(index, 0)?)?.rank();
+    let rank = edit.rank(edit.input(index, 0)?)?;
     let mut all = vec![0; 2 * rank];
     for (place, &axis) in axes.iter().enumerate() {
         *all.get_mut(axis)? = *amounts.get(place)?;

@@ -123,7 +123,7 @@ fn adds_elements(x: &Type, result: &Type) -> bool {
 
 fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    let op = edit.node(index).op.onnx()?;
+    let op = edit.op(index)?;
     let result = edit.ty(*edit.node(index).outputs.first()?)?.clone();
     if !result.dtype.is_float() {
         return None;

@@ -123,7 +123,7 @@ fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
     let node = edit.node(index);
     require(node.op == OpType::Gather)?;
     let data = edit.input(index, 0)?;
-    let shape = &edit.ty(data)?.shape;
+    let shape = edit.shape(data)?;
     let axis = edit.axis(index)?;
     let places = edit.tensor(edit.input(index, 1)?)?;
     require(places.shape.len() == 1)?;

@@ -341,7 +341,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
         let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: false };
         vec![(scores, Bias { masks: vec![mask], nodes: Vec::new() })]
     };
-    let found = match (edit.node(node).op.onnx(), &operands[..]) {
+    let found = match (edit.op(node), &operands[..]) {
         (Some(OpType::Where), &[flags, a, b]) => match (number(a), number(b)) {
             (None, Some(otherwise)) => chosen(flags, true, otherwise, a),
             (Some(otherwise), None) => chosen(flags, false, otherwise, b),
@@ -413,7 +413,7 @@ struct Scaled {
 fn scaled(edit: &Edit<'_>, value: ValueId) -> Option<Scaled> {
     let node = read_once(edit, value)?;
     let number = |operand| edit.number(edit.input(node, operand)?);
-    let (operand, factor) = match (edit.node(node).op.onnx(), number(0), number(1)) {
+    let (operand, factor) = match (edit.op(node), number(0), number(1)) {
         (Some(OpType::Mul), None, Some(number)) => (0, number),
         (Some(OpType::Mul), Some(number), None) => (1, number),
         (Some(OpType::Div), None, Some(number)) => (0, 1.0 / number),
@@ -489,7 +489,7 @@ fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op
 }
 
 fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
-    let dtype = edit.ty(found.q.source).map(|ty| ty.dtype);
+    let dtype = edit.dtype(found.q.source);
     ensure(dtype == Some(DType::F32), "the type is not float32")?;
     match edit.runs(OpType::Attention, DType::F32) {
         Support::Yes => {}

@@ -126,7 +126,7 @@ pub(super) fn widened(
     value: ValueId,
     order: &AxisOrder,
 ) -> Option<ValueId> {
-    let added = axes_to_add(order, &edit.ty(value)?.shape)?;
+    let added = axes_to_add(order, edit.shape(value)?)?;
     if added.is_empty() {
         return Some(value);
     }

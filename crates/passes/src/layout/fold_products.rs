@@ -24,7 +24,7 @@ const LARGEST_SHIFT: f64 = 1e3;
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let stored = Stored::of(edit);
     for index in 0..edit.len() {
-        match edit.node(index).op.onnx() {
+        match edit.op(index) {
             Some(op) if op.is(ARITHMETIC) => {
                 let _ = edit.patch(index, |patch| fold_behind(patch, &stored))
                     || edit.patch(index, |patch| fold_behind_sum(patch, &stored));
@@ -57,7 +57,7 @@ struct Product {
 impl Product {
     fn of(edit: &Edit<'_>, index: usize) -> Option<Product> {
         let node = edit.node(index);
-        let (x, weights) = (edit.input(index, 0)?, edit.input(index, 1)?);
+        let (x, weights) = edit.pair(index)?;
         let result = edit.ty(node.outputs[0])?;
         require(matches!(result.dtype, DType::F32 | DType::F64))?;
         let tensor = edit.tensor(weights)?;
@@ -139,7 +139,7 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
         return declined("another node reads the product");
     }
     let minus: Vec<f64> = numbers.iter().map(|number| -number).collect();
-    let (scale, shift) = match (edit.node(index).op.onnx(), is_reversed) {
+    let (scale, shift) = match (edit.op(index), is_reversed) {
         (Some(OpType::Add), _) => (None, Some(numbers)),
         (Some(OpType::Sub), false) => (None, Some(minus)),
         (Some(OpType::Sub), true) => (Some(vec![-1.0; product.channels]), Some(numbers)),
@@ -228,7 +228,7 @@ fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
 
 /// Returns the computed operand of a node and the constant one.
 fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> {
-    let (first, second) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let (first, second) = edit.pair(index)?;
     match (edit.tensor(first), edit.tensor(second)) {
         (None, Some(_)) => Some((first, second)),
         (Some(_), None) => Some((second, first)),

@@ -59,7 +59,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let node = edit.node(index);
     let op = node.op.onnx()?;
     let x = edit.input(index, 0)?;
-    let shape = &edit.ty(x)?.shape;
+    let shape = edit.shape(x)?;
     let result = edit.ty(*node.outputs.first()?)?;
     let member = |is: bool| is.then_some(Role::Member);
     match op {
@@ -172,7 +172,7 @@ pub(super) fn data_operands(node: &Node) -> usize {
 /// Returns the computed operands of a member that have the rank of its result.
 pub(super) fn data_values(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
     let rank = edit.result_ty(index).map(Type::rank);
-    computed(edit, index).filter(|&id| edit.ty(id).map(Type::rank) == rank).collect()
+    computed(edit, index).filter(|&id| edit.rank(id) == rank).collect()
 }
 
 /// Returns the computed operands of a member that broadcast from a lower rank.

@@ -14,9 +14,9 @@ const FEWEST_ELEMENTS: i64 = 1024;
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     require(edit.node(index).op == OpType::MatMul)?;
-    let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    require(edit.ty(vector)?.rank() == 1)?;
-    let shape = &edit.ty(matrix)?.shape;
+    let (matrix, vector) = edit.pair(index)?;
+    require(edit.rank(vector)? == 1)?;
+    let shape = edit.shape(matrix)?;
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
         let planned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
         let transposed = emit(edit, &[], matrix, &planned).ok()?;
@@ -33,8 +33,8 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
 /// Rewrites the product of a matrix and a vector as a product with a column.
 pub(crate) fn multiply_with_column(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    let (matrix, vector) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let size = edit.ty(vector)?.shape.first()?.clone();
+    let (matrix, vector) = edit.pair(index)?;
+    let size = edit.shape(vector)?.first()?.clone();
     let one = Dim::Known(1);
     let column = Step::Reshape(vec![size.clone(), one.clone()]);
     let column = plan(std::slice::from_ref(&size), &[column])?;

@@ -59,14 +59,14 @@ fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
     if links.iter().all(|&link| edit.node(link).op.is(RESHAPES)) {
         // A chain of reshapes is one reshape.
         let result = edit.result(*links.first()?);
-        let (before, after) = (&edit.ty(source)?.shape, &edit.ty(result)?.shape);
+        let (before, after) = (edit.shape(source)?, edit.shape(result)?);
         return Some((source, Step::reshape(before, after).into_iter().collect()));
     }
     Some((source, AxisMap::of_chain(edit, source, links)?.steps()?))
 }
 
 fn replace(patch: &mut Patch<'_, '_>, links: &[usize], source: ValueId, steps: &[Step]) -> Outcome {
-    let planned = plan(&patch.ty(source)?.shape, steps)?;
+    let planned = plan(patch.shape(source)?, steps)?;
     let fused = &links[1..];
     if planned.is_empty() {
         if let Some(Ok(done)) = patch.done(fused, source) {

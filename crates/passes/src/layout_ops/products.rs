@@ -206,8 +206,7 @@ impl Form {
 
 /// Replaces the product and the layout ops after it.
 fn write(patch: &mut Patch<'_, '_>, index: usize, after: &[usize], form: &Form) -> Outcome {
-    let planned =
-        |edit: &Edit<'_>, side: &Side| plan(&edit.ty(side.source)?.shape, &side.map.steps()?);
+    let planned = |edit: &Edit<'_>, side: &Side| plan(edit.shape(side.source)?, &side.map.steps()?);
     let (left, right) = (planned(patch, &form.left)?, planned(patch, &form.right)?);
     let shape = form.after.shape_before()?;
     let following = plan(&shape, &form.after.steps()?)?;

@@ -127,7 +127,7 @@ fn sink(edit: &mut Patch<'_, '_>, operand: usize) -> Outcome {
 
 /// Returns the nodes that apply a map to an operand. `None` if they would move elements at run time.
 fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<Planned>> {
-    let shape = &edit.ty(operand)?.shape;
+    let shape = edit.shape(operand)?;
     let steps = map.on_operand(shape)?.steps()?;
     let is_free = matches!(&steps[..], [] | [Step::Reshape(_)]) || edit.tensor(operand).is_some();
     plan(shape, &steps).filter(|_| is_free)

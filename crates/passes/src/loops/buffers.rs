@@ -86,7 +86,7 @@ impl Buffer {
         let outputs = |value: ValueId| counted.outputs().filter(|&output| output == value).count();
         let is_alone = outputs(carry.before) == 0 && outputs(carry.after) == 1;
         require(scatter.op == OpType::ScatterND && before == carry.before && is_alone)?;
-        let sizes = &edit.ty(carry.before)?.shape;
+        let sizes = edit.shape(carry.before)?;
         let written = Places::of(edit, counted, places, sizes)?;
         let arrangement = written.arrangement()?;
         let is_set = scatter.attr("reduction").is_none();

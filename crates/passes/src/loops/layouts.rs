@@ -58,7 +58,7 @@ fn sole_reshape<'b>(
     let reader = readers.next().filter(|node| reshapes(edit, node) == Some(input))?;
     let is_free = readers.next().is_none()
         && ![input, reader.outputs[0]].iter().any(|id| body.outputs.contains(id));
-    let sizes = known_shape(&edit.ty(reader.outputs[0])?.shape)?;
+    let sizes = known_shape(edit.shape(reader.outputs[0])?)?;
     (is_free && !sizes.contains(&0)).then_some((reader, sizes))
 }
 

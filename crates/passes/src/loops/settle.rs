@@ -107,7 +107,7 @@ impl Dropping {
             let operands = operands.map(|id| known.get(id).or_else(|| edit.tensor(*id)));
             let operands: Vec<&Tensor> = operands.collect::<Option<_>>()?;
             let result = node.outputs[0];
-            let dtype = edit.ty(result)?.dtype;
+            let dtype = edit.dtype(result)?;
             let made = eval(node.op.onnx()?, node, &operands, dtype, sizes(edit, result)?)?;
             known.insert(result, made);
         }
@@ -226,7 +226,7 @@ impl Dropping {
         for (value, flag) in
             [(self.carry.before, self.effect.assumed), (self.active_flag, self.is_active_if)]
         {
-            let (shape, dtype) = (sizes(edit, value)?, edit.ty(value)?.dtype);
+            let (shape, dtype) = (sizes(edit, value)?, edit.dtype(value)?);
             let count = shape.iter().product::<i64>() as usize;
             let tensor = Tensor::of_ints(dtype, shape, &vec![i64::from(flag); count])?;
             batches.lifted.insert(value, edit.constant(tensor, &[]));
@@ -327,7 +327,7 @@ fn choice(edit: &mut Patch<'_, '_>, is_open: ValueId, open: Graph, solved: Graph
 
 /// Returns the shape of an array. `None` if a size is not known.
 fn sizes(edit: &Edit<'_>, value: ValueId) -> Option<Vec<i64>> {
-    edit.ty(value)?.shape.iter().map(Dim::known).collect()
+    edit.shape(value)?.iter().map(Dim::known).collect()
 }
 
 /// Returns the nodes that compute a carry, in topological order. `None` if they read another carry, or if another

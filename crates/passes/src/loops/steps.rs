@@ -99,7 +99,7 @@ fn batch_branches(edit: &mut Patch<'_, '_>, batches: &mut Batches, node: &mut No
 fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
     let is_inside = || {
         let &[Some(array), Some(places)] = &node.inputs[..] else { return None };
-        let axis = node.axis(edit.ty(array)?.rank())?;
+        let axis = node.axis(edit.rank(array)?)?;
         let size = edit.ty(array)?.shape[axis].known()?;
         let places = edit.tensor(*batches.of.get(&places)?)?.ints()?;
         Some(places.iter().all(|place| (0..size).contains(place)))

@@ -5,7 +5,7 @@ use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
-    match patch.node(patch.root()).op.onnx()? {
+    match patch.op(patch.root())? {
         OpType::MatMul => read_untransposed(patch, patch.root()),
         OpType::Add => add(patch, patch.root()),
         _ => None,
@@ -14,8 +14,8 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 
 /// Replaces `MatMul(Aᵀ, B)` by a `Gemm` that reads `A` and transposes it itself.
 fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let is_matrix = |id: ValueId| edit.ty(id).is_some_and(|ty| ty.rank() == 2);
+    let (a, b) = edit.pair(index)?;
+    let is_matrix = |id: ValueId| edit.rank(id) == Some(2);
     let result = edit.result_ty(index)?;
     let (of_a, of_b) = (own_transpose(edit, a), own_transpose(edit, b));
     let fused: Vec<usize> = [of_a, of_b].into_iter().flatten().collect();
@@ -53,7 +53,7 @@ fn add(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let operand = [0, 1].into_iter().find(is_product)?;
     let (value, bias) = (operands[operand], operands[1 - operand]);
     let product = edit.producer(value)?;
-    let (a, b) = (edit.input(product, 0)?, edit.input(product, 1)?);
+    let (a, b) = edit.pair(product)?;
     let ty = |id: ValueId| edit.ty(id);
     let are_matrices = ty(a)?.rank() == 2 && ty(b)?.rank() == 2;
     let result: &Type = ty(edit.result(index))?;

@@ -52,9 +52,8 @@ fn whole_operand(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Type> 
     let rank = edit.result_ty(index)?.rank();
     let others = (0..edit.node(index).inputs.len()).filter(|&other| other != operand);
     let mut values = others.filter_map(|other| edit.input(index, other));
-    let whole = values.find(|&value| {
-        edit.tensor(value).is_none() && edit.ty(value).is_some_and(|ty| ty.rank() == rank)
-    });
+    let whole =
+        values.find(|&value| edit.tensor(value).is_none() && edit.rank(value) == Some(rank));
     edit.ty(whole?).cloned()
 }
 

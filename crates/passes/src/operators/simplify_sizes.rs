@@ -6,7 +6,7 @@ use crate::algebra::sizes::computed_size;
 use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
-    match patch.node(patch.root()).op.onnx()? {
+    match patch.op(patch.root())? {
         OpType::Concat => join(patch, patch.root()),
         OpType::Mul => multiply(patch, patch.root()),
         _ => None,
@@ -38,7 +38,7 @@ fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
         sizes.extend_from_slice(&edit.ty(shape.of)?.shape[shape.start..shape.end]);
     }
     let (array, start) = place?;
-    let shape = &edit.ty(array)?.shape;
+    let shape = edit.shape(array)?;
     let end = start + sizes.len();
     let is_in_order = shape.get(start..end).is_some_and(|dims| *dims == sizes[..]);
     require(is_in_order && matches!(ty.dtype, DType::I64 | DType::I32))?;
@@ -66,7 +66,7 @@ fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
     let index = edit.producer(value)?;
     let (node, of) = (edit.node(index), edit.input(index, 0)?);
     require(node.op == OpType::Shape)?;
-    let rank = edit.ty(of)?.rank();
+    let rank = edit.rank(of)?;
     let at = |name: &str, default: usize| match node.attr(name) {
         Some(&Attr::Int(at)) => usize::try_from(at).ok().filter(|&at| at <= rank),
         _ => Some(default),

@@ -164,7 +164,7 @@ impl Search<'_, '_> {
         let (true, (Some(a), Some(b))) = (node.op.is_onnx(), operands) else { return false };
         self.attempt(|s| {
             s.bindings.nodes.push(index);
-            match s.edit.node(index).op.onnx() {
+            match s.edit.op(index) {
                 Some(OpType::Mul) => {
                     let open = [&[a, b], rest].concat();
                     s.product(&open, factors, number, whole, depth + 1)

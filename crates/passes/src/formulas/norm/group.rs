@@ -242,7 +242,7 @@ fn expect_group_spread(
             let size = Dim::checked_product(from);
             size.is_some() && size == Dim::checked_product(to)
         };
-        match found.edit.node(index).op.onnx() {
+        match found.edit.op(index) {
             Some(OpType::Expand) => {
                 let lead = from.len().wrapping_sub(1);
                 fits = !is_repeated

@@ -167,7 +167,7 @@ fn before_reshape(
     let source = edit.input(reshape, 0)?;
     let back = AxisMap::of_chain(edit, source, &[reshape])?.inverse();
     let tensors = constants.iter().map(|&(_, value)| {
-        let shape = &edit.ty(value)?.shape;
+        let shape = edit.shape(value)?;
         back.on_operand(shape)?.on_constant(edit.tensor(value)?)
     });
     Some((source, tensors.collect::<Option<_>>()?))

@@ -55,7 +55,7 @@ impl Operand {
     ) -> Option<Operand> {
         let mut links = side.links.clone();
         let mut map = side.map.clone();
-        let mut shape = edit.ty(side.source)?.shape.to_vec();
+        let mut shape = edit.shape(side.source)?.to_vec();
         let stack = stack.filter(|stack| stack.places[number].is_some());
         if let Some(stack) = stack {
             map = stack.map.then(&map)?;
@@ -234,7 +234,7 @@ fn is_product(edit: &Edit<'_>, value: ValueId, depth: usize) -> bool {
     let inner = |operand| edit.input(node, operand);
     let is_inner =
         |value: Option<ValueId>| value.is_some_and(|value| is_product(edit, value, depth - 1));
-    match edit.node(node).op.onnx() {
+    match edit.op(node) {
         Some(OpType::MatMul) => true,
         Some(OpType::Add | OpType::Mul | OpType::Div) => is_inner(inner(0)) || is_inner(inner(1)),
         _ => is_layout_op(edit, node) && is_inner(inner(0)),

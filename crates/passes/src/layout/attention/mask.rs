@@ -262,8 +262,8 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) 
     let found = || {
         let (compared, _) = edit.through(flags, RESHAPES);
         let node = edit.producer(compared)?;
-        let (row, column) = match edit.node(node).op.onnx() {
-            Some(OpType::GreaterOrEqual) => (edit.input(node, 0)?, edit.input(node, 1)?),
+        let (row, column) = match edit.op(node) {
+            Some(OpType::GreaterOrEqual) => edit.pair(node)?,
             Some(OpType::LessOrEqual) => (edit.input(node, 1)?, edit.input(node, 0)?),
             _ => return None,
         };

@@ -115,7 +115,7 @@ impl Source {
 
     /// Follows a value to the source, through nodes that propagate NaN.
     fn rows(&mut self, edit: &Edit<'_>, value: ValueId) -> Option<Rows> {
-        let shape = &edit.ty(value)?.shape;
+        let shape = edit.shape(value)?;
         if value == self.x {
             let mut of_rows = shape.to_vec();
             of_rows[self.axis] = Dim::Known(1);
@@ -155,7 +155,7 @@ impl Source {
             OpType::RotaryEmbedding => of(0)?.within(&[shape.len() - 1], shape),
             OpType::Split => of(0)?.within(&[edit.axis(index)?], shape),
             OpType::Slice => of(0)?.within(&edit.axes(index)?, shape),
-            OpType::Gather if edit.ty(edit.input(index, 1)?)?.rank() == 0 => {
+            OpType::Gather if edit.rank(edit.input(index, 1)?)? == 0 => {
                 let axis = edit.axis(index)?;
                 let mut with_axis = shape.to_vec();
                 with_axis.insert(axis, Dim::Known(1));
@@ -173,7 +173,7 @@ impl Source {
 
 /// Returns the axis of an operand that its product sums over.
 fn summed_axis(edit: &Edit<'_>, value: ValueId, operand: usize) -> Option<usize> {
-    edit.ty(value)?.rank().checked_sub(1 + operand)
+    edit.rank(value)?.checked_sub(1 + operand)
 }
 
 impl Rows {

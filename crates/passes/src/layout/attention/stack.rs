@@ -52,7 +52,7 @@ impl Stack {
         let Pick { data, axis, .. } = *picks[2].as_ref()?;
         let picks = picks.map(|pick| pick.filter(|pick| pick.data == data && pick.axis == axis));
         let places = picks.each_ref().map(|pick| pick.as_ref().map(|pick| pick.place));
-        let count = edit.ty(data)?.shape.get(axis)?.known()?;
+        let count = edit.shape(data)?.get(axis)?.known()?;
         let has = |place: i64| places.contains(&Some(place as usize));
         require(
             count >= 2 && (0..count).all(has) && places.iter().flatten().count() == count as usize,
@@ -61,7 +61,7 @@ impl Stack {
         let links = edit.walk(data, LAYOUT_OPS).take(MAX_LINKS);
         let (chain, sources): (Vec<usize>, Vec<ValueId>) = links.unzip();
         let source = sources.last().copied().unwrap_or(data);
-        let shape = &edit.ty(source)?.shape;
+        let shape = edit.shape(source)?;
         let map = AxisMap::of_chain(edit, source, &chain)?;
         let (before, map, axis) = map.pick(axis)?;
         let whole = plan(shape, Step::reshape(shape, &before).as_slice())?;

@@ -18,7 +18,7 @@ pub(super) struct Half {
 impl Half {
     pub(super) fn of(edit: &Edit<'_>, value: ValueId) -> Option<Half> {
         let node = edit.producer(value)?;
-        match edit.node(node).op.onnx() {
+        match edit.op(node) {
             Some(OpType::Split) => Half::of_split(edit, node, value),
             Some(OpType::Slice) => Half::of_slice(edit, node),
             Some(OpType::Gather) => {
@@ -36,7 +36,7 @@ impl Half {
         is_interleaved: bool,
         nodes: &[usize],
     ) -> Option<Half> {
-        let order = AxisOrder::identity(edit.ty(x)?.rank());
+        let order = AxisOrder::identity(edit.rank(x)?);
         Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec(), order })
     }
 
@@ -56,8 +56,8 @@ impl Half {
         };
         let (start, end) = (number(1)?, number(2)?);
         let step = if edit.input(node, 4).is_some() { number(4)? } else { 1 };
-        let size = edit.ty(x)?.shape.last()?.known()?;
-        require(edit.axes(node)? == [edit.ty(x)?.rank() - 1] && size % 2 == 0)?;
+        let size = edit.shape(x)?.last()?.known()?;
+        require(edit.axes(node)? == [edit.rank(x)? - 1] && size % 2 == 0)?;
         match (start, step) {
             (0, 1) if end == size / 2 => Half::new(edit, x, false, false, &[node]),
             (_, 1) if start == size / 2 && end >= size => Half::new(edit, x, true, false, &[node]),
@@ -72,7 +72,7 @@ impl Half {
         let places = list.ints().filter(|_| list.shape.len() == 1)?;
         let first = *places.first()?;
         let is_other = |(place, &other): (usize, &i64)| other == first + 2 * place as i64;
-        let is_whole = edit.ty(x)?.shape.last()?.is(2 * places.len() as i64);
+        let is_whole = edit.shape(x)?.last()?.is(2 * places.len() as i64);
         let is_half = edit.is_along_last_axis(node)
             && is_whole
             && (0..2).contains(&first)
@@ -85,8 +85,8 @@ impl Half {
         let pairs = edit.input(node, 0)?;
         let reshape = edit.made_by(pairs, OpType::Reshape)?;
         let x = edit.input(reshape, 0)?;
-        let (pair, rest) = edit.ty(pairs)?.shape.split_last()?;
-        let whole = &edit.ty(x)?.shape;
+        let (pair, rest) = edit.shape(pairs)?.split_last()?;
+        let whole = edit.shape(x)?;
         let (_, lead) = rest.split_last()?;
         let is_paired = pair.is(2) && rest.len() == whole.len() && whole[..lead.len()] == *lead;
         let entry = edit.tensor(edit.input(node, 1)?)?;

@@ -98,7 +98,7 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Dec
     let (x, order, layout) = before
         .and_then(|(node, base, order)| {
             let of_base = order.inverse().permuted(&axes)?;
-            let layout = Layout::of(&edit.ty(base)?.shape, &of_base)?;
+            let layout = Layout::of(edit.shape(base)?, &of_base)?;
             fused.push(node);
             Some((base, Some(order), layout))
         })

@@ -26,7 +26,7 @@ pub(super) struct Single {
 impl Single {
     /// Returns the table of a rotation. `None` if the numbers of a pair may differ.
     pub(super) fn of(edit: &Edit<'_>, rotation: &Rotation, table: ValueId) -> Option<Single> {
-        let mut axes = edit.ty(table)?.shape.to_vec();
+        let mut axes = edit.shape(table)?.to_vec();
         let (chain, passed) = (Vec::new(), Vec::new());
         if !rotation.is_doubled {
             let shape = axes.clone();
@@ -37,7 +37,7 @@ impl Single {
         let mut single =
             Single { source: table, shape: axes.clone(), axes, chain, passed, cut: None };
         if let Some((source, passed)) = doubled_by_node(edit, table, rotation.is_interleaved) {
-            single.shape = edit.ty(source)?.shape.to_vec();
+            single.shape = edit.shape(source)?.to_vec();
             single.source = source;
             (single.chain, single.passed) =
                 passed.into_iter().partition(|&node| is_elementwise(edit.node(node)));
@@ -88,12 +88,12 @@ fn doubled_by_node(
     is_interleaved: bool,
 ) -> Option<(ValueId, Vec<usize>)> {
     let (mut value, mut passed) = (table, Vec::new());
-    let last = |value: ValueId| edit.ty(value)?.shape.last()?.known();
+    let last = |value: ValueId| edit.shape(value)?.last()?.known();
     for _ in 0..DEEPEST {
         let node = edit.producer(value).filter(|&node| edit.node(node).op.is_onnx())?;
         let source = edit.input(node, 0)?;
         passed.push(node);
-        match edit.node(node).op.onnx() {
+        match edit.op(node) {
             Some(_) if is_elementwise(edit.node(node)) => {}
             Some(OpType::Tile) if !is_interleaved => {
                 let repeats = edit.tensor(edit.input(node, 1)?)?.ints()?;
@@ -128,7 +128,7 @@ fn doubled_by_node(
 fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
-    let (few, many) = (&edit.ty(single)?.shape, &edit.ty(value)?.shape);
+    let (few, many) = (edit.shape(single)?, edit.shape(value)?);
     let ((one, own), (two, all)) = (few.split_last()?, many.split_last()?);
     let (unsqueeze, source) = edit.walk(single, RESHAPES).next()?;
     let is_twice = one.is(1) && two.is(2) && own == all && edit.ty(source)?.shape[..] == *own;
@@ -139,7 +139,7 @@ fn repeated_in_place(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<us
 fn repeated_in_rows(edit: &Edit<'_>, value: ValueId) -> Option<(ValueId, Vec<usize>)> {
     let expand = edit.made_by(value, OpType::Expand)?;
     let single = edit.input(expand, 0)?;
-    let (few, many) = (&edit.ty(single)?.shape[..], &edit.ty(value)?.shape[..]);
+    let (few, many) = (edit.shape(single)?, edit.shape(value)?);
     let ([own @ .., one, width], [all @ .., two, same]) = (few, many) else { return None };
     let is_twice = one.is(1) && two.is(2) && own == all && width == same;
     is_twice.then_some((single, vec![expand]))
@@ -162,7 +162,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         let is_paired = |source| has_equal_pairs(edit, source, is_interleaved, depth - 1);
         edit.input(node, operand).is_some_and(|source| is_one(source) || is_paired(source))
     };
-    match edit.node(node).op.onnx() {
+    match edit.op(node) {
         Some(OpType::Concat) if !is_interleaved => {
             halves_of(edit, node).is_some_and(|[a, b]| a == b)
         }

@@ -30,7 +30,7 @@ impl Batches {
             strides.is_some_and(|strides| strides.iter().all(|&stride| stride == 1))
         };
         require(operands.get(4).is_none_or(is_one))?;
-        let sizes: Vec<i64> = known_shape(&edit.ty(array)?.shape)?;
+        let sizes: Vec<i64> = known_shape(edit.shape(array)?)?;
         let taken: Vec<i64> = known_shape(&ty.shape)?;
         let axes = axes_from_front(&edit.tensor(axes)?.ints()?, sizes.len())?;
         let starts = match starts {
@@ -79,7 +79,7 @@ impl Batches {
 /// Gathers the entries of all steps along an axis, and moves the steps to the front.
 pub(super) fn lookup(edit: &mut Patch<'_, '_>, node: &Node, made: &Op, ty: &Type) -> Option<Op> {
     let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
-    let axis = node.axis(edit.ty(array)?.rank())?;
+    let axis = node.axis(edit.rank(array)?)?;
     Some(steps_to_front(edit, node, [array, places], axis, ty))
 }
 

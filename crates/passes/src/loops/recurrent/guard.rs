@@ -37,7 +37,7 @@ pub(super) fn fits(
         Some(edit.insert(Op::new(OpType::Less, &[total, bound])))
     });
     let may_be_empty = |dim: &Dim| dim.known().is_none() && !dim.is_positive();
-    let has_elements = edit.ty(x)?.shape.iter().any(may_be_empty).then(|| {
+    let has_elements = edit.shape(x)?.iter().any(may_be_empty).then(|| {
         let size = edit.insert(Op::new(OpType::Size, &[x]));
         let zero = edit.integer(0)?;
         Some(edit.insert(Op::new(OpType::Greater, &[size, zero])))

@@ -198,7 +198,7 @@ impl<'a, 'e> Body<'a, 'e> {
             return is_flag(self.carry.initial).then_some(CARRY);
         }
         if self.of_entry.contains(&value) {
-            let is_flag = self.edit.ty(value)?.dtype == DType::Bool
+            let is_flag = self.edit.dtype(value)? == DType::Bool
                 || (value == self.entry && is_flag(self.carry.initial));
             return (is_flag && *self.active_flag.get_or_insert(value) == value).then_some(ACTIVE);
         }
@@ -219,7 +219,7 @@ impl<'a, 'e> Body<'a, 'e> {
     /// have an effect too.
     pub(super) fn effect(&self, is_active_if: bool) -> Option<Effect> {
         let active = if is_active_if { ACTIVE } else { !ACTIVE };
-        let dtype = self.edit.ty(self.carry.before)?.dtype;
+        let dtype = self.edit.dtype(self.carry.before)?;
         let Some(&after) = self.tables.get(&self.carry.after) else {
             return self.choice(active);
         };
@@ -247,7 +247,7 @@ impl<'a, 'e> Body<'a, 'e> {
         let is_set = if is_opposite { !table } else { *table };
         // Afterward, the entries are no longer zero or one, so their own flags say nothing.
         let is_of_carry = (is_set & CARRY) >> 1 != is_set & !CARRY;
-        let is_flag = self.edit.ty(self.active_flag?)?.dtype == DType::Bool;
+        let is_flag = self.edit.dtype(self.active_flag?)? == DType::Bool;
         let is_fit =
             choice.op == OpType::Where && kept == self.carry.before && is_flag && !is_of_carry;
         let dropped = self.edit.tensor(dropped).filter(|tensor| tensor.len() == 1)?.clone();
@@ -279,7 +279,7 @@ pub(super) fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
 
 /// True if an array has flags, or numbers that are zero or one.
 fn is_flag(edit: &Edit<'_>, array: ValueId) -> bool {
-    let is_bool = |value| edit.ty(value).is_some_and(|ty| ty.dtype == DType::Bool);
+    let is_bool = |value| edit.dtype(value) == Some(DType::Bool);
     if let Some(numbers) = edit.tensor(array).and_then(numbers) {
         return numbers.iter().all(|&number| number == 1.0 || number.to_bits() == 0);
     }

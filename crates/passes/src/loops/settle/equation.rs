@@ -86,7 +86,7 @@ fn is_changed(edit: &mut Patch<'_, '_>, before: ValueId, after: ValueId) -> Valu
 }
 
 pub(super) fn cast(edit: &mut Patch<'_, '_>, value: ValueId, to: DType) -> ValueId {
-    if edit.ty(value).is_some_and(|ty| ty.dtype == to) {
+    if edit.dtype(value) == Some(to) {
         return value;
     }
     edit.insert(Op::new(OpType::Cast, &[value]).attr("to", i64::from(to.code())))

@@ -329,7 +329,7 @@ proptest! {
                     }
                     let made = edit.producer(id).map(|maker| &program.results[maker]);
                     let known = made.or_else(|| program.tensor(edit.name(id)?))?;
-                    let shape = edit.ty(id)?.shape.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
+                    let shape = edit.shape(id)?.iter().map(onnx::Dim::known).collect::<Option<_>>()?;
                     Tensor::of_ints(known.dtype, shape, &known.elements)
                 };
                 let operands: Option<Vec<Tensor>> = (0..node.inputs.len()).map(operand).collect();
