@@ -18,9 +18,7 @@ use smallvec::SmallVec;
 
 use crate::rewrite::require;
 
-pub(crate) use emit::{
-    Planned, added_units, emit, emit_after, emit_last, plan, plan_with_sizes, transpose,
-};
+pub(crate) use emit::{added_units, emit, emit_after, emit_last, plan, transpose};
 pub(crate) use steps::{Step, cost, transposes};
 
 /// The atoms of an axis, the outermost first.

@@ -5,7 +5,7 @@ use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPE
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
-use crate::algebra::axis_map::{Step, added_units, emit_last, plan_with_sizes};
+use crate::algebra::axis_map::{Step, added_units, emit_last};
 use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
@@ -79,9 +79,8 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     require(own[..] != after[..])?;
     let reshape = Step::reshape(&of_narrow, &own);
     let steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(after.to_vec())]).collect();
-    let planned = plan_with_sizes(&of_narrow, &steps)?;
     edit.move_to(index);
-    let op = emit_last(edit, &[index, expand], narrow, &planned).ok()?;
+    let op = emit_last(edit, &[index, expand], narrow, &steps).ok()?;
     Some(edit.replace(index, [expand], op))
 }
 

@@ -10,7 +10,7 @@ use onnx::{
     DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, known_shape,
 };
 
-use crate::algebra::axis_map::{Step, emit_after, plan};
+use crate::algebra::axis_map::{Step, emit_after};
 use crate::layout_ops::columns::multiply_with_column;
 use crate::rewrite::require;
 
@@ -392,7 +392,7 @@ fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Ou
     require(tensor.shape.len() > before.rank())?;
     let scalar = tensor.with_shape(Vec::new());
     let result = edit.result_ty(index)?.clone();
-    let back = plan(&before.shape, &[Step::Reshape(result.shape.to_vec())])?;
+    let back = [Step::Reshape(result.shape.to_vec())];
     let mut inputs = operands.map(Some).to_vec();
     inputs[place] = Some(edit.constant(scalar, &[operands[place]]));
     let op = emit_after(edit, Op::of(edit.node(index), inputs), &back);

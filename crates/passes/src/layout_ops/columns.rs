@@ -5,7 +5,7 @@
 
 use onnx::{Dim, Op, OpType, Outcome, Patch, declined};
 
-use crate::algebra::axis_map::{Step, emit, emit_after, plan};
+use crate::algebra::axis_map::{Step, emit, emit_after};
 use crate::rewrite::require;
 
 /// For smaller matrices, the additional nodes cost more than they save.
@@ -18,8 +18,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     require(edit.rank(vector)? == 1)?;
     let shape = edit.shape(matrix)?;
     if shape.len() == 2 && edit.tensor(matrix).is_some() {
-        let planned = plan(shape, &[Step::Transpose(vec![1, 0])])?;
-        let transposed = emit(edit, &[], matrix, &planned).ok()?;
+        let transposed = emit(edit, &[], matrix, &[Step::Transpose(vec![1, 0])]).ok()?;
         return edit.done(&[], Op::new(OpType::MatMul, &[vector, transposed]));
     }
     let elements: Option<i64> = shape.iter().map(Dim::known).product();
@@ -35,13 +34,8 @@ pub(crate) fn multiply_with_column(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let (matrix, vector) = edit.pair(index)?;
     let size = edit.shape(vector)?.first()?.clone();
-    let one = Dim::Known(1);
-    let column = Step::Reshape(vec![size.clone(), one.clone()]);
-    let column = plan(std::slice::from_ref(&size), &[column])?;
-    let result = edit.result_ty(index)?.clone();
-    let shape = [&result.shape[..], &[one]].concat();
-    let back = plan(&shape, &[Step::Reshape(result.shape.to_vec())])?;
-    let column = emit(edit, &[], vector, &column).ok()?;
+    let column = emit(edit, &[], vector, &[Step::Reshape(vec![size, Dim::Known(1)])]).ok()?;
+    let back = [Step::Reshape(edit.result_ty(index)?.shape.to_vec())];
     let product = emit_after(edit, Op::new(OpType::MatMul, &[matrix, column]), &back);
     edit.settle(product)
 }

@@ -4,7 +4,7 @@ use onnx::operator::properties::{LAYOUT_OPS, RESHAPES};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::is_layout_op;
-use crate::algebra::axis_map::{AxisMap, Planned, Step, emit_last, plan, transposes};
+use crate::algebra::axis_map::{AxisMap, Step, emit_last, plan, transposes};
 use crate::canonicalize::{MAX_LINKS, Rule};
 use crate::rewrite::require;
 
@@ -66,19 +66,19 @@ fn shortest(edit: &Edit<'_>, links: &[usize]) -> Option<(ValueId, Vec<Step>)> {
 }
 
 fn replace(patch: &mut Patch<'_, '_>, links: &[usize], source: ValueId, steps: &[Step]) -> Outcome {
-    let planned = plan(patch.shape(source)?, steps)?;
+    let steps = plan(patch.shape(source)?, steps)?;
     let fused = &links[1..];
-    if planned.is_empty() {
+    if steps.is_empty() {
         if let Some(Ok(done)) = patch.done(fused, source) {
             return Some(Ok(done));
         }
         return patch.done(fused, Op::new(OpType::Identity, &[source]));
     }
-    if patch.tensor(source).is_some() && planned.iter().any(Planned::is_transpose) {
+    if patch.tensor(source).is_some() && steps.iter().any(Step::is_transpose) {
         // Another rewrite folds a transposed constant, or leaves it to ONNX Runtime, as one node.
         return None;
     }
-    let op = emit_last(patch, fused, source, &planned).ok()?;
+    let op = emit_last(patch, fused, source, &steps).ok()?;
     patch.done(fused, op)
 }
 

@@ -206,16 +206,14 @@ impl Form {
 
 /// Replaces the product and the layout ops after it.
 fn write(patch: &mut Patch<'_, '_>, index: usize, after: &[usize], form: &Form) -> Outcome {
-    let planned = |edit: &Edit<'_>, side: &Side| plan(edit.shape(side.source)?, &side.map.steps()?);
+    let planned = |edit: &Edit<'_>, side: &Side| plan(edit.shape(side.source)?, side.map.steps()?);
     let (left, right) = (planned(patch, &form.left)?, planned(patch, &form.right)?);
-    let shape = form.after.shape_before()?;
-    let following = plan(&shape, &form.after.steps()?)?;
     for nodes in [&form.left.links[..], &form.right.links, after, &[index]] {
         patch.take(nodes);
     }
     let a = emit(patch, &form.left.links, form.left.source, &left).ok()?;
     let b = emit(patch, &form.right.links, form.right.source, &right).ok()?;
-    let product = emit_after(patch, Op::new(OpType::MatMul, &[a, b]), &following);
+    let product = emit_after(patch, Op::new(OpType::MatMul, &[a, b]), &form.after.steps()?);
     patch.settle(product)
 }
 

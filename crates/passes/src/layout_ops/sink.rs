@@ -9,7 +9,7 @@ use onnx::operator::properties::{BROADCASTING, POINTWISE};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
-use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
 use crate::rewrite::require;
 
 /// The maximum number of nodes up to the other layout op.
@@ -126,11 +126,11 @@ fn sink(edit: &mut Patch<'_, '_>, operand: usize) -> Outcome {
 }
 
 /// Returns the nodes that apply a map to an operand. `None` if they would move elements at run time.
-fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<Planned>> {
+fn plan_if_free(edit: &Edit<'_>, map: &AxisMap, operand: ValueId) -> Option<Vec<Step>> {
     let shape = edit.shape(operand)?;
     let steps = map.on_operand(shape)?.steps()?;
     let is_free = matches!(&steps[..], [] | [Step::Reshape(_)]) || edit.tensor(operand).is_some();
-    plan(shape, &steps).filter(|_| is_free)
+    plan(shape, steps).filter(|_| is_free)
 }
 
 /// Drops the leading unit axes of a constant.

@@ -4,7 +4,7 @@
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
-use crate::algebra::axis_map::{Step, emit_after, plan};
+use crate::algebra::axis_map::{Step, emit_after};
 use crate::rewrite::require;
 
 /// If a `Reshape` computes an output, ONNX Runtime copies the array. Copying up to this many elements takes less time
@@ -51,11 +51,8 @@ impl Stack {
         if is_output && elements.is_none_or(|elements| elements > MAX_COPIED) {
             return declined("the reshape of an output is a copy");
         }
-        let shape = self.joined_shape(edit)?;
-        let Some(split) = plan(&shape, &[Step::Reshape(result.shape.to_vec())]) else {
-            return declined("a size is known only when the model runs");
-        };
         edit.take(&self.distinct_unsqueezes());
+        let split = [Step::Reshape(result.shape.to_vec())];
         let joined = emit_after(edit, self.joined(), &split);
         edit.settle(joined)
     }

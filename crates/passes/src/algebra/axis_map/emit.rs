@@ -12,52 +12,26 @@ pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op {
     Op::new(OpType::Transpose, &[x]).attr("perm", &perm[..])
 }
 
-/// A step with its operator.
-pub(crate) struct Planned {
-    step: Step,
-    op: OpType,
-    /// The second operand: the sizes of `Reshape` or `Expand`, or the axes of `Unsqueeze` or `Squeeze`.
-    numbers: Vec<Dim>,
-}
-
-/// Plans the nodes of the steps on an array of a shape. `None` if a shape has too many unknown sizes for a constant.
-pub(crate) fn plan(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
-    let planned = plan_with_sizes(shape, steps)?;
-    let is_constant = |step: &Planned| step.numbers.iter().all(|number| number.known().is_some());
-    planned.iter().all(is_constant).then_some(planned)
-}
-
-/// Like [`plan`], but other nodes may compute the sizes of a broadcast.
-pub(crate) fn plan_with_sizes(shape: &[Dim], steps: &[Step]) -> Option<Vec<Planned>> {
+/// Returns the steps on an array of a shape, if constants describe all shapes. `None` if too many sizes are unknown.
+pub(crate) fn plan(shape: &[Dim], steps: impl Into<Vec<Step>>) -> Option<Vec<Step>> {
+    let steps = steps.into();
     let mut shape = shape.to_vec();
-    let mut planned = Vec::with_capacity(steps.len());
-    for step in steps {
-        let (op, numbers, after) = match step {
-            Step::Reshape(after) => {
-                let (op, numbers) = reshape(&shape, after)?;
-                (op, numbers.into_iter().map(Dim::Known).collect(), after.clone())
-            }
-            Step::Broadcast(after) => (OpType::Expand, expand_sizes(&shape, after)?, after.clone()),
-            Step::Transpose(perm) => {
-                let after = perm.iter().map(|&axis| shape[axis].clone()).collect();
-                (OpType::Transpose, Vec::new(), after)
-            }
-        };
-        shape = after;
-        planned.push(Planned { step: step.clone(), op, numbers });
+    for step in &steps {
+        let (_, numbers) = step.operator(&shape)?;
+        require(numbers.iter().all(|number| number.known().is_some()))?;
+        shape = step.shape_after(&shape);
     }
-    Some(planned)
+    Some(steps)
 }
 
 /// Returns the operator that changes a shape, and its second operand.
-fn reshape(before: &[Dim], after: &[Dim]) -> Option<(OpType, Vec<i64>)> {
-    if let Some(sizes) = reshape_sizes(before, after) {
-        return Some((OpType::Reshape, sizes));
-    }
-    if after.len() > before.len() {
-        return Some((OpType::Unsqueeze, added_units(before, after)?));
-    }
-    Some((OpType::Squeeze, added_units(after, before)?))
+fn reshape(before: &[Dim], after: &[Dim]) -> Option<(OpType, Vec<Dim>)> {
+    let (op, numbers) = match reshape_sizes(before, after) {
+        Some(sizes) => (OpType::Reshape, sizes),
+        None if after.len() > before.len() => (OpType::Unsqueeze, added_units(before, after)?),
+        None => (OpType::Squeeze, added_units(after, before)?),
+    };
+    Some((op, numbers.into_iter().map(Dim::Known).collect()))
 }
 
 /// Returns the axes that only the longer shape has, if all of them are unit axes.
@@ -95,28 +69,30 @@ fn expand_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<Dim>> {
     Some(after.iter().enumerate().map(size).collect())
 }
 
-impl Planned {
+impl Step {
     pub(crate) fn is_transpose(&self) -> bool {
-        matches!(self.step, Step::Transpose(_))
+        matches!(self, Step::Transpose(_))
     }
 
-    /// Returns the operator on `x`, and inserts the nodes that compute its sizes.
-    fn op(&self, patch: &mut Patch<'_, '_>, fused: &[usize], x: ValueId) -> Result<Op, Declined> {
-        if let Step::Transpose(perm) = &self.step {
-            return Ok(transpose(x, perm));
+    /// Returns the operator of the step on an array of a shape, and its second operand: the sizes of `Reshape` or `Expand`,
+    /// or the axes of `Unsqueeze` or `Squeeze`.
+    fn operator(&self, shape: &[Dim]) -> Option<(OpType, Vec<Dim>)> {
+        match self {
+            Step::Reshape(after) => reshape(shape, after),
+            Step::Broadcast(after) => Some((OpType::Expand, expand_sizes(shape, after)?)),
+            Step::Transpose(_) => Some((OpType::Transpose, Vec::new())),
         }
-        let numbers = emit_sizes(patch, fused, &self.numbers)?;
-        Ok(Op::new(self.op, &[x, numbers]))
+    }
+
+    fn shape_after(&self, shape: &[Dim]) -> Vec<Dim> {
+        match self {
+            Step::Reshape(after) | Step::Broadcast(after) => after.clone(),
+            Step::Transpose(perm) => perm.iter().map(|&axis| shape[axis].clone()).collect(),
+        }
     }
 
     /// Applies the step to a constant. `None` if the result is larger.
     pub(crate) fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
-        self.step.on_constant(x)
-    }
-}
-
-impl Step {
-    fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         match self {
             Step::Transpose(perm) => x.transposed(perm),
             Step::Reshape(shape) => Some(x.with_shape(known_shape(shape)?)),
@@ -132,59 +108,72 @@ impl AxisMap {
     }
 }
 
-/// Inserts the planned nodes on `x` before the replacement, with the origins of `fused`. Returns the result.
+/// Inserts the nodes of steps on `x` before the replacement, with the origins of `fused`. Other nodes may compute the sizes
+/// of a broadcast. Returns the result.
 ///
 /// If `x` is a constant, the steps before the first broadcast are folded.
 pub(crate) fn emit(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
     x: ValueId,
-    planned: &[Planned],
+    steps: &[Step],
 ) -> Result<ValueId, Declined> {
-    let (mut x, mut planned) = (x, planned);
+    match emit_last(patch, fused, x, steps)? {
+        op if op.op == OpType::Identity => Ok(op.inputs[0].unwrap_or(x)),
+        op => Ok(patch.insert_for(fused, op)),
+    }
+}
+
+/// Returns the last node of steps on `x`, and inserts the other ones before the replacement. If there are no nodes, returns
+/// an `Identity`.
+pub(crate) fn emit_last(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    mut x: ValueId,
+    mut steps: &[Step],
+) -> Result<Op, Declined> {
     if let Some(tensor) = patch.tensor(x) {
-        let is_folded = |step: &&Planned| !matches!(step.step, Step::Broadcast(_));
-        let (first, rest) = planned.split_at(planned.iter().take_while(is_folded).count());
+        let is_folded = |step: &&Step| !matches!(step, Step::Broadcast(_));
+        let (first, rest) = steps.split_at(steps.iter().take_while(is_folded).count());
         if !first.is_empty() {
             let folded =
                 first.iter().try_fold(tensor.clone(), |tensor, step| step.on_constant(&tensor));
             x = patch.constant_for(fused, folded.ok_or("a constant cannot be moved")?, &[x]);
         }
-        planned = rest;
+        steps = rest;
     }
-    planned.iter().try_fold(x, |x, step| {
-        let op = step.op(patch, fused, x)?;
-        Ok(patch.insert_for(fused, op))
-    })
+    let mut shape = patch.shape(x).ok_or("the type of a value is unknown")?.to_vec();
+    let mut last = Op::new(OpType::Identity, &[x]);
+    for (place, step) in steps.iter().enumerate() {
+        if place > 0 {
+            x = patch.insert_for(fused, last);
+        }
+        last = if let Step::Transpose(perm) = step {
+            transpose(x, perm)
+        } else {
+            let (op, numbers) = step.operator(&shape).ok_or(UNKNOWN)?;
+            Op::new(op, &[x, emit_sizes(patch, fused, &numbers)?])
+        };
+        shape = step.shape_after(&shape);
+    }
+    Ok(last)
 }
 
-/// Returns the last of the planned nodes on `x`, and inserts the other ones before the replacement. If there are no
-/// nodes, returns an `Identity`.
-pub(crate) fn emit_last(
-    patch: &mut Patch<'_, '_>,
-    fused: &[usize],
-    x: ValueId,
-    planned: &[Planned],
-) -> Result<Op, Declined> {
-    let Some((last, before)) = planned.split_last() else {
-        return Ok(Op::new(OpType::Identity, &[x]));
-    };
-    let x = emit(patch, fused, x, before)?;
-    last.op(patch, fused, x)
-}
+const UNKNOWN: &str = "too many sizes of a shape are unknown";
 
-/// Returns the last of the planned nodes on the result of `op`. All nodes have the origins of the replacement.
+/// Returns the last node of steps on the result of `op`. All nodes have the origins of the replacement.
 pub(crate) fn emit_after(
     patch: &mut Patch<'_, '_>,
     op: Op,
-    planned: &[Planned],
+    steps: &[Step],
 ) -> Result<Op, Declined> {
-    if planned.is_empty() {
+    if steps.is_empty() {
         return Ok(op);
     }
     let x = patch.insert(op);
+    let steps = patch.shape(x).and_then(|shape| plan(shape, steps)).ok_or(UNKNOWN)?;
     let fused = patch.fused().to_vec();
-    emit_last(patch, &fused, x, planned)
+    emit_last(patch, &fused, x, &steps)
 }
 
 #[cfg(test)]

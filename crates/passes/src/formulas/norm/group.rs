@@ -279,8 +279,8 @@ pub(super) fn reshaped(
     shape: &[Dim],
 ) -> Result<ValueId, Declined> {
     let before = found.ty(x)?.shape;
-    let step = Step::reshape(&before, shape);
-    let planned = plan(&before, step.as_slice()).ok_or("too many sizes are unknown")?;
+    let steps = plan(&before, Step::reshape(&before, shape).as_slice());
+    let steps = steps.ok_or("too many sizes are unknown")?;
     let fused = found.fused().to_vec();
-    emit(found.edit, &fused, x, &planned)
+    emit(found.edit, &fused, x, &steps)
 }

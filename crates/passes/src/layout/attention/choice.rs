@@ -8,7 +8,7 @@ use onnx::{Dim, Edit, OpType, Patch, ValueId, known_shape};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
-use crate::algebra::axis_map::{AxisMap, Planned, cost, emit, plan, transposes};
+use crate::algebra::axis_map::{AxisMap, Step, cost, emit, plan, transposes};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::Side;
 use crate::rewrite::{Declined, require};
@@ -20,7 +20,7 @@ pub(super) struct Choice {
     pub v: Operand,
     /// The numbers of heads of `q` and `k`, if the heads are side by side.
     pub heads: Option<[i64; 2]>,
-    pub after: Vec<Planned>,
+    pub after: Vec<Step>,
     pub view: View,
     /// True if operands are parts of a stack.
     pub is_stacked: bool,
@@ -40,7 +40,7 @@ pub(super) struct Operand {
     pub links: Vec<usize>,
     /// The index of its part of the stack.
     part: Option<usize>,
-    steps: Vec<Planned>,
+    steps: Vec<Step>,
     cost: usize,
     transposes: usize,
 }
@@ -63,12 +63,11 @@ impl Operand {
             links.extend(&stack.nodes);
         }
         let part = stack.and_then(|stack| stack.places[number]);
-        let steps = map.then(arranged)?.steps()?;
-        let planned = plan(&shape, &steps)?;
+        let steps = plan(&shape, map.then(arranged)?.steps()?)?;
         let is_constant = edit.tensor(side.source).is_some();
         let (cost, transposes) =
             if is_constant { (0, 0) } else { (cost(&steps), transposes(&steps)) };
-        Some(Operand { source: side.source, links, part, steps: planned, cost, transposes })
+        Some(Operand { source: side.source, links, part, steps, cost, transposes })
     }
 
     pub(super) fn emit(
@@ -204,7 +203,7 @@ impl Choice {
     /// True if this layout needs fewer layout ops than the separate nodes.
     fn is_better(&self, edit: &Edit<'_>, found: &Attention, stage: Stage) -> bool {
         let operands = [&self.q, &self.k, &self.v];
-        let moved = self.after.iter().filter(|step| step.is_transpose()).count();
+        let moved = transposes(&self.after);
         if stage == Stage::Plain {
             let is_free = |source| self.heads.is_some() && is_product(edit, source, 4);
             let is_plain = |operand: &&Operand| operand.transposes == 0 || is_free(operand.source);
@@ -271,15 +270,14 @@ fn plan_for(
     let v = Operand::of(edit, v, &of_v, stack, 2)?;
     let arranged = roles.of_rows(batch, &found.value_depth, roles.is_apart)?;
     let joined = arranged.shape_after()?;
-    let steps = arranged.inverse().then(&found.result)?.steps()?;
-    let after = plan(&joined, &steps)?;
+    let after = plan(&joined, arranged.inverse().then(&found.result)?.steps()?)?;
     let view = roles.of_rows(batch, columns, true)?;
     let rows = view.shape_after()?.get(2)?.clone();
     let from_view = view.inverse();
     let to_masks = found.masks.iter().map(|(_, to_mask)| from_view.clone().then(to_mask));
     let view = View { to_masks: to_masks.collect::<Option<_>>()?, rows, columns: columns.clone() };
     let picks = found.stack.as_ref().map_or(0, Stack::picks);
-    let cost = q.cost + k.cost + v.cost + cost(&steps) + stack.map_or(picks, Stack::cost);
+    let cost = q.cost + k.cost + v.cost + cost(&after) + stack.map_or(picks, Stack::cost);
     let is_stacked = stack.is_some();
     Some((cost, Choice { q, k, v, heads, after, view, is_stacked }))
 }

@@ -8,7 +8,7 @@ use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights}
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
-use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan, plan_with_sizes};
+use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
 use crate::rewrite::{Declined, ensure, require};
 
 /// The number that the kernel adds to a masked score: far below any score, but above the lowest number.
@@ -33,28 +33,18 @@ pub(super) enum Prepared {
 /// An array that is added to the scores.
 pub(super) struct AddedMask {
     terms: Vec<Term>,
-    /// The layout ops that broadcast the sum to all rows and columns.
-    planned: Vec<Planned>,
+    /// The steps that broadcast the sum to all rows and columns.
+    steps: Vec<Step>,
 }
 
-/// The contribution of one mask.
+/// The contribution of one mask. For a choice, `mask` has the number that the kernel adds.
 struct Term {
+    mask: Mask,
     source: ValueId,
     /// The source without its repeats, if it is a constant.
     once: Option<Tensor>,
-    /// The layout ops that give it the axes of the scores, and its shape after them.
-    planned: Vec<Planned>,
-    shape: Vec<Dim>,
-    effect: MaskEffect,
-}
-
-/// The effect of a mask on the scores.
-#[derive(Clone, Copy)]
-enum MaskEffect {
-    /// Adds the source, multiplied by a factor.
-    Adds { factor: f64 },
-    /// Keeps scores whose flag equals `keeps`, and adds a number to the others.
-    Chooses { keeps: bool, otherwise: f64 },
+    /// The steps that give it the axes of the scores.
+    steps: Vec<Step>,
 }
 
 impl Prepared {
@@ -73,25 +63,23 @@ impl Prepared {
         let mut terms = Vec::with_capacity(masks.len());
         let mut whole = Vec::new();
         for &(mask, to_mask) in &masks {
-            let (source, effect) = match *mask {
-                Mask::Added { bias, factor } => (bias, MaskEffect::Adds { factor }),
-                Mask::Chosen { flags, keeps, otherwise, .. } => {
+            let mut mask = *mask;
+            let source = match &mut mask {
+                Mask::Added { bias, .. } => *bias,
+                &mut Mask::Chosen { flags, keeps, ref mut otherwise, .. } => {
                     let is_causal = || keeps && is_triangle(edit, flags, view, to_mask);
                     let known = known_flags(edit, flags, keeps, view, to_mask)
                         .or_else(|| is_causal().then_some(Prepared::Causal));
                     match known {
                         Some(known) if masks.len() == 1 => return Ok(known),
-                        None if otherwise == f64::NEG_INFINITY && !found.is_zeroed => {
+                        None if *otherwise == f64::NEG_INFINITY && !found.is_zeroed => {
                             return Err(
                                 "a whole row may be masked, and −∞ makes its softmax NaN".into()
                             );
                         }
-                        _ => {
-                            let otherwise =
-                                if found.is_zeroed { f64::NEG_INFINITY } else { MASKED };
-                            (flags, MaskEffect::Chooses { keeps, otherwise })
-                        }
+                        _ => *otherwise = if found.is_zeroed { f64::NEG_INFINITY } else { MASKED },
                     }
+                    flags
                 }
             };
             let mut shape = edit.ty(source).ok_or("the type of a value is unknown")?.shape.to_vec();
@@ -99,13 +87,11 @@ impl Prepared {
             if let Some(once) = &once {
                 shape = shape_of(once);
             }
-            let (planned, of_heads) = for_scores(&shape, to_mask)?;
-            let shape = if planned.is_empty() { shape } else { of_heads.clone() };
+            let (steps, of_heads) = for_scores(&shape, to_mask)?;
             whole = broadcast_shapes(&whole, &of_heads).ok_or("the masks do not broadcast")?;
-            terms.push(Term { source, once, planned, shape, effect });
+            terms.push(Term { mask, source, once, steps });
         }
-        let planned = expansion(&whole, view)?;
-        Ok(Prepared::Added(AddedMask { terms, planned }))
+        Ok(Prepared::Added(AddedMask { terms, steps: expansion(&whole, view)? }))
     }
 }
 
@@ -201,7 +187,7 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
 
 /// Returns the layout ops that give a mask of this shape the axes batch, head, row and column, and its shape after
 /// them.
-fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim>), Declined> {
+fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Step>, Vec<Dim>), Declined> {
     let unknown = || Declined::from("too many sizes are unknown");
     let from_mask = to_mask.clone().inverse();
     if let Some(map) = from_mask.on_operand(shape) {
@@ -211,7 +197,7 @@ fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim
             return Ok((Vec::new(), of_heads));
         }
         let steps = map.steps().ok_or_else(unknown)?;
-        return Ok((plan(shape, &steps).ok_or_else(unknown)?, of_heads));
+        return Ok((plan(shape, steps).ok_or_else(unknown)?, of_heads));
     }
     // If a mask covers only a factor of an axis, repeat it along the factors before it.
     let full = from_mask.shape_before().ok_or_else(unknown)?;
@@ -225,7 +211,7 @@ fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Planned>, Vec<Dim
     let mut steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(repeated)]).collect();
     steps.extend(map.steps().ok_or_else(unknown)?);
     let of_heads = map.shape_after().ok_or_else(unknown)?;
-    Ok((plan_with_sizes(shape, &steps).ok_or_else(unknown)?, of_heads))
+    Ok((steps, of_heads))
 }
 
 /// Returns a constant mask, if it is the same for all heads and keeps a score in each row.
@@ -313,7 +299,7 @@ fn without_repeats(tensor: &Tensor) -> Tensor {
 }
 
 /// Returns the broadcast of a mask to all rows and columns.
-fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Planned>, Declined> {
+fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Step>, Declined> {
     let [batch, heads, rows, columns] = shape else {
         return Err("the axes of the mask differ from those of the scores".into());
     };
@@ -321,8 +307,7 @@ fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Planned>, Declined> {
         return Ok(Vec::new());
     }
     let whole = vec![batch.clone(), heads.clone(), view.rows.clone(), view.columns.clone()];
-    let planned = plan_with_sizes(shape, &[Step::Broadcast(whole)]);
-    planned.ok_or_else(|| "the mask has more axes than the scores".into())
+    Ok(vec![Step::Broadcast(whole)])
 }
 
 impl AddedMask {
@@ -331,79 +316,59 @@ impl AddedMask {
         patch: &mut Patch<'_, '_>,
         fused: &[usize],
     ) -> Result<ValueId, Declined> {
-        let mut sum: Option<(ValueId, Vec<Dim>)> = None;
+        let mut sum = None;
         // The kernel accepts flags instead of −∞.
-        let is_by_flags = matches!(
-            self.terms[..],
-            [Term {
-                effect: MaskEffect::Chooses { keeps: true, otherwise: f64::NEG_INFINITY },
-                ..
-            }]
-        );
-        for term in self.terms {
-            sum = Some(if is_by_flags {
-                term.emit_source(patch, fused)?
-            } else {
-                term.emit(patch, fused, sum)?
-            });
+        let is_by_flags = match &self.terms[..] {
+            [Term { mask: Mask::Chosen { keeps, otherwise, .. }, .. }] => {
+                *keeps && *otherwise == f64::NEG_INFINITY
+            }
+            _ => false,
+        };
+        for Term { mask, source, once, steps } in self.terms {
+            let value = match once.filter(|once| patch.tensor(source) != Some(once)) {
+                Some(once) => patch.constant_for(fused, once, &[source]),
+                None => source,
+            };
+            let value = emit(patch, fused, value, &steps)?;
+            sum = Some(if is_by_flags { value } else { masked(patch, fused, sum, mask, value)? });
         }
-        let (sum, _) = sum.ok_or("there is no mask")?;
-        emit(patch, fused, sum, &self.planned)
+        emit(patch, fused, sum.ok_or("there is no mask")?, &self.steps)
     }
 }
 
-impl Term {
-    /// Inserts the source with the axes of the scores before the replacement. Returns it and its shape.
-    fn emit_source(
-        self,
-        patch: &mut Patch<'_, '_>,
-        fused: &[usize],
-    ) -> Result<(ValueId, Vec<Dim>), Declined> {
-        let mut value = self.source;
-        if let Some(once) = self.once.filter(|once| patch.tensor(value) != Some(once)) {
-            value = patch.constant_for(fused, once, &[value]);
-        }
-        Ok((emit(patch, fused, value, &self.planned)?, self.shape))
+/// Combines a mask, whose `value` has the axes of the scores, with the array of the masks before it.
+fn masked(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    before: Option<ValueId>,
+    mask: Mask,
+    mut value: ValueId,
+) -> Result<ValueId, Declined> {
+    let number = |patch: &mut Patch<'_, '_>, number: f64| {
+        let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
+        Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
+    };
+    if let Mask::Added { factor, .. } = mask
+        && factor.abs() != 1.0
+    {
+        let op = Op::new(OpType::Mul, &[value, number(patch, factor.abs())?]);
+        value = patch.insert_for(fused, op);
     }
-
-    /// Combines this mask with the array of the masks before it, and inserts the result before the replacement.
-    /// Returns it and its shape.
-    fn emit(
-        self,
-        patch: &mut Patch<'_, '_>,
-        fused: &[usize],
-        before: Option<(ValueId, Vec<Dim>)>,
-    ) -> Result<(ValueId, Vec<Dim>), Declined> {
-        let effect = self.effect;
-        let (mut value, own) = self.emit_source(patch, fused)?;
-        let number = |patch: &mut Patch<'_, '_>, number: f64| {
-            let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
-            Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
-        };
-        if let MaskEffect::Adds { factor } = effect
-            && factor.abs() != 1.0
-        {
-            let op = Op::new(OpType::Mul, &[value, number(patch, factor.abs())?]);
-            value = patch.insert_for(fused, op);
+    let before = match (before, mask) {
+        (None, Mask::Added { factor, .. }) if factor > 0.0 => return Ok(value),
+        (None, _) => number(patch, 0.0)?,
+        (Some(before), _) => before,
+    };
+    let op = match mask {
+        Mask::Added { factor, .. } if factor > 0.0 => Op::new(OpType::Add, &[before, value]),
+        Mask::Added { .. } => Op::new(OpType::Sub, &[before, value]),
+        Mask::Chosen { keeps, otherwise, .. } => {
+            let otherwise = number(patch, otherwise)?;
+            let [a, b] = if keeps { [before, otherwise] } else { [otherwise, before] };
+            Op::new(OpType::Where, &[value, a, b])
         }
-        let (before, shape) = match (before, effect) {
-            (None, MaskEffect::Adds { factor }) if factor > 0.0 => return Ok((value, own)),
-            (None, _) => (number(patch, 0.0)?, Vec::new()),
-            (Some(before), _) => before,
-        };
-        let op = match effect {
-            MaskEffect::Adds { factor } if factor > 0.0 => Op::new(OpType::Add, &[before, value]),
-            MaskEffect::Adds { .. } => Op::new(OpType::Sub, &[before, value]),
-            MaskEffect::Chooses { keeps: true, otherwise } => {
-                Op::new(OpType::Where, &[value, before, number(patch, otherwise)?])
-            }
-            MaskEffect::Chooses { keeps: false, otherwise } => {
-                Op::new(OpType::Where, &[value, number(patch, otherwise)?, before])
-            }
-        };
-        let shape = broadcast_shapes(&shape, &own).ok_or("the masks do not broadcast")?;
-        Ok((patch.insert_for(fused, op), shape))
-    }
+    };
+    Ok(patch.insert_for(fused, op))
 }
 
 /// True if the numbers of a bias are far above the lowest number, or NaN, which reaches the weights in JAX too.

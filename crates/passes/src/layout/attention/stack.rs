@@ -6,7 +6,7 @@
 use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
-use crate::algebra::axis_map::{AxisMap, Planned, Step, emit, plan};
+use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
 use crate::layout_ops::products::Side;
 use crate::rewrite::require;
 
@@ -16,7 +16,7 @@ const MAX_LINKS: usize = 4;
 pub(super) struct Stack {
     source: ValueId,
     /// The layout ops that give the source an axis whose leading factor is the parts, and the index of that axis.
-    whole: Vec<Planned>,
+    whole: Vec<Step>,
     axis: usize,
     count: i64,
     /// The shape of a part, and the map from a part to a pick.

@@ -6,7 +6,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use super::Rotation;
 use super::table::Single;
-use crate::algebra::axis_map::{Step, emit, emit_after, plan, plan_with_sizes};
+use crate::algebra::axis_map::{Step, emit, emit_after, plan};
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::{Declined, ensure, require};
 
@@ -131,21 +131,15 @@ fn write(
     let unknown = "too many sizes of a shape are unknown";
     let shape = patch.ty(found.x).ok_or(unknown)?.shape.clone();
     let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice()).ok_or(unknown)?;
-    let of_tables =
-        tables.map(|table| plan_with_sizes(&table.shape, &layout.steps_of_table(&table.shape)));
-    let [Some(of_cos), Some(of_sin)] = of_tables else {
-        return Err(unknown.into());
-    };
     let mut after: Vec<Step> = Step::reshape(&layout.shape, &shape).into_iter().collect();
     if let Some(order) = order {
         after.push(Step::Transpose(order.perm().to_vec()));
     }
-    let after = plan(&layout.shape, &after).ok_or(unknown)?;
     patch.take(&found.fused);
     let mut inputs = vec![emit(patch, &found.fused, found.x, &before)?];
-    for (table, planned) in tables.into_iter().zip([of_cos, of_sin]) {
+    for table in tables {
         let single = table.emit(patch, &found.fused)?;
-        inputs.push(emit(patch, &found.fused, single, &planned)?);
+        inputs.push(emit(patch, &found.fused, single, &layout.steps_of_table(&table.shape))?);
     }
     let mut op = Op::new(OpType::RotaryEmbedding, &inputs);
     if let Some(heads) = layout.heads {
