@@ -315,6 +315,11 @@ impl<'m> Edit<'m> {
         self.values[value].bounds
     }
 
+    /// Notes the bounds of the integers in an input of a body.
+    pub fn note_bounds(&mut self, value: ValueId, bounds: (i64, i64)) {
+        self.values[value].bounds = Some(bounds);
+    }
+
     /// Returns the fact about the numbers of a value.
     pub fn fact(&self, value: ValueId) -> Fact {
         self.facts.borrow_mut().of(self, self.current(value))
@@ -530,7 +535,7 @@ fn inherit(
 }
 
 /// Calls `f` with every value that a node or its bodies read.
-pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
+pub fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     node.inputs.iter().flatten().for_each(|&id| f(id));
     for body in node.bodies() {
         body.nodes.iter().for_each(|node| for_each_read(node, f));
@@ -538,7 +543,8 @@ pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
     }
 }
 
-pub(crate) fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
+/// Renames the values that a node and its bodies read.
+pub fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
     for id in node.inputs.iter_mut().flatten() {
         *id = resolve(renamed, *id);
     }

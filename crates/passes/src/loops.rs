@@ -15,6 +15,7 @@ pub(crate) mod unroll;
 
 use std::sync::Arc;
 
+use onnx::edit::for_each_read;
 use onnx::{Attr, Dim, Edit, Graph, Node, Op, OpType, Patch, Replacement, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -341,28 +342,6 @@ fn node_reads(node: &Node, value: ValueId) -> bool {
     is_read
 }
 
-/// Renames the values that a node and its bodies read.
-pub(crate) fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
-    for id in node.inputs.iter_mut().flatten() {
-        *id = renamed.get(id).copied().unwrap_or(*id);
-    }
-    for body in node.bodies_mut() {
-        body.nodes.iter_mut().for_each(|node| rename(node, renamed));
-        for id in &mut body.outputs {
-            *id = renamed.get(id).copied().unwrap_or(*id);
-        }
-    }
-}
-
-/// Calls `f` with every value that a node or its bodies read.
-pub(crate) fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
-    node.inputs.iter().flatten().for_each(|&id| f(id));
-    for body in node.bodies() {
-        body.nodes.iter().for_each(|node| for_each_read(node, f));
-        body.outputs.iter().for_each(|&id| f(id));
-    }
-}
-
 /// Returns a node that copies a value to another, with the origin of a node.
 pub(crate) fn copy_of(value: ValueId, to: ValueId, node: &Node) -> Node {
     let mut copy = node.clone();
@@ -374,7 +353,7 @@ pub(crate) fn copy_of(value: ValueId, to: ValueId, node: &Node) -> Node {
 }
 
 /// Returns the integer of a constant that has one element.
-fn number(edit: &Edit<'_>, constant: ValueId) -> Option<i64> {
+pub(crate) fn number(edit: &Edit<'_>, constant: ValueId) -> Option<i64> {
     match edit.tensor(constant)?.ints()?[..] {
         [number] => Some(number),
         _ => None,

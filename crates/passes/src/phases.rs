@@ -156,7 +156,7 @@ pub static PHASES: &[Phase] = &[
         &[
             graph("drop-dead", "drops nodes that no output needs", |edit| edit.drop_unread()),
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
-            model("bound-counters", "notes the bounds of loop counters", bound_counters::run),
+            graph("bound-counters", "notes the bounds of loop counters", bound_counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
             graph("canonicalize", "applies the rules of canonicalization everywhere", canonicalize::everything),
         ],

@@ -16,7 +16,7 @@ mod lstm;
 #[cfg(test)]
 mod tests;
 
-use onnx::{Attr, DType, Dim, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
+use onnx::{Attr, DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use crate::rewrite::{Declined, ensure};
 use body::Body;
@@ -99,11 +99,10 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
     if ty.dtype != DType::F32 {
         return Err(Declined(format!("the runtime has no {} of {}", cell.op, ty.dtype)));
     }
-    let batch = batch_of(edit, cell, &ty, &states)?;
+    let is_batched = is_batched(edit, cell, &ty, &states)?;
     let direction = direction?;
     let weights = Weights::of(edit, cell, ty.dtype).ok_or("the weights are not all known")?;
     ensure(weights.are_small(), "a weight is not finite, or so large that a gate may overflow")?;
-    let is_batched = batch.is_some();
     let fits = guard::fits(edit, x, &states, condition);
 
     let x = if is_batched { x } else { unsqueeze(edit, x, &[1])? };
@@ -193,13 +192,13 @@ fn choose(
     Ok(read.iter().map(|&(slot, _)| slot).zip(made).collect())
 }
 
-/// Returns the size of the batch, if there is one. The states must have the batch of the input.
-fn batch_of(
+/// Returns whether there is a batch axis. The states must have the batch of the input.
+fn is_batched(
     edit: &Edit<'_>,
     cell: &Cell,
     input: &Type,
     states: &[ValueId],
-) -> Result<Option<Dim>, Declined> {
+) -> Result<bool, Declined> {
     let [steps, batch @ .., depth] = &input.shape[..] else {
         return Err("the input has no axis of features".into());
     };
@@ -214,8 +213,8 @@ fn batch_of(
         return Err("an axis is empty".into());
     }
     match batch {
-        [] => Ok(None),
-        [batch] => Ok(Some(batch.clone())),
+        [] => Ok(false),
+        [_] => Ok(true),
         _ => Err("the input has several batch axes".into()),
     }
 }

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use onnx::edit::for_each_read;
 use onnx::operator::properties::{BY_ROW, POINTWISE, REDUCTIONS, RESHAPES};
 use onnx::{Edit, Node, Outcome, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::{Batches, is_small_beside};
-use super::{Counted, Stack, copy_of, for_each_read, replacing};
+use super::{Counted, Stack, copy_of, replacing};
 use crate::loops::recurrent;
 use crate::rewrite::require;
 

@@ -14,13 +14,14 @@
 mod body;
 mod equation;
 
+use onnx::edit::for_each_read;
 use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::body::{Body, Choosing, Effect, numbers};
 use self::equation::{Approximation, Equation, beginning, cast, half, reshaped};
 use super::batches::Batches;
-use super::{Carry, Counted, for_each_read, node_reads, replacing, results_in_place};
+use super::{Carry, Counted, node_reads, replacing, results_in_place};
 use crate::algebra::axis_map::transpose;
 use crate::algebra::eval::eval;
 use crate::rewrite::require;

@@ -4,12 +4,13 @@
 //! Runtime spends about as much time on a small node as on a product of small matrices, so each node that leaves the
 //! body saves time in every step.
 
+use onnx::edit::{for_each_read, rename};
 use onnx::operator::properties::{PARTIAL, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Node, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
-use super::{Array, Counted, for_each_read, rename};
+use super::{Array, Counted};
 use crate::rewrite::require;
 
 /// Larger constants are not inspected.

@@ -3,35 +3,25 @@
 //! `buffer.at[i].set(x)` needs no bounds check of `i` if `i` is a loop counter that starts at 0 and ends before the size
 //! of the buffer. The number of iterations or a comparison in the condition determines the end.
 
-use onnx::{Attr, DType, Fact, Graph, Model, Node, OpType, ValueId, Values};
+use onnx::{Attr, DType, Edit, Fact, Graph, Node, OpType, ValueId};
 
+use crate::loops::number;
 use crate::prune::drop_carries::Carries;
 
-pub(crate) fn run(model: &mut Model) {
-    let mut found = Vec::new();
-    let bodies = model.functions.iter().map(|function| &function.body);
-    for graph in std::iter::once(&model.graph).chain(bodies) {
-        find_in(graph, &model.values, &mut found);
-    }
-    for (counter, bounds) in found {
-        model.values[counter].bounds = Some(bounds);
-    }
-}
-
-fn find_in(graph: &Graph, values: &Values, found: &mut Vec<(ValueId, (i64, i64))>) {
-    for node in &graph.nodes {
-        if let Some(carries) = Carries::of(node) {
-            let bounded = |carry| Counter::of(node, values, carries, carry)?.bounded(values);
-            found.extend((0..carries.count).filter_map(bounded));
-        }
-        node.bodies().for_each(|body| find_in(body, values, found));
+pub(crate) fn run(edit: &mut Edit<'_>) {
+    for index in edit.nodes() {
+        let Some(carries) = Carries::of(edit.node(index)) else { continue };
+        let bounded = |carry| Counter::of(edit, index, carries, carry)?.bounded();
+        let found: Vec<_> = (0..carries.count).filter_map(bounded).collect();
+        found.into_iter().for_each(|(counter, bounds)| edit.note_bounds(counter, bounds));
     }
 }
 
 /// Loop state that increases by the same number in each iteration.
-struct Counter<'m> {
-    node: &'m Node,
-    body: &'m Graph,
+struct Counter<'e, 'm> {
+    edit: &'e Edit<'m>,
+    index: usize,
+    body: &'e Graph,
     before: ValueId,
     after: ValueId,
     dtype: DType,
@@ -39,31 +29,36 @@ struct Counter<'m> {
     step: i64,
 }
 
-impl<'m> Counter<'m> {
-    fn of(node: &'m Node, values: &Values, carries: Carries, carry: usize) -> Option<Counter<'m>> {
-        let body = node.bodies().next()?;
+impl<'e, 'm> Counter<'e, 'm> {
+    fn of(
+        edit: &'e Edit<'m>,
+        index: usize,
+        carries: Carries,
+        carry: usize,
+    ) -> Option<Counter<'e, 'm>> {
+        let body = edit.node(index).bodies().next()?;
         let before = body.inputs[carries.operands + carry];
         let after = original(body, body.outputs[carries.results + carry]);
-        let dtype = values[before].ty.as_ref().filter(|ty| ty.rank() == 0)?.dtype;
+        let dtype = edit.ty(before).filter(|ty| ty.rank() == 0)?.dtype;
         let sum =
             producer(body, after).filter(|sum| sum.op == OpType::Add && dtype.is_signed_int())?;
         let step = match sum.inputs[..] {
-            [Some(a), Some(b)] if original(body, a) == before => number(values, b)?,
-            [Some(a), Some(b)] if original(body, b) == before => number(values, a)?,
+            [Some(a), Some(b)] if original(body, a) == before => number(edit, b)?,
+            [Some(a), Some(b)] if original(body, b) == before => number(edit, a)?,
             _ => return None,
         };
-        let start = number(values, (*node.inputs.get(carries.operands + carry)?)?)?;
-        (step > 0).then_some(Counter { node, body, before, after, dtype, start, step })
+        let start = number(edit, edit.input(index, carries.operands + carry)?)?;
+        (step > 0).then_some(Counter { edit, index, body, before, after, dtype, start, step })
     }
 
     /// Returns the counter and its bounds, if it does not overflow.
-    fn bounded(self, values: &Values) -> Option<(ValueId, (i64, i64))> {
+    fn bounded(self) -> Option<(ValueId, (i64, i64))> {
         let (least, most) = Fact::of_type(self.dtype).ints()?;
         let (start, step) = (self.start, self.step);
-        let by_iterations = || start.checked_add(step.checked_mul(self.iterations(values)? - 1)?);
+        let by_iterations = || start.checked_add(step.checked_mul(self.iterations()? - 1)?);
         // The sum does not overflow if the next number is below a limit, and this number is not below the start.
         let by_condition = || {
-            let limit = self.limit(values, most)?;
+            let limit = self.limit(most)?;
             let last = limit.checked_sub(1).filter(|&last| start <= last)?;
             last.checked_add(step).filter(|&next| next <= most).map(|_| last)
         };
@@ -73,15 +68,15 @@ impl<'m> Counter<'m> {
     }
 
     /// Returns the number of iterations.
-    fn iterations(&self, values: &Values) -> Option<i64> {
-        let node = self.node;
+    fn iterations(&self) -> Option<i64> {
+        let (edit, node) = (self.edit, self.edit.node(self.index));
         let iterations = if node.op == OpType::Loop {
-            number(values, (*node.inputs.first()?)?)?
+            number(edit, edit.input(self.index, 0)?)?
         } else if let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs")
             && node.attr("scan_input_axes").is_none()
         {
             let first = node.inputs.len().checked_sub(usize::try_from(arrays).ok()?)?;
-            values[(*node.inputs.get(first)?)?].ty.as_ref()?.shape.first()?.known()?
+            edit.shape(edit.input(self.index, first)?)?.first()?.known()?
         } else {
             return None;
         };
@@ -90,15 +85,16 @@ impl<'m> Counter<'m> {
 
     /// Returns a number that is larger than the next number whenever there is another iteration. An unknown limit is at
     /// most `most`.
-    fn limit(&self, values: &Values, most: i64) -> Option<i64> {
-        let condition = self.body.outputs.first().filter(|_| self.node.op == OpType::Loop)?;
+    fn limit(&self, most: i64) -> Option<i64> {
+        let condition =
+            self.body.outputs.first().filter(|_| self.edit.node(self.index).op == OpType::Loop)?;
         let mut open = vec![*condition];
         while let Some(flag) = open.pop() {
             let Some(node) = producer(self.body, original(self.body, flag)) else { continue };
             let operand = |at: usize| node.inputs.get(at).copied().flatten();
             let is_next =
                 |at: usize| operand(at).is_some_and(|id| original(self.body, id) == self.after);
-            let limit = |at: usize| operand(at).and_then(|id| number(values, id));
+            let limit = |at: usize| operand(at).and_then(|id| number(self.edit, id));
             match node.op.onnx() {
                 Some(OpType::And) => open.extend(node.inputs.iter().flatten()),
                 Some(OpType::Less) if is_next(0) => return limit(1).or(Some(most)),
@@ -128,13 +124,6 @@ fn original(body: &Graph, mut value: ValueId) -> ValueId {
     value
 }
 
-fn number(values: &Values, id: ValueId) -> Option<i64> {
-    match values[id].tensor.as_ref()?.ints()?[..] {
-        [number] => Some(number),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
@@ -142,7 +131,7 @@ mod tests {
     use crate::testing::check_model;
 
     fn bound_and_simplify(model: &mut onnx::Model) {
-        super::run(model);
+        model.edit(&mut super::run);
         model.edit(&mut crate::canonicalize::everything);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! JAX counts the iterations of a `fori_loop` in an additional value, which many bodies do not read.
 
+use onnx::edit::for_each_read;
 use onnx::{Attr, Graph, Model, Node, OpType, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -21,8 +22,7 @@ pub(crate) fn run(model: &mut Model) {
 fn note_reads(graph: &Graph, read: &mut FxHashSet<ValueId>) {
     read.extend(&graph.outputs);
     for node in &graph.nodes {
-        read.extend(node.inputs.iter().flatten());
-        node.bodies().for_each(|body| note_reads(body, read));
+        for_each_read(node, &mut |id| _ = read.insert(id));
     }
 }
 
@@ -99,10 +99,7 @@ impl Carries {
                 open.push(results[carry]);
             }
             if let Some(node) = made_by.get(&value) {
-                open.extend(node.inputs.iter().flatten());
-                let mut inner = FxHashSet::default();
-                node.bodies().for_each(|body| note_reads(body, &mut inner));
-                open.extend(inner);
+                for_each_read(node, &mut |id| open.push(id));
             }
         }
         Needed { carries: is_needed, values }

@@ -38,7 +38,7 @@ impl Batches {
             Operand::Batch(starts) => edit.tensor(starts)?.ints()?,
         };
         let mut moving = None;
-        let (mut array, mut shape) = (array, sizes.clone());
+        let mut array = array;
         for (place, &axis) in axes.iter().enumerate() {
             let from = |start: &i64| {
                 let start = if *start < 0 { start + sizes[axis] } else { *start };
@@ -50,7 +50,6 @@ impl Batches {
             if starts.iter().any(|&start| start != first) {
                 require(moving.replace((axis, starts)).is_none())?;
             } else if taken[axis] < sizes[axis] {
-                shape[axis] = taken[axis];
                 let bounds = [first, first + taken[axis], axis as i64];
                 let [start, end, along] = bounds.map(|bound| edit.integers(&[bound]));
                 let op = Op::new(OpType::Slice, &[array, start?, end?, along?]);
@@ -61,10 +60,7 @@ impl Batches {
         let size = taken[axis];
         if size == 1 {
             let places = edit.integers(&starts)?;
-            let mut dims = ty.shape.to_vec();
-            dims.remove(axis);
-            let one = Type::new(ty.dtype, dims);
-            let op = steps_to_front(edit, node, [array, places], axis, &one);
+            let op = steps_to_front(edit, node, [array, places], axis, ty.rank() - 1);
             let rows = edit.lift(node, op);
             let axes = edit.integers(&[axis as i64 + 1])?;
             return Some(Op::new(OpType::Unsqueeze, &[rows, axes]));
@@ -72,7 +68,7 @@ impl Batches {
         let places: Vec<i64> = starts.iter().flat_map(|&start| start..start + size).collect();
         let places = Tensor::of_ints(DType::I64, vec![steps, size], &places)?;
         let places = edit.constant(places, &[]);
-        Some(steps_to_front(edit, node, [array, places], axis, ty))
+        Some(steps_to_front(edit, node, [array, places], axis, ty.rank()))
     }
 }
 
@@ -80,24 +76,23 @@ impl Batches {
 pub(super) fn lookup(edit: &mut Patch<'_, '_>, node: &Node, made: &Op, ty: &Type) -> Option<Op> {
     let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
     let axis = node.axis(edit.rank(array)?)?;
-    Some(steps_to_front(edit, node, [array, places], axis, ty))
+    Some(steps_to_front(edit, node, [array, places], axis, ty.rank()))
 }
 
-/// Returns a gather for all steps, with the steps as the leading axis. `ty` is the type of the result of one step.
+/// Returns a gather for all steps, with the steps as the leading axis. `rank` is that of the result of one step.
 fn steps_to_front(
     edit: &mut Patch<'_, '_>,
     node: &Node,
     [array, places]: [ValueId; 2],
     axis: usize,
-    ty: &Type,
+    rank: usize,
 ) -> Op {
     let op = Op::new(OpType::Gather, &[array, places]).attr("axis", axis as i64);
     if axis == 0 {
         return op;
     }
-    let rank = ty.rank() + 1;
     let found = edit.lift(node, op);
-    let others = (0..rank).filter(|&other| other != axis);
+    let others = (0..=rank).filter(|&other| other != axis);
     let perm: Vec<usize> = std::iter::once(axis).chain(others).collect();
     transpose(found, &perm)
 }
