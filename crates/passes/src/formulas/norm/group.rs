@@ -4,11 +4,12 @@
 //! group as an instance of `InstanceNormalization`. ONNX Runtime sums its elements one by one in single precision, so
 //! results differ from JAX by up to 10⁻⁶ · (1 + |mean| / σ) · √n for `n` elements.
 
+use onnx::operator::properties::VIEW_OPS;
 use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, Vector};
 use super::{Quotient, epsilon, expect_whole, fast_variance, normalized_axes, radicand};
-use crate::algebra::axis_map::{Step, emit, plan, transpose};
+use crate::algebra::axis_map::{AxisMap, Step, emit, plan, transpose};
 use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
 use crate::rewrite::{Declined, Match, ensure};
 
@@ -206,10 +207,8 @@ pub(super) fn to_group_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Decline
     groups.normalized(found, x, affine)
 }
 
-/// Declines unless each channel has the number of its group in the value of `name`.
-///
-/// The numbers of `origin` must be repeated once per channel of a group, and otherwise only reshaped. The result must have
-/// the sizes of `x` along the leading axes and the last one. The square root and its operand may be in between.
+/// Declines unless each channel has the number of its group in the value of `name`: the numbers of `origin` are repeated
+/// once per channel of a group. Elementwise operators such as the square root may be in between.
 fn expect_group_spread(
     found: &Match<'_, '_, '_>,
     name: &str,
@@ -217,50 +216,36 @@ fn expect_group_spread(
     x: &[Dim],
     groups: &Groups,
 ) -> Result<(), Declined> {
-    let width = groups.width;
-    let (mut value, end) = (found.value(name)?, found.value(origin)?);
-    let last = x.len() - 1;
-    let is_kept = |axis: usize| axis < groups.leading || axis == last;
-    let kept: Vec<Dim> = x
-        .iter()
-        .enumerate()
-        .map(|(axis, dim)| if is_kept(axis) { dim.clone() } else { 1.into() })
-        .collect();
-    let shape = found.ty(value)?.shape;
-    // If there is one group, the reader broadcasts it to all channels.
-    let is_one = x[last].is(width)
-        && shape.len() == kept.len()
-        && shape[..last] == kept[..last]
-        && shape[last].is(1);
-    let mut is_repeated = is_one;
-    let mut fits = is_one || shape[..] == kept[..];
-    while value != end && fits {
-        let index = found.producer(value).ok_or("a mean is not the result of a node")?;
-        let operand = found.input(index, 0).ok_or("a mean has no operand")?;
-        let (from, to) = (found.ty(operand)?.shape, found.ty(value)?.shape);
-        let is_renamed = |from: &[Dim], to: &[Dim]| {
-            let size = Dim::checked_product(from);
-            size.is_some() && size == Dim::checked_product(to)
-        };
-        match found.edit.op(index) {
-            Some(OpType::Expand) => {
-                let lead = from.len().wrapping_sub(1);
-                fits = !is_repeated
-                    && from.len() == to.len()
-                    && from.last().is_some_and(|dim| dim.is(1))
-                    && to.last().is_some_and(|dim| dim.is(width))
-                    && from[..lead] == to[..lead];
-                is_repeated = true;
-            }
-            _ => fits = is_renamed(&from, &to),
+    let (value, origin) = (found.value(name)?, found.value(origin)?);
+    let is_spread = || {
+        let (mut nodes, mut reached) = (Vec::new(), value);
+        while reached != origin {
+            let node = found.producer(reached)?;
+            nodes.push(node);
+            reached = found.input(node, 0)?;
         }
-        value = operand;
-    }
-    // Groups of one channel need no repetition.
-    if fits && (is_repeated || width == 1) {
-        return Ok(());
-    }
-    Err("the groups are broadcast to other channels".into())
+        let start = AxisMap::identity(found.shape(origin)?);
+        let map = nodes.iter().rev().try_fold(start.clone(), |map, &node| {
+            match found.edit.node(node).op.is(VIEW_OPS) {
+                true => map.then_node(found.edit, node),
+                false => map.reshaped(&found.result_ty(node)?.shape),
+            }
+        })?;
+        let lead: Vec<Dim> = (0..x.len() - 1)
+            .map(|axis| if axis < groups.leading { x[axis].clone() } else { 1.into() })
+            .collect();
+        let shape = |last: &[i64]| {
+            let last = last.iter().map(|&size| Dim::Known(size));
+            lead.iter().cloned().chain(last).collect::<Vec<_>>()
+        };
+        let repeated = start.clone().reshaped(&shape(&[groups.count, 1]))?;
+        let repeated = repeated.broadcast(&shape(&[groups.count, groups.width]))?;
+        let is_repeated = map == repeated.reshaped(&shape(&[groups.count * groups.width]))?;
+        // If there is one group, the reader broadcasts it to all channels.
+        let is_one = || Some(map == start.reshaped(&shape(&[1]))?);
+        Some(is_repeated || (groups.count == 1 && is_one()?))
+    };
+    ensure(is_spread() == Some(true), "the groups are broadcast to other channels")
 }
 
 /// Returns the order of axes that moves the channels before the normalized axes, and its inverse.
