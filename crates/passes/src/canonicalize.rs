@@ -25,6 +25,7 @@ use crate::phases::RewriteNode;
 
 pub(crate) use booleans::number_behind;
 pub(crate) use broadcasts::broadcast_shape;
+pub(crate) use folding::replace_by_constant;
 
 /// A local change that always improves the graph.
 pub struct Rule {

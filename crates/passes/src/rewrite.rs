@@ -136,6 +136,15 @@ pub(crate) fn ensure(condition: bool, otherwise: &str) -> Result<(), Declined> {
     if condition { Ok(()) } else { Err(otherwise.into()) }
 }
 
+/// Declines if the runtime has no kernel of the operator for a type.
+pub(crate) fn expect_kernel(edit: &Edit<'_>, op: OpType, dtype: DType) -> Result<(), Declined> {
+    match edit.runs(op, dtype) {
+        Support::Yes => Ok(()),
+        Support::From(since) => Err(Declined(format!("{op} needs opset {since}"))),
+        Support::No => Err(Declined(format!("ONNX Runtime has no {op} for {dtype}"))),
+    }
+}
+
 /// The words for the effect of a fusion on nodes, and for the effect of other rewrites.
 pub(crate) const FUSED: &str = "fused";
 pub(crate) const APPLIED: &str = "applied";
@@ -236,12 +245,7 @@ impl Match<'_, '_, '_> {
 
     /// Declines if the runtime has no kernel of the operator for the type of a value.
     pub(crate) fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<(), Declined> {
-        let dtype = self.ty(value)?.dtype;
-        match self.edit.runs(op, dtype) {
-            Support::Yes => Ok(()),
-            Support::From(since) => Err(Declined(format!("{op} needs opset {since}"))),
-            Support::No => Err(Declined(format!("ONNX Runtime has no {op} for {dtype}"))),
-        }
+        expect_kernel(self.edit, op, self.ty(value)?.dtype)
     }
 
     /// Declines if the axes of reductions other than `ReduceSum` are an attribute in this opset.

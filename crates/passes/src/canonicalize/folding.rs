@@ -13,7 +13,7 @@ pub(crate) const RULE: Rule = Rule {
     does: "replaces a small node with constant operands by its result",
     apply: |patch| {
         if let Some(empty) = empty(patch, patch.root()) {
-            return replace(patch, empty);
+            return replace_by_constant(patch, empty);
         }
         if patch.node(patch.root()).op == OpType::Split {
             return split(patch);
@@ -103,7 +103,7 @@ fn empty(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
 }
 
 /// Replaces a node with a constant. If it is an output of the graph, replaces the node with a copy of the constant.
-fn replace(patch: &mut Patch<'_, '_>, tensor: Tensor) -> Outcome {
+pub(crate) fn replace_by_constant(patch: &mut Patch<'_, '_>, tensor: Tensor) -> Outcome {
     if patch.outputs().contains(&patch.result(patch.root())) {
         let constant = patch.constant(tensor, &[]);
         return patch.done(&[], Op::new(OpType::Identity, &[constant]));

@@ -6,11 +6,10 @@
 
 use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
-use onnx::{
-    DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, known_shape,
-};
+use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId, known_shape};
 
 use crate::algebra::axis_map::{Step, emit_after};
+use crate::canonicalize::replace_by_constant;
 use crate::layout_ops::columns::multiply_with_column;
 use crate::rewrite::require;
 
@@ -490,13 +489,9 @@ fn axis_to_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
         }
     }
     require(!axes.is_empty() && edit.has_kernel(OpType::Slice, dtype))?;
-    let ty = Type::new(dtype, shape);
-    let list = |numbers: &[i64]| Tensor::of_ints(DType::I64, vec![numbers.len() as i64], numbers);
-    let (zeros, axes) = (list(&vec![0; axes.len()])?, list(&axes)?);
-    let zeros = edit.constant(zeros, &[]);
-    let axes = edit.constant(axes, &[]);
+    let (zeros, axes) = (edit.integers(&vec![0; axes.len()])?, edit.integers(&axes)?);
     let slice = Op::new(OpType::Slice, &[x, zeros, zeros, axes]);
-    if ty.shape == edit.result_ty(index)?.shape {
+    if shape[..] == edit.result_ty(index)?.shape[..] {
         return edit.done(&[], slice);
     }
     let nothing = edit.insert(slice);
@@ -510,16 +505,8 @@ fn arithmetic_of_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> 
 /// Replaces a result without elements with a constant.
 fn fold_nothing(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let ty = edit.result_ty(index)?;
-    let shape: Vec<i64> = known_shape(&ty.shape)?;
-    let nothing = Tensor::of_ints(ty.dtype, shape, &[])?;
-    if !nothing.is_empty() {
-        return None;
-    }
-    if edit.is_result(edit.node(index).outputs[0]) {
-        let nothing = edit.constant(nothing, &[]);
-        return edit.done(&[], Op::new(OpType::Identity, &[nothing]));
-    }
-    edit.done(&[], nothing)
+    let nothing = Tensor::of_ints(ty.dtype, known_shape(&ty.shape)?, &[])?;
+    nothing.is_empty().then(|| replace_by_constant(edit, nothing))?
 }
 
 fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
@@ -531,9 +518,7 @@ fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome 
         *all.get_mut(axis)? = *amounts.get(place)?;
         *all.get_mut(rank + axis)? = *amounts.get(axes.len() + place)?;
     }
-    let all = Tensor::of_ints(DType::I64, vec![2 * rank as i64], &all)?;
-    let all = edit.constant(all, &[]);
-    let inputs = vec![edit.input(index, 0), Some(all), edit.input(index, 2)];
+    let inputs = vec![edit.input(index, 0), edit.integers(&all), edit.input(index, 2)];
     let op = Op::of(edit.node(index), inputs);
     edit.done(&[], op)
 }

@@ -73,17 +73,15 @@ fn clipped_both_ways(found: &mut Match<'_, '_, '_>) -> Result<ValueId, Declined>
     if found.number("last")? != size - 1.0 || size < 1.0 {
         return Err("the index is not clamped to the axis that it refers to".into());
     }
-    let mut ty = found.ty(i)?;
+    let dtype = found.ty(i)?.dtype;
     // For integers of 64 bits, ONNX Runtime's `Clip` compares the halves.
-    ensure(ty.dtype == DType::I32, "ONNX Runtime's Clip is wrong for some values of this type")?;
+    ensure(dtype == DType::I32, "ONNX Runtime's Clip is wrong for some values of this type")?;
     if found.maybe("vector").is_some() {
         let axes = found.node("vector")?.inputs[1].ok_or("no axes")?;
-        let vector = found.ty(found.value("vector")?)?;
         i = found.insert(Op::new(OpType::Unsqueeze, &[i, axes]));
-        ty = vector;
     }
-    let low = found.scalar(ty.dtype, -size)?;
-    let high = found.scalar(ty.dtype, size - 1.0)?;
+    let low = found.scalar(dtype, -size)?;
+    let high = found.scalar(dtype, size - 1.0)?;
     Ok(found.insert(Op::new(OpType::Clip, &[i, low, high])))
 }
 

@@ -4,7 +4,7 @@
 //! same number of times in a row, that is a `Resize` to a multiple of the size, which copies the same elements.
 
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
+use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 use crate::algebra::axis_map::AxisMap;
 use crate::rewrite::{Declined, require};
@@ -51,8 +51,7 @@ impl Repeats {
 
     fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op, Declined> {
         patch.take(&self.chain);
-        let ty = patch.ty(self.source).ok_or("the type of a value is unknown")?;
-        let mut shape = ty.shape.to_vec();
+        let shape = patch.shape(self.source).ok_or("the type of a value is unknown")?.to_vec();
         let (mut x, mut last) = (self.source, None);
         for (axis, &times) in self.times.iter().enumerate().filter(|(_, times)| **times > 1) {
             if let Some(gather) = last {
@@ -62,7 +61,6 @@ impl Repeats {
             let places: Vec<i64> = (0..size * times).map(|place| place / times).collect();
             let places = Tensor::of_ints(DType::I64, vec![size * times], &places);
             let places = patch.constant(places.ok_or("the indices cannot be computed")?, &[]);
-            shape[axis] = Dim::Known(size * times);
             last = Some(Op::new(OpType::Gather, &[x, places]).attr("axis", axis as i64));
         }
         last.ok_or_else(|| "nothing is repeated".into())

@@ -20,13 +20,12 @@ mod mask;
 mod spread;
 mod stack;
 
-use onnx::kernels::Support;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use crate::algebra::axis_map::{AxisMap, emit_after};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};
-use crate::rewrite::{Declined, ensure, require};
+use crate::rewrite::{self, Declined, ensure, require};
 use choice::Choice;
 use mask::Prepared;
 use stack::Stack;
@@ -123,8 +122,8 @@ impl Mask {
 /// product.
 fn find(edit: &Edit<'_>, index: usize, is_transposed: bool) -> Option<Attention> {
     let [weights, v] = sides(edit, index, is_transposed)?;
-    let zeroed = Zeroed::of(edit, weights.source);
-    let softmax = read_once(edit, zeroed.as_ref().map_or(weights.source, |zeroed| zeroed.weights))?;
+    let zeroed = Selected::of(edit, weights.source);
+    let softmax = read_once(edit, zeroed.as_ref().map_or(weights.source, |zeroed| zeroed.array))?;
     let axis = softmax_axis(edit, softmax)?;
     let scores = Scores::of(edit, edit.input(softmax, 0)?, MAX_LINKS)?;
     let mut shape = edit.result_ty(scores.first)?.shape.to_vec();
@@ -232,27 +231,33 @@ fn softmax_axis(edit: &Edit<'_>, node: usize) -> Option<usize> {
     edit.axis(node).filter(|_| edit.node(node).op == OpType::Softmax)
 }
 
-/// A choice that replaces weights by zero unless their flag equals `keeps`.
-struct Zeroed {
+/// A `Where` that keeps the numbers of an array whose flag equals `keeps`, and replaces the others by a number.
+struct Selected {
     node: usize,
-    weights: ValueId,
+    array: ValueId,
     flags: ValueId,
     keeps: bool,
+    otherwise: f64,
 }
 
-impl Zeroed {
-    fn of(edit: &Edit<'_>, value: ValueId) -> Option<Zeroed> {
-        let node = read_once(edit, value).filter(|&node| edit.node(node).op == OpType::Where)?;
-        let operand = |operand| edit.input(node, operand);
-        let is_zero = |value| edit.number(value) == Some(0.0);
-        let (flags, a, b) = (operand(0)?, operand(1)?, operand(2)?);
-        let (weights, keeps) = match (is_zero(a), is_zero(b)) {
-            (false, true) => (a, true),
-            (true, false) => (b, false),
+impl Selected {
+    fn at(edit: &Edit<'_>, node: usize) -> Option<Selected> {
+        require(edit.node(node).op == OpType::Where)?;
+        let [flags, a, b] = [0, 1, 2].map(|operand| edit.input(node, operand));
+        let (flags, a, b) = (flags?, a?, b?);
+        let (array, keeps, otherwise) = match (edit.number(a), edit.number(b)) {
+            (None, Some(otherwise)) => (a, true, otherwise),
+            (Some(otherwise), None) => (b, false, otherwise),
             _ => return None,
         };
-        let has_shape = edit.ty(weights)? == edit.ty(value)?;
-        has_shape.then_some(Zeroed { node, weights, flags, keeps })
+        Some(Selected { node, array, flags, keeps, otherwise })
+    }
+
+    /// Returns the choice that computes weights, if it sets the others to zero.
+    fn of(edit: &Edit<'_>, value: ValueId) -> Option<Selected> {
+        let zeroed = Selected::at(edit, read_once(edit, value)?)?;
+        let has_shape = edit.ty(zeroed.array)? == edit.ty(value)?;
+        (has_shape && zeroed.otherwise == 0.0).then_some(zeroed)
     }
 
     /// True if exactly the masked scores get zero weights. `to_softmax` maps the scores to the softmax.
@@ -328,7 +333,6 @@ impl Scores {
 
 /// Returns the operands that may be the scores that a node masks, each with its mask.
 fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
-    let number = |value: ValueId| edit.number(value);
     let result = edit.result_ty(node);
     // Leading unit axes make no difference.
     let has_shape = |other: &ValueId| {
@@ -337,16 +341,14 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
         lead.is_some_and(|lead| lead.iter().all(|dim| dim.is(1)))
     };
     let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
-    let chosen = |flags, keeps, otherwise, scores| {
-        let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: false };
-        vec![(scores, Bias { masks: vec![mask], nodes: Vec::new() })]
-    };
     let found = match (edit.op(node), &operands[..]) {
-        (Some(OpType::Where), &[flags, a, b]) => match (number(a), number(b)) {
-            (None, Some(otherwise)) => chosen(flags, true, otherwise, a),
-            (Some(otherwise), None) => chosen(flags, false, otherwise, b),
-            _ => Vec::new(),
-        },
+        (Some(OpType::Where), _) => {
+            let chosen = |Selected { array, flags, keeps, otherwise, .. }| {
+                let mask = Mask::Chosen { flags, keeps, otherwise, is_bias: false };
+                (array, Bias { masks: vec![mask], nodes: Vec::new() })
+            };
+            Selected::at(edit, node).map(chosen).into_iter().collect()
+        }
         (Some(OpType::Add), &[a, b]) => {
             vec![(a, Bias::of(edit, b, MAX_TERMS)), (b, Bias::of(edit, a, MAX_TERMS))]
         }
@@ -491,11 +493,7 @@ fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op
 fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
     let dtype = edit.dtype(found.q.source);
     ensure(dtype == Some(DType::F32), "the type is not float32")?;
-    match edit.runs(OpType::Attention, DType::F32) {
-        Support::Yes => {}
-        Support::From(since) => return Err(Declined(format!("Attention needs opset {since}"))),
-        Support::No => return Err("ONNX Runtime has no Attention for these types".into()),
-    }
+    rewrite::expect_kernel(edit, OpType::Attention, DType::F32)?;
     // The kernel rejects a scale that is not positive.
     let is_scale = found.scale.is_finite() && found.scale as f32 > 0.0;
     ensure(is_scale, "the scale is not positive")
