@@ -172,7 +172,7 @@ pub(super) fn element_behind(
     let mut element = edit.tensor(value)?.uniform()?;
     for &index in nodes.iter().rev().filter(|&&index| edit.node(index).op == OpType::Cast) {
         let dtype = edit.result_ty(index)?.dtype;
-        element = eval(OpType::Cast, edit.node(index), &[&element], dtype, Vec::new())?;
+        element = eval(edit.node(index), &[&element], dtype, Vec::new())?;
     }
     passed.extend(nodes);
     Some(element)

@@ -94,7 +94,7 @@ impl Folded {
         let mut of = |number: &Tensor| {
             operands[operand] = number.clone();
             let operands: Vec<&Tensor> = operands.iter().collect();
-            eval(op, node, &operands, ty.dtype, Vec::new())
+            eval(node, &operands, ty.dtype, Vec::new())
         };
         let numbers = [of(&of_choice[0])?, of(&of_choice[1])?];
         Some(Folded { choice, condition, numbers, lead: lead.len(), ty, passed })

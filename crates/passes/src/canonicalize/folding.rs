@@ -60,7 +60,7 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     if count as usize > MAX_ELEMENTS && !are_moved(op) && is_repeated(edit, index) {
         return None;
     }
-    eval(op, node, &operands, ty.dtype, shape)
+    eval(node, &operands, ty.dtype, shape)
 }
 
 /// Returns the array into which a `ScatterND` writes, if all of its elements are equal.

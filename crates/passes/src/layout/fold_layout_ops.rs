@@ -3,6 +3,7 @@
 use onnx::{Edit, OpType, Outcome, Patch, Tensor, known_shape};
 
 use crate::algebra::eval::eval;
+use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let tensor = moved(patch, patch.root())?;
@@ -13,12 +14,11 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 /// does not matter.
 fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
-    let is_move = |op: &OpType| matches!(op, OpType::Transpose | OpType::Slice);
-    let op = node.op.onnx().filter(is_move)?;
+    require(node.op.is_one_of(&[OpType::Transpose, OpType::Slice]))?;
     let operand = |operand| edit.tensor(edit.input(index, operand)?);
     let operands: Vec<&Tensor> = (0..node.inputs.len()).map(operand).collect::<Option<_>>()?;
     let ty = edit.ty(node.outputs[0])?;
-    eval(op, node, &operands, ty.dtype, known_shape(&ty.shape)?)
+    eval(node, &operands, ty.dtype, known_shape(&ty.shape)?)
 }
 
 #[cfg(test)]

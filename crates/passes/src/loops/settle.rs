@@ -109,7 +109,7 @@ impl Dropping {
             let operands: Vec<&Tensor> = operands.collect::<Option<_>>()?;
             let result = node.outputs[0];
             let dtype = edit.dtype(result)?;
-            let made = eval(node.op.onnx()?, node, &operands, dtype, sizes(edit, result)?)?;
+            let made = eval(node, &operands, dtype, sizes(edit, result)?)?;
             known.insert(result, made);
         }
         let flags = numbers(known.get(&self.active_flag)?)?;

@@ -244,7 +244,7 @@ fn folded(text: &str, operands: &[&Tensor]) -> Option<Tensor> {
     let node = &model.graph.nodes[0];
     let ty = model.values[node.outputs[0]].ty.as_ref().expect("a type");
     let shape = ty.shape.iter().map(onnx::Dim::known).collect::<Option<_>>().expect("sizes");
-    let result = eval(node.op.onnx()?, node, operands, ty.dtype, shape)?;
+    let result = eval(node, operands, ty.dtype, shape)?;
     assert_eq!(result.byte_len(), result.expected_bytes());
     Some(result)
 }
