@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import selectors
 import subprocess
 import tempfile
@@ -20,6 +21,11 @@ SECONDS: Final = 120
 
 class RefusalError(Exception):
     """The runtime refused a model, ended its process, or took too long."""
+
+    def __init__(self, said: str, log: str = "") -> None:
+        super().__init__(said)
+        #: What the runtime printed, and what a program shows that does not catch its error.
+        self.log = log
 
 
 class Process:
@@ -44,9 +50,12 @@ class Process:
             RefusalError: With the words of the runtime.
         """
         write(model, inputs, folder)
+        self._errors.seek(0, os.SEEK_END)
+        start = self._errors.tell()
         answer = self._ask(folder)
         if "error" in answer:
-            raise RefusalError(answer["error"])
+            self._errors.seek(start)
+            raise RefusalError(answer["error"], self._errors.read() + answer.get("log", ""))
         return [
             np.fromfile(folder / f"output_{i}.bin", one["dtype"]).reshape(one["shape"])
             for i, one in enumerate(answer["outputs"])
@@ -63,16 +72,15 @@ class Process:
             if not selector.select(SECONDS):
                 self._stop()
                 raise RefusalError(f"no answer in {SECONDS} seconds")
+        # Some runtimes print before the answer.
         for line in process.stdout:
-            # Some runtimes print when they are imported.
             if line.startswith("{"):
                 return json.loads(line)
         code = process.wait()
         self._process = None
         self._errors.seek(0)
-        raise RefusalError(
-            f"the process ended with code {code}: {self._errors.read()[-2000:].strip()}"
-        )
+        said = self._errors.read()[-2000:].strip()
+        raise RefusalError(f"the process ended with code {code}: {said}", said)
 
     def _start(self) -> subprocess.Popen[str]:
         self._errors.seek(0)

@@ -4,6 +4,8 @@
 //! determine a line, the answer contains no line, or all possible lines.
 
 mod advice;
+mod derived;
+mod described;
 mod json;
 mod lines;
 mod resolve;

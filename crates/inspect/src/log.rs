@@ -5,11 +5,14 @@
 //! middle of a word does no harm. Time and memory are bounded: long texts are cut, and the result says so.
 
 mod clean;
+mod lists;
 mod message;
+mod operands;
 mod pattern;
 mod patterns;
 
 pub use message::{Class, Message};
+pub use operands::{Operand, Operands};
 pub use patterns::{Clue, Role};
 
 use rustc_hash::FxHashSet;
@@ -35,13 +38,15 @@ pub fn parse(text: &[u8]) -> Log {
     // The error is at the end of a log.
     let text = &text[text.len().saturating_sub(MAX_BYTES)..];
     let text = clean::without_escapes(&String::from_utf8_lossy(text));
+    // A report of OpenVINO ends with a summary, which is of use only without the report.
+    let is_detailed = text.contains(" with a message:");
+    let is_of_use = |part: &&str| !(is_detailed && part.contains("Conversion is failed for:"));
     let mut messages: Vec<Message> = Vec::new();
     let mut seen = FxHashSet::default();
     // A server may repeat a message a thousand times.
-    for part in clean::parts(&text).filter(|&part| seen.insert(clean::without_stamp(part))) {
-        let Some(message) = message::read(&Squeezed::new(part)) else {
-            continue;
-        };
+    let parts = clean::parts(&text).filter(is_of_use);
+    let parts = parts.filter(|&part| seen.insert(clean::without_stamp(part)));
+    for message in parts.flat_map(|part| message::read(&Squeezed::new(part))) {
         if messages.iter().any(|known| known.says_as_much_as(&message)) {
             continue;
         }

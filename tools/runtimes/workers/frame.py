@@ -3,7 +3,8 @@
 A folder has `model.onnx`, `inputs.json` with the name, type and shape of each input in order, and
 the elements of input `i` in `input_i.bin`. The answer to a folder is one line of JSON on standard
 output: `{"outputs": [{"dtype": …, "shape": …}]}`, with the elements in `output_i.bin`, or
-`{"error": …}`. A runtime that ends its process answers nothing.
+`{"error": …, "log": …}`, where the log is what a program shows that does not catch the error. A
+runtime that ends its process answers nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -57,5 +59,6 @@ def serve(run: Callable[[Path, Inputs], list[np.ndarray]]) -> None:
             types = [{"dtype": each.dtype.name, "shape": each.shape} for each in outputs]
             answer = {"outputs": types}
         except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
+            said = f"{type(error).__name__}: {error}"
+            answer = {"error": said, "log": traceback.format_exc()}
         print(json.dumps(answer), file=ANSWERS, flush=True)

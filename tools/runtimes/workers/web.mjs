@@ -50,7 +50,7 @@ for await (const folder of createInterface({ input: process.stdin })) {
   try {
     answer = { outputs: await run(folder) };
   } catch (error) {
-    answer = { error: String(error.message ?? error) };
+    answer = { error: String(error.message ?? error), log: String(error.stack ?? error) };
   }
   process.stdout.write(`${JSON.stringify(answer)}\n`);
 }

@@ -111,9 +111,13 @@ fn op_type(node: Option<&Node<'_>>, message: &Message) -> Option<OpType> {
 
 fn op_of(clue: &Clue) -> Option<&str> {
     match clue {
-        Clue::Node { op, .. } => op.as_deref(),
-        Clue::Op { op, .. } | Clue::Unnamed { op } => Some(op),
-        Clue::Value { .. } => None,
+        Clue::Node { op, .. } | Clue::Output { op, .. } => op.as_deref(),
+        Clue::Op { op, .. } | Clue::Unnamed { op } | Clue::Numbered { op, .. } => Some(op),
+        Clue::Operands(operands) => match operands.ops.as_slice() {
+            [op] => Some(op),
+            _ => None,
+        },
+        Clue::Inner { .. } | Clue::Value { .. } | Clue::Argument { .. } => None,
     }
 }
 

@@ -51,7 +51,12 @@ fn one(finding: &Finding<'_>, document: &Document<'_>, sources: &Sources<'_, '_>
 fn clue(clue: &Clue) -> Value {
     match clue {
         Clue::Node { name, op } => json!({"node": name, "op": op}),
+        Clue::Output { name, op } => json!({"value": name, "op": op}),
+        Clue::Inner { name } => json!({"node": name, "op": null}),
         Clue::Value { name, .. } => json!({"value": name}),
+        Clue::Argument { position } => json!({"input": position}),
+        Clue::Numbered { position, op } => json!({"position": position, "op": op}),
+        Clue::Operands(it) => json!({"ops": it.ops, "operands": it.operands.len()}),
         Clue::Op { op, domain } => json!({"op": op, "domain": domain}),
         Clue::Unnamed { op } => json!({"node": "", "op": op}),
     }

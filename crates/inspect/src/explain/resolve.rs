@@ -6,6 +6,7 @@ use provenance::outline::GraphPlace;
 use provenance::resolve::Sure;
 use rustc_hash::FxHashMap;
 
+use super::{derived, described};
 use crate::Document;
 use crate::fusions::{bare_fusion, inner, is_bare};
 use crate::log::{Clue, Message, Role};
@@ -24,7 +25,7 @@ pub(super) struct Culprits {
 
 /// Returns the nodes with a name. If there are none, ignores white space, because a terminal may have
 /// wrapped the name.
-fn nodes_named(document: &Document<'_>, name: &str) -> Vec<usize> {
+pub(super) fn nodes_named(document: &Document<'_>, name: &str) -> Vec<usize> {
     let exact = nodes_where(document, |node| node.name == name);
     if !exact.is_empty() {
         return exact;
@@ -35,7 +36,7 @@ fn nodes_named(document: &Document<'_>, name: &str) -> Vec<usize> {
     })
 }
 
-fn makers(document: &Document<'_>, name: &str) -> Vec<usize> {
+pub(super) fn makers(document: &Document<'_>, name: &str) -> Vec<usize> {
     nodes_where(document, |node| node.outputs.contains(&name))
 }
 
@@ -44,7 +45,7 @@ fn readers(document: &Document<'_>, name: &str) -> Vec<usize> {
 }
 
 /// Finds nodes by scanning all of them: usually there are one or two messages, so an index would cost more.
-fn nodes_where(document: &Document<'_>, is_it: impl Fn(&Node<'_>) -> bool) -> Vec<usize> {
+pub(super) fn nodes_where(document: &Document<'_>, is_it: impl Fn(&Node<'_>) -> bool) -> Vec<usize> {
     let nodes = document.scan.nodes.iter().enumerate();
     nodes.filter(|(_, node)| is_it(node)).map(|(number, _)| number).collect()
 }
@@ -53,33 +54,71 @@ fn squeeze(name: &str) -> String {
     name.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
+/// Phrases of runtimes about a graph with a cycle.
+const CYCLES: &[&str] = &["not acyclic", "Encountered cycle", "Loop detected"];
+
 /// Resolves the innermost node or value in a message. If that fails, tries the enclosing ones.
 pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Culprits {
-    let mut unknown = Culprits::default();
+    let has_cycle = CYCLES.iter().any(|phrase| message.words.contains(phrase));
+    if has_cycle && message.clues.is_empty() {
+        return circle(document);
+    }
+    let mut unknown: Option<Culprits> = None;
+    let mut has_unknown_part = false;
     for (depth, clue) in message.clues.iter().enumerate().rev() {
-        let mut found = of_clue(document, clue);
-        let is_innermost = depth + 1 == message.clues.len();
+        let outer = around(document, &message.clues[..depth]);
+        let mut found = of_clue(document, clue, outer.last().copied());
         if found.nodes.is_empty() && found.origins.is_empty() {
-            if is_innermost {
-                unknown = found;
+            match clue {
+                Clue::Inner { .. } => has_unknown_part = true,
+                _ => unknown = unknown.or(Some(found)),
             }
             continue;
         }
-        if is_innermost {
-            found.within = around(document, &message.clues[..depth]);
+        if let Some(unknown) = &unknown {
+            let mut found = inside(document, &found, &unknown.how);
+            found.within = around(document, &message.clues[..=depth]);
             return found;
         }
-        let mut found = inside(document, &found, &unknown.how);
-        found.within = around(document, &message.clues[..=depth]);
+        if has_unknown_part {
+            add_bodies(document, &mut found);
+        }
+        if let (Clue::Inner { .. }, Some(&outer)) = (clue, outer.last()) {
+            add_enclosing(document, &mut found, outer);
+        }
+        found.within = outer;
+        found.within.retain(|node| !found.nodes.contains(node));
+        found.within.dedup();
         return found;
     }
-    if message.clues.is_empty() {
-        if message.words.contains("not acyclic") {
-            return circle(document);
-        }
-        "the message names no node and no value".clone_into(&mut unknown.how);
+    unknown.unwrap_or_else(|| Culprits {
+        how: "the message names no node and no value of the model".to_owned(),
+        ..Culprits::default()
+    })
+}
+
+/// Adds the nodes in the bodies of a node, for a message about a part that the runtime created from the node or from
+/// one in its bodies.
+fn add_bodies(document: &Document<'_>, found: &mut Culprits) {
+    let [node] = found.nodes[..] else { return };
+    let inner = (0..document.scan.nodes.len()).filter(|&inner| is_inside(document, inner, node));
+    let inner: Vec<usize> = inner.collect();
+    if !inner.is_empty() {
+        found.nodes.extend(inner);
+        found.is_certain = false;
+        found.how = format!("{}; the message concerns it or a node in its bodies", found.how);
     }
-    unknown
+}
+
+/// Adds the enclosing node of a message, unless it contains the node that was found or is the same.
+fn add_enclosing(document: &Document<'_>, found: &mut Culprits, outer: usize) {
+    let is_within = |&node: &usize| node == outer || is_inside(document, node, outer);
+    if !found.nodes.iter().all(is_within) {
+        let name = document.node_name(outer);
+        found.how = format!("{}; the message also names `{name}`", found.how);
+        found.nodes.insert(0, outer);
+        found.is_certain = false;
+    }
 }
 
 /// Returns everything in the bodies of a node, for a message about an unknown part of them.
@@ -106,7 +145,7 @@ fn inside(document: &Document<'_>, outer: &Culprits, why: &str) -> Culprits {
 }
 
 /// True if a node is in a body of another node, at any depth.
-fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
+pub(super) fn is_inside(document: &Document<'_>, node: usize, outer: usize) -> bool {
     let mut at = document.scan.nodes.get(node);
     for _ in 0..document.scan.graphs.len() {
         let Some(GraphPlace::Body { node, .. }) =
@@ -167,17 +206,74 @@ fn circle(document: &Document<'_>) -> Culprits {
 fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
     let node = |clue: &Clue| match clue {
         Clue::Node { name, .. } => nodes_named(document, name).first().copied(),
+        Clue::Output { name, op } => of_output(document, name, op.as_deref()).nodes.first().copied(),
         _ => None,
     };
     clues.iter().filter_map(node).collect()
 }
 
-fn of_clue(document: &Document<'_>, clue: &Clue) -> Culprits {
-    match clue {
+/// Returns what a clue refers to. `outer` is the enclosing node, if the message names one.
+fn of_clue(document: &Document<'_>, clue: &Clue, outer: Option<usize>) -> Culprits {
+    let mut found = match clue {
         Clue::Node { name, op } => of_node(document, name, op.as_deref()),
+        Clue::Output { name, op } => of_output(document, name, op.as_deref()),
+        Clue::Inner { name } => of_part(document, name),
         Clue::Value { name, role } => of_value(document, name, *role),
+        Clue::Argument { position } => of_argument(document, *position),
+        Clue::Numbered { position, op } => described::of_position(document, *position, op),
+        Clue::Operands(operands) => described::of_operands(document, operands, outer),
         Clue::Op { op, domain } => of_op(document, op, domain.as_deref(), false),
         Clue::Unnamed { op } => of_op(document, op, None, true),
+    };
+    // Several bodies may use the same name.
+    if let (true, Some(outer)) = (found.nodes.len() > 1, outer) {
+        let is_within = |&node: &usize| is_inside(document, node, outer);
+        if found.nodes.iter().any(is_within) {
+            found.nodes.retain(is_within);
+        }
+    }
+    found
+}
+
+/// Returns the node that computes a value. If there is none, returns the node with that name.
+fn of_output(document: &Document<'_>, name: &str, op: Option<&str>) -> Culprits {
+    let is_it = |node: &Node<'_>| node.outputs.contains(&name) && op.is_none_or(|op| op == node.op);
+    match nodes_where(document, is_it).as_slice() {
+        [] => of_node(document, name, op),
+        [node] => {
+            let op = document.scan.nodes.get(*node).map_or("", |node| node.op);
+            let is_certain = matches!(document.answer(*node).0, Sure::Exact | Sure::Name);
+            let how = format!("`{name}` is the result of a {op} node of the model");
+            Culprits { nodes: vec![*node], is_certain, how, ..Culprits::default() }
+        }
+        nodes => Culprits {
+            nodes: nodes.to_vec(),
+            how: format!("{} nodes of the model compute a value `{name}`", nodes.len()),
+            ..Culprits::default()
+        },
+    }
+}
+
+/// Returns the node with a name or a result of that name.
+fn of_part(document: &Document<'_>, name: &str) -> Culprits {
+    match makers(document, name).is_empty() && nodes_named(document, name).is_empty() {
+        true => Culprits::default(),
+        false => of_output(document, name, None),
+    }
+}
+
+/// Returns the nodes that read an input of the model.
+fn of_argument(document: &Document<'_>, position: usize) -> Culprits {
+    let name = document.graph(0).and_then(|graph| {
+        let is_weight = |name: &str| graph.initializers.iter().any(|tensor| tensor.name == name);
+        graph.inputs.iter().map(|input| input.name).filter(|name| !is_weight(name)).nth(position)
+    });
+    match name {
+        Some(name) => of_value(document, name, Role::Input),
+        None => Culprits {
+            how: format!("the model has no input with index {position}"),
+            ..Culprits::default()
+        },
     }
 }
 
@@ -206,6 +302,10 @@ fn of_node(document: &Document<'_>, name: &str, op: Option<&str>) -> Culprits {
     if !made.is_empty() {
         let how = format!("`{name}` is a value of the model");
         return Culprits { nodes: made, how, ..Culprits::default() };
+    }
+    let parts = derived::of_name(document, name);
+    if !parts.nodes.is_empty() {
+        return parts;
     }
     match op.or_else(|| bare_fusion(name)) {
         Some(op) if is_bare(name, op) => of_joined(document, op),
@@ -306,15 +406,20 @@ fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bo
     };
     let nodes = document.scan.nodes.iter().enumerate().filter(|(_, node)| is_it(node));
     let nodes: Vec<usize> = nodes.map(|(number, _)| number).collect();
-    let what = if is_unnamed { "unnamed " } else { "" };
-    few(nodes, &format!("{what}{op}"))
+    match is_unnamed {
+        true => few(nodes, &format!("unnamed {op}"), 4),
+        false => few(nodes, op, MAX_LISTED),
+    }
 }
+
+/// The maximum number of nodes to list if a message concerns one of them.
+pub(super) const MAX_LISTED: usize = 100;
 
 /// Finds the nodes that the runtime fused under the name of its operator.
 fn of_joined(document: &Document<'_>, op: &str) -> Culprits {
     match inner(document, op) {
         Some((inner, nodes)) => {
-            let mut found = few(nodes, inner);
+            let mut found = few(nodes, inner, 4);
             if !found.nodes.is_empty() {
                 add_producers(document, &mut found.nodes);
                 found.how = format!("{}, which the runtime fused into {op}", found.how);
@@ -328,16 +433,15 @@ fn of_joined(document: &Document<'_>, op: &str) -> Culprits {
     }
 }
 
-/// Returns the nodes if there are few of them.
-fn few(nodes: Vec<usize>, what: &str) -> Culprits {
-    const MAX: usize = 4;
+/// Returns the nodes if there are at most `max` of them.
+pub(super) fn few(nodes: Vec<usize>, what: &str, max: usize) -> Culprits {
     let how = match nodes.len() {
         0 => format!("the message names no node, and the model has no {what} node"),
         1 => format!("the model has one {what} node"),
-        count if count <= MAX => format!("the model has {count} {what} nodes"),
+        count if count <= max => format!("the model has {count} {what} nodes"),
         count => format!("the message names no node, and the model has {count} {what} nodes"),
     };
-    let nodes = if nodes.len() > MAX { Vec::new() } else { nodes };
+    let nodes = if nodes.len() > max { Vec::new() } else { nodes };
     Culprits { nodes, how, ..Culprits::default() }
 }
 

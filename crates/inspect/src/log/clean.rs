@@ -49,7 +49,20 @@ pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
 /// True if a line starts a message.
 fn starts_message(line: &str) -> bool {
     let line = line.trim_start();
-    is_logged(line) || is_exception(line)
+    is_logged(line) || is_exception(line) || is_of_report(line) || is_diagnostic(line)
+}
+
+/// An operator in a report of OpenVINO: `-- Scan-23 with a message:` and `-- Conversion is failed for: Scan-23`
+fn is_of_report(line: &str) -> bool {
+    line.strip_prefix("-- ").is_some_and(|rest| rest.contains(':'))
+}
+
+/// An error of IREE's compiler: `model.mlir:49:11: error: failed to legalize operation`
+fn is_diagnostic(line: &str) -> bool {
+    let Some((place, _)) = line.split_once(": error: ") else { return false };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    let mut parts = place.rsplit(':');
+    parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
 }
 
 /// `2026-01-01 00:00:00.000 [E:onnxruntime:, …` and `[01/01/2026-00:00:00] [E] …`

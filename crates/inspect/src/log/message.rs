@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use super::clean::Squeezed;
+use super::lists;
 use super::patterns::{Clue, Clues, clues};
 
 /// The maximum lengths of the text of a message, and of the part that contains a name.
@@ -99,8 +100,28 @@ const CLASSES: &[(Class, &[&str])] = &[
             "bad allocation",
         ],
     ),
-    (Class::ExternalData, &["External data path", "External initializer:", "GetExtDataFromTensor"]),
-    (Class::Weight, &["Deserialize tensor"]),
+    (
+        Class::ExternalData,
+        &[
+            "External data path",
+            "External initializer:",
+            "GetExtDataFromTensor",
+            "Failed to load external data file",
+            "externally stored data",
+            "external data error:",
+            "ONNX external data path",
+            "external data range",
+        ],
+    ),
+    (
+        Class::Weight,
+        &[
+            "Deserialize tensor",
+            "size of the initializer does not match",
+            "Raw tensor data length",
+            "graph error: length",
+        ],
+    ),
     (
         Class::Kernel,
         &[
@@ -116,6 +137,13 @@ const CLASSES: &[(Class, &[&str])] = &[
             "is not a registered function/op",
             "not support the following ONNX operations",
             "No schema registered for",
+            "No conversion rule found for operations",
+            "operator not supported or not enabled",
+            "These Op Not Support",
+            "No importer registered for op",
+            "Plugin not found",
+            "Unimplemented(",
+            "failed to legalize operation 'torch.operator'",
         ],
     ),
     (
@@ -145,6 +173,7 @@ const CLASSES: &[(Class, &[&str])] = &[
             "Invalid Output Name",
             "Input Feed contains",
             "Please fix either the inputs/outputs or the model",
+            "Can't set the input tensor",
         ],
     ),
     (
@@ -155,6 +184,8 @@ const CLASSES: &[(Class, &[&str])] = &[
             "Out of range value in index",
             "indices element out of",
             "should not be greater than specified axis dim value",
+            "is out of range. Must be in",
+            "Index out of range",
         ],
     ),
     (
@@ -165,6 +196,10 @@ const CLASSES: &[(Class, &[&str])] = &[
             "TypeInferenceError] Input",
             "does not match expected type",
             "is invalid. Type",
+            "unsupported input type",
+            "Bool is not a number",
+            "do not have the same element type",
+            "unsupported data type",
         ],
     ),
     (
@@ -176,6 +211,9 @@ const CLASSES: &[(Class, &[&str])] = &[
             "topologically sorted",
             "has input size",
             "This is an invalid model. Error",
+            "Encountered cycle",
+            "Input tensor isn't found",
+            "Could not resolve inputs",
         ],
     ),
     (
@@ -201,6 +239,10 @@ const CLASSES: &[(Class, &[&str])] = &[
             "dimensions not compatible",
             "bias shape",
             "kv_sequence_length",
+            "Impossible to unify",
+            "Inconsistent matmul",
+            "incompatible input shapes",
+            "Compute Shape Error",
             "dimension",
             "shape",
         ],
@@ -213,8 +255,23 @@ const CLASSES: &[(Class, &[&str])] = &[
 const COMMON: &[&str] =
     &["out of memory", "OutOfMemory", "bad allocation", "broadcast", "dimension", "shape"];
 
-/// Reads a message; `None` if it contains nothing known.
-pub(super) fn read(text: &Squeezed<'_>) -> Option<Message> {
+/// Reads a part of a log: a message for each operator of a list, and one for everything else. Returns nothing if the
+/// part contains nothing known.
+pub(super) fn read(text: &Squeezed<'_>) -> Vec<Message> {
+    let listed = lists::find(text);
+    let one = one(text);
+    let class = one.as_ref().and_then(|message| message.class);
+    let of_list = listed.into_iter().map(|listed| {
+        let clues = vec![Clue::Op { op: listed.op, domain: listed.domain }];
+        let used = shortened(&listed.used, MAX_USED);
+        Message { clues, words: used.clone(), used, class, is_loose: false }
+    });
+    let mut messages: Vec<Message> = of_list.collect();
+    messages.extend(one.filter(|one| messages.is_empty() || !one.clues.is_empty()));
+    messages
+}
+
+fn one(text: &Squeezed<'_>) -> Option<Message> {
     let Clues { found, is_loose } = clues(text);
     let has = |phrase: &String| text.text.contains(phrase.as_str());
     let is_error = (!found.is_empty() && !is_loose) || SQUEEZED.errors.iter().any(has);

@@ -15,6 +15,7 @@ pub(super) struct Holes {
     pub(super) op: Option<String>,
     pub(super) domain: Option<String>,
     pub(super) value: Option<String>,
+    pub(super) number: Option<String>,
 }
 
 /// The position of a sentence, and the texts in its holes.
@@ -29,7 +30,8 @@ pub(super) struct SentenceMatch {
 pub(super) struct Sentence(Vec<Piece>);
 
 impl Sentence {
-    /// Parses a sentence. Its holes are `{name}`, `{value}`, `{op}`, `{domain}`, and `{_}` for any text.
+    /// Parses a sentence. Its holes are `{name}`, `{value}`, `{op}`, `{domain}`, `{number}`, `{line}` for a name that
+    /// extends to the end of the line, and `{_}` for any text.
     pub(super) fn new(sentence: &str) -> Sentence {
         Sentence(pieces(sentence))
     }
@@ -99,6 +101,7 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
         let rest = window(text.text.get(at..)?, if is_word { MAX_WORD } else { MAX_NAME });
         let end = match pieces.peek() {
             Some(Piece::Literal(next)) => rest.find(next.as_str())?,
+            _ if hole == "line" => line_end(text, at, rest),
             // At the end of a sentence, a hole extends to the end of the word.
             _ => word_end(text, at, rest),
         };
@@ -110,11 +113,15 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
         if is_word && is_bad(&written) {
             return None;
         }
+        if hole == "number" && (written.is_empty() || !written.bytes().all(|c| c.is_ascii_digit())) {
+            return None;
+        }
         let slot = match hole {
-            "name" => Some(&mut holes.name),
+            "name" | "line" => Some(&mut holes.name),
             "op" => Some(&mut holes.op),
             "domain" => Some(&mut holes.domain),
             "value" => Some(&mut holes.value),
+            "number" => Some(&mut holes.number),
             _ => None,
         };
         if let Some(slot) = slot {
@@ -139,6 +146,14 @@ fn word_end(text: &Squeezed<'_>, at: usize, rest: &str) -> usize {
     let whole = text.slice(at, at + rest.len());
     let word = whole.split(char::is_whitespace).next().unwrap_or_default();
     word.trim_end_matches(['.', ',', ';', ':', ')', '\'', '"', ']']).len()
+}
+
+/// Returns the end of the line that contains `at`, without the punctuation at its end.
+fn line_end(text: &Squeezed<'_>, at: usize, rest: &str) -> usize {
+    let whole = text.slice(at, at + rest.len());
+    let line = whole.lines().next().unwrap_or_default();
+    let line: String = line.chars().filter(|c| !c.is_whitespace()).collect();
+    line.trim_end_matches(['.', ',', ';', ')']).len()
 }
 
 #[cfg(test)]
@@ -173,5 +188,12 @@ mod tests {
     #[test]
     fn a_hole_at_the_end_is_a_word() {
         check("Invalid Node - {name}", "[6] Invalid Node - a/b.\nnext", &[(None, Some("a/b"))]);
+    }
+
+    #[test]
+    fn a_hole_for_a_line_keeps_spaces_and_dots() {
+        let sentence = "implementation for node {line}";
+        let text = "(no implementation for node {A[a.0 + b...c]}.)\nnext";
+        check(sentence, text, &[(None, Some("{A[a.0 + b...c]}"))]);
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::clean::Squeezed;
+use super::operands::{self, Operands};
 use super::pattern::{Sentence, SentenceMatch, find};
 
 /// A node, value or operator that a message names.
@@ -11,8 +12,19 @@ use super::pattern::{Sentence, SentenceMatch, find};
 pub enum Clue {
     /// A node, and its operator if the message contains it.
     Node { name: String, op: Option<String> },
+    /// A node by the name of one of its results, and its operator if the message contains it.
+    Output { name: String, op: Option<String> },
+    /// A part of the node before it. The name counts only if the model contains it, because runtimes also name parts
+    /// that they created.
+    Inner { name: String },
     /// A value: a tensor, a weight, an input.
     Value { name: String, role: Role },
+    /// An input of the model, by its position.
+    Argument { position: usize },
+    /// A node by its position in its graph, and its operator.
+    Numbered { position: usize, op: String },
+    /// A node by the types of its operands.
+    Operands(Box<Operands>),
     /// The operator of a node whose name the message does not contain.
     Op { op: String, domain: Option<String> },
     /// The operator of a node that has no name according to the message.
@@ -34,6 +46,10 @@ pub enum Role {
 #[derive(Clone, Copy)]
 enum About {
     Node,
+    Output,
+    Inner,
+    Argument,
+    Numbered,
     Value(Role),
     Op,
     /// An operator that the sentence implies.
@@ -125,14 +141,43 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Node, "(op_type:{op}, node name: {name}):"),
     // TensorRT.
     (About::Node, "--- Begin node ---{_}name: \"{name}\" op_type: \"{op}\""),
-    (About::Value(Role::Made), "While parsing node number {_} -> \"{value}\"]"),
+    (About::Output, "While parsing node number {_} [{op} -> \"{value}\"]"),
+    (About::Op, "While parsing node number {_} [{op}]"),
+    (About::Node, "In node {_} with name: {name} and operator: {op} ("),
     (About::Node, "Invalid Node - {name}"),
-    (About::Node, "Layer {name}: broadcast dimensions must be conformable"),
-    (About::Node, "Internal Error ({name}: dimensions not compatible"),
-    (About::Node, "Could not find any implementation for node {name}."),
+    (About::Numbered, "In node {number} (import{op}):"),
+    (About::Node, "Could not find any implementation for node {line}"),
+    (About::Node, "computing output extent of node {name}"),
+    (About::Node, "No supported formats for {name}"),
+    (About::Op, "] No importer registered for op: {op}"),
+    (About::Op, "UNSUPPORTED_NODE: No importer registered for op: {op}"),
+    (About::Inner, "Layer {name}: "),
+    (About::Inner, "Error ({name}: "),
     // OpenVINO.
-    (About::Node, "with friendly_name '{name}'"),
-    (About::Op, "not support the following ONNX operations: {op}"),
+    (About::Output, "While validating ONNX node '<Node({op}): {value}>'"),
+    (About::Inner, "with friendly_name '{name}'"),
+    (About::Output, "Unsupported operation of type: {_} name: {value}"),
+    (About::Value(Role::Read), "Input tensor isn't found for node \"{value}\""),
+    (About::Value(Role::Weight), "implied by its shape for tensor '{value}' in the model"),
+    (About::Argument, "Can't set the input tensor with index: {number},"),
+    (About::Value(Role::Input), "Can't set the input tensor with name: {value},"),
+    // tract.
+    (About::Node, "Evaluating #{number} \"{name}\""),
+    (About::Node, "node #{number} \"{name}\""),
+    (About::Node, "Building node {name} ({op})"),
+    (About::Inner, "in output_facts invocation for {name}: "),
+    (About::Value(Role::Read), "Could not resolve inputs at top-level: [\"{value}\""),
+    // rten.
+    (About::Value(Role::Weight), "in node \"{value}\": graph error:"),
+    (About::Value(Role::Weight), "in node \"{value}\": external data error:"),
+    (About::Node, "in node \"{name}\": operator error:"),
+    (About::Node, "operator \"{name}\" failed:"),
+    (About::Node, "operator \"{name}\" subgraph error:"),
+    (About::Node, "operator \"{name}\" output mismatch:"),
+    (About::Value(Role::Read), "Missing input \"{value}\" for op"),
+    (About::Value(Role::Input), "input \"{value}\" is invalid:"),
+    // MNN.
+    (About::Output, "Compute Shape Error for {value}"),
 ];
 
 static TAKEN_APART: LazyLock<Vec<(About, Sentence)>> = LazyLock::new(|| {
@@ -151,6 +196,7 @@ pub(super) struct Clues {
 pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     let mut clues: Vec<(Range<usize>, Clue)> = Vec::new();
     let mut loose: Vec<(Range<usize>, Clue)> = Vec::new();
+    clues.extend(operands::find(text));
     for (about, sentence) in TAKEN_APART.iter() {
         for found in find(sentence, text) {
             let range = found.start..found.end;
@@ -164,11 +210,16 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
             list.extend(clue(*about, found).map(|clue| (range, clue)));
         }
     }
+    let is_inner = |(_, clue): &(Range<usize>, Clue)| matches!(clue, Clue::Inner { .. });
+    if clues.iter().all(is_inner) {
+        loose.append(&mut clues);
+    }
     let is_loose = clues.is_empty() && !loose.is_empty();
     let mut found = if is_loose { loose } else { clues };
     found.sort_by_key(|(range, _)| range.start);
     // If a node has a name, its operator adds nothing.
-    if found.iter().any(|(_, clue)| matches!(clue, Clue::Node { .. } | Clue::Value { .. })) {
+    let is_exact = |clue: &Clue| !matches!(clue, Clue::Op { .. } | Clue::Inner { .. });
+    if found.iter().any(|(_, clue)| is_exact(clue)) {
         found.retain(|(_, clue)| !matches!(clue, Clue::Op { .. }));
     }
     Clues { found, is_loose }
@@ -185,6 +236,17 @@ fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
             (None, Some(op)) => Some(Clue::Unnamed { op }),
             (None, None) => None,
         },
+        About::Output => {
+            named(holes.value).map(|name| Clue::Output { name, op: holes.op.filter(|op| op != "") })
+        }
+        About::Inner => named(holes.name).map(|name| Clue::Inner { name }),
+        About::Argument => {
+            holes.number?.parse().ok().map(|position| Clue::Argument { position })
+        }
+        About::Numbered => {
+            let position = holes.number?.parse().ok()?;
+            holes.op.map(|op| Clue::Numbered { position, op })
+        }
         About::Value(role) => named(holes.value).map(|name| Clue::Value { name, role }),
         About::OpNamed(op) => Some(Clue::Op { op: op.to_owned(), domain: None }),
         About::Op => holes.op.map(|op| Clue::Op { op, domain: named(holes.domain) }),

@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let folder = line?;
         let answer = match run(Path::new(folder.trim())) {
             Ok(outputs) => json!({ "outputs": outputs }),
-            Err(error) => json!({ "error": chain(&*error) }),
+            // A program that returns the error from `main` prints its debug form.
+            Err(error) => json!({ "error": chain(&*error), "log": format!("Error: {error:?}") }),
         };
         println!("{answer}");
         std::io::stdout().flush()?;
