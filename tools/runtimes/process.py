@@ -72,8 +72,8 @@ class Process:
             if not selector.select(SECONDS):
                 self._stop()
                 raise RefusalError(f"no answer in {SECONDS} seconds")
-        # Some runtimes print before the answer.
         for line in process.stdout:
+            # Some runtimes print when they are imported.
             if line.startswith("{"):
                 return json.loads(line)
         code = process.wait()
