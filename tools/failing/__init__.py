@@ -61,10 +61,16 @@ def failure(build: Build) -> Build:
     return build
 
 
-def lines_to_blame(build: Build) -> list[int]:
-    """The lines of a failure that are marked."""
+def lines_to_blame(build: Build, runtime: str = "") -> list[int]:
+    """The lines of a failure that are marked for a runtime, or else those for every runtime."""
     lines, start = inspect.getsourcelines(build)
-    return [start + index for index, line in enumerate(lines) if line.rstrip().endswith(MARK)]
+    marked = [
+        (start + index, line.split(MARK)[1].removeprefix(" in").replace(" ", "").strip())
+        for index, line in enumerate(lines)
+        if MARK in line
+    ]
+    own = [line for line, runtimes in marked if runtime and runtime in runtimes.split(",")]
+    return own or [line for line, runtimes in marked if not runtimes]
 
 
 def floats(*shape: int) -> np.ndarray:

@@ -13,18 +13,10 @@ use inspect::explain::{Certainty, explain};
 use inspect::{ModelFile, Weights};
 use serde_json::Value;
 
-/// The result of comparing an answer with the truth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
-    /// The answer is the correct line.
-    Right,
-    /// The answer lists several lines, including the correct one.
-    Among,
-    /// There is no correct line, and the answer has none.
-    Silent,
-    Unknown,
-    Wrong,
-}
+#[path = "judging/mod.rs"]
+mod judging;
+
+use judging::{Verdict, judge, string};
 
 #[derive(Default)]
 struct Tally {
@@ -110,7 +102,7 @@ fn a_message_without_its_beginning_is_an_error_and_is_not_explained_wrongly() {
             let whole = fs::read_to_string(folder.join(&log)).unwrap();
             let (before, _) = judge(&model, whole.as_bytes(), &truth);
             // Several messages have several beginnings.
-            if whole.matches("Error").count() > 1 || before == Verdict::Unknown {
+            if whole.matches("Error").count() > 1 || matches!(before, Verdict::Unknown | Verdict::Nameless) {
                 continue;
             }
             for (what, part) in without_beginning(&whole) {
@@ -128,47 +120,6 @@ fn a_message_without_its_beginning_is_an_error_and_is_not_explained_wrongly() {
     }
     assert!(seen >= 60, "{seen}");
     assert!(worse.is_empty(), "{}", worse.join("\n"));
-}
-
-fn string(value: &Value) -> String {
-    value.as_str().unwrap().to_owned()
-}
-
-/// Judges an answer. `truth` contains every marked line, and finding one of them is enough.
-fn judge(model: &Path, log: &[u8], truth: &[String]) -> (Verdict, String) {
-    let file = ModelFile::open(model, Weights::Skipped).unwrap();
-    // If a model cannot be read, nothing is known about it.
-    let document = match file.read(None) {
-        Ok(document) => document,
-        Err(error) => return (Verdict::Unknown, error.to_string()),
-    };
-    let explanation = explain(&document, log);
-    let mut verdict = Verdict::Unknown;
-    let mut said = String::new();
-    let mut found: Vec<String> = Vec::new();
-    for finding in &explanation.findings {
-        let lines: Vec<String> = finding.lines.iter().map(|line| line.place()).collect();
-        let _ = write!(said, "{:?} {lines:?} {}; ", finding.certainty, finding.how);
-        verdict = match finding.certainty {
-            Certainty::Unknown => continue,
-            Certainty::Certain | Certainty::Likely if truth.contains(&lines[0]) => Verdict::Right,
-            Certainty::OneOf if lines.iter().any(|line| truth.contains(line)) => {
-                // If all lines are marked, the answer is right.
-                let is_all = lines.iter().all(|line| truth.contains(line));
-                if is_all { Verdict::Right } else { Verdict::Among }
-            }
-            _ => return (Verdict::Wrong, said),
-        };
-        found.extend(lines);
-    }
-    if verdict == Verdict::Right && !truth.iter().all(|line| found.contains(line)) {
-        verdict = Verdict::Among;
-    }
-    // If no line is marked, not knowing is right.
-    match (verdict, truth.is_empty()) {
-        (Verdict::Unknown, true) => (Verdict::Silent, said),
-        _ => (verdict, said),
-    }
 }
 
 /// Runtimes create nodes. A node of the model with the same operator need not be the origin of such a node.

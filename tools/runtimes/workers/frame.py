@@ -9,6 +9,7 @@ runtime that ends its process answers nothing.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -61,4 +62,6 @@ def serve(run: Callable[[Path, Inputs], list[np.ndarray]]) -> None:
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             answer = {"error": said, "log": traceback.format_exc()}
+        # What a runtime printed must be in its file before the answer.
+        ctypes.CDLL(None).fflush(None)
         print(json.dumps(answer), file=ANSWERS, flush=True)

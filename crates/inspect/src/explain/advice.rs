@@ -117,7 +117,13 @@ fn op_of(clue: &Clue) -> Option<&str> {
             [op] => Some(op),
             _ => None,
         },
-        Clue::Inner { .. } | Clue::Value { .. } | Clue::Argument { .. } => None,
+        Clue::Product => Some("MatMul"),
+        Clue::Inner { .. }
+        | Clue::Fused { .. }
+        | Clue::Value { .. }
+        | Clue::Argument { .. }
+        | Clue::Lacking { .. }
+        | Clue::Broadcast { .. } => None,
     }
 }
 

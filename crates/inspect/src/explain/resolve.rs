@@ -221,6 +221,12 @@ fn of_clue(document: &Document<'_>, clue: &Clue, outer: Option<usize>) -> Culpri
         Clue::Value { name, role } => of_value(document, name, *role),
         Clue::Argument { position } => of_argument(document, *position),
         Clue::Numbered { position, op } => described::of_position(document, *position, op),
+        Clue::Product => described::of_product(document),
+        Clue::Fused { name, operation } => {
+            described::of_fused(document, of_output(document, name, None), operation)
+        }
+        Clue::Lacking { attribute } => described::of_attribute(document, attribute),
+        Clue::Broadcast { sizes } => described::of_broadcast(document, *sizes),
         Clue::Operands(operands) => described::of_operands(document, operands, outer),
         Clue::Op { op, domain } => of_op(document, op, domain.as_deref(), false),
         Clue::Unnamed { op } => of_op(document, op, None, true),
@@ -399,7 +405,8 @@ fn of_value(document: &Document<'_>, name: &str, role: Role) -> Culprits {
 /// Returns the nodes with an operator, unless there are too many.
 fn of_op(document: &Document<'_>, op: &str, domain: Option<&str>, is_unnamed: bool) -> Culprits {
     let is_it = |node: &Node<'_>| {
-        node.op == op
+        // tract writes `GatherNd`.
+        node.op.eq_ignore_ascii_case(op)
             && domain.is_none_or(|domain| domain == node.domain)
             // If a node has a name, messages contain it.
             && (!is_unnamed || node.name.is_empty())

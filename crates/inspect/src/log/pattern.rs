@@ -16,6 +16,7 @@ pub(super) struct Holes {
     pub(super) domain: Option<String>,
     pub(super) value: Option<String>,
     pub(super) number: Option<String>,
+    pub(super) number2: Option<String>,
 }
 
 /// The position of a sentence, and the texts in its holes.
@@ -30,8 +31,8 @@ pub(super) struct SentenceMatch {
 pub(super) struct Sentence(Vec<Piece>);
 
 impl Sentence {
-    /// Parses a sentence. Its holes are `{name}`, `{value}`, `{op}`, `{domain}`, `{number}`, `{line}` for a name that
-    /// extends to the end of the line, and `{_}` for any text.
+    /// Parses a sentence. Its holes are `{name}`, `{value}`, `{op}`, `{domain}`, `{number}`, `{number2}`, `{line}` for a name
+    /// that extends to the end of the line, and `{_}` for any text.
     pub(super) fn new(sentence: &str) -> Sentence {
         Sentence(pieces(sentence))
     }
@@ -98,10 +99,12 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
             }
         };
         let is_word = matches!(hole, "op" | "domain");
+        let is_number = hole.starts_with("number");
         let rest = window(text.text.get(at..)?, if is_word { MAX_WORD } else { MAX_NAME });
         let end = match pieces.peek() {
             Some(Piece::Literal(next)) => rest.find(next.as_str())?,
             _ if hole == "line" => line_end(text, at, rest),
+            _ if is_number => rest.bytes().take_while(u8::is_ascii_digit).count(),
             // At the end of a sentence, a hole extends to the end of the word.
             _ => word_end(text, at, rest),
         };
@@ -113,7 +116,7 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
         if is_word && is_bad(&written) {
             return None;
         }
-        if hole == "number" && (written.is_empty() || !written.bytes().all(|c| c.is_ascii_digit())) {
+        if is_number && (written.is_empty() || !written.bytes().all(|c| c.is_ascii_digit())) {
             return None;
         }
         let slot = match hole {
@@ -122,6 +125,7 @@ fn holes(pieces: &[Piece], text: &Squeezed<'_>, mut at: usize) -> Option<(usize,
             "domain" => Some(&mut holes.domain),
             "value" => Some(&mut holes.value),
             "number" => Some(&mut holes.number),
+            "number2" => Some(&mut holes.number2),
             _ => None,
         };
         if let Some(slot) = slot {

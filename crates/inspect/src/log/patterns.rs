@@ -23,6 +23,14 @@ pub enum Clue {
     Argument { position: usize },
     /// A node by its position in its graph, and its operator.
     Numbered { position: usize, op: String },
+    /// A node without an attribute that its operator requires.
+    Lacking { attribute: String },
+    /// A product whose operands do not fit.
+    Product,
+    /// The last of the nodes that a runtime fused, by the name of its result, and the operation in the runtime.
+    Fused { name: String, operation: String },
+    /// A node with operands of these sizes along an axis.
+    Broadcast { sizes: [i64; 2] },
     /// A node by the types of its operands.
     Operands(Box<Operands>),
     /// The operator of a node whose name the message does not contain.
@@ -50,6 +58,10 @@ enum About {
     Inner,
     Argument,
     Numbered,
+    Lacking,
+    Broadcast,
+    Product,
+    Fused,
     Value(Role),
     Op,
     /// An operator that the sentence implies.
@@ -90,6 +102,51 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Value(Role::Input), "Invalid rank for input: {value} Got:"),
     (About::Value(Role::Input), "Required inputs (['{value}'"),
     (About::Value(Role::Input), "Missing Input: {value}"),
+    // onnx: its checker and its shape inference.
+    (About::Node, "node. Name: {name} OpType: {op}"),
+    (About::Node, "of node: name: {name} OpType: {op}"),
+    (About::Node, "(op_type:{op}, node name: {name}):"),
+    // TensorRT.
+    (About::Node, "--- Begin node ---{_}name: \"{name}\" op_type: \"{op}\""),
+    (About::Output, "While parsing node number {_} [{op} -> \"{value}\"]"),
+    (About::Op, "While parsing node number {_} [{op}]"),
+    (About::Node, "In node {_} with name: {name} and operator: {op} ("),
+    (About::Node, "Invalid Node - {name}"),
+    (About::Numbered, "In node {number} (import{op}):"),
+    (About::Node, "Could not find any implementation for node {line}"),
+    (About::Node, "computing output extent of node {name}"),
+    (About::Node, "No supported formats for {name}"),
+    (About::Op, "] No importer registered for op: {op}"),
+    (About::Op, "UNSUPPORTED_NODE: No importer registered for op: {op}"),
+    // OpenVINO.
+    (About::Output, "While validating ONNX node '<Node({op}): {value}>'"),
+    (About::Inner, "with friendly_name '{name}'"),
+    (About::Fused, "Unsupported operation of type: {op} name: {value}"),
+    (About::Value(Role::Read), "Input tensor isn't found for node \"{value}\""),
+    (About::Value(Role::Weight), "implied by its shape for tensor '{value}' in the model"),
+    (About::Argument, "Can't set the input tensor with index: {number},"),
+    (About::Value(Role::Input), "Can't set the input tensor with name: {value},"),
+    // tract.
+    (About::Node, "Evaluating #{number} \"{name}\""),
+    (About::Node, "node #{number} \"{name}\""),
+    (About::Node, "Building node {name} ({op})"),
+    (About::Inner, "in output_facts invocation for {name}: "),
+    (About::Value(Role::Read), "Could not resolve inputs at top-level: [\"{value}\""),
+    // rten.
+    (About::Value(Role::Weight), "in node \"{value}\": graph error:"),
+    (About::Value(Role::Weight), "in node \"{value}\": external data error:"),
+    (About::Node, "in node \"{name}\": operator error:"),
+    (About::Node, "operator \"{name}\" failed:"),
+    (About::Node, "operator \"{name}\" subgraph error:"),
+    (About::Node, "operator \"{name}\" output mismatch:"),
+    (About::Value(Role::Read), "Missing input \"{value}\" for op"),
+    (About::Value(Role::Input), "input \"{value}\" is invalid:"),
+    // The stacks of panics of tract and rten.
+    (About::Op, "<tract_core::ops::{op} as tract_core::ops::EvalOp>::eval"),
+    (About::Op, "<tract_onnx::ops::{op} as tract_hir::ops::expandable::Expansion>::rules"),
+    (About::Op, "<rten::ops::{op} as rten::operator::Operator>::run"),
+    // MNN.
+    (About::Output, "Compute Shape Error for {value}"),
     // The rest of a message of ONNX Runtime whose beginning is missing.
     (About::Node, "Name:'{name}' Status Message"),
     (About::Node, "(\"{name}\", {op}, \"{_}\", {_}) : ("),
@@ -120,9 +177,17 @@ const SENTENCES: &[(About, &str)] = &[
     (About::OpNamed("Expand"), "invalid expand shape"),
     (About::OpNamed("GatherElements"), "GatherElements op:"),
     (About::OpNamed("GatherND"), "invalid index found, index ="),
+    (About::OpNamed("GatherElements"), "gather_elements.cc:"),
+    (About::OpNamed("Attention"), "attention_helper.h:"),
+    (About::Product, "Incompatible dimensions for matrix multiplication"),
+    (About::Lacking, "Required attribute '{value}' is missing"),
+    (About::Broadcast, "Attempting to broadcast an axis by a dimension other than 1. {number} by {number2}"),
     (About::OpNamed("Reshape"), "input tensor cannot be reshaped to the requested shape"),
     (About::OpNamed("Split"), "Invalid value in 'split'"),
     (About::OpNamed("TopK"), "k argument [{_}] should not be greater than"),
+    // Words that also occur in other texts.
+    (About::Inner, "Layer {name}: "),
+    (About::Inner, "Error ({name}: "),
     (About::LooseNode, "Name:'{name}'"),
     (About::LooseNode, "Name: '{name}'"),
     (About::LooseNode, "node '{name}'"),
@@ -135,49 +200,6 @@ const SENTENCES: &[(About, &str)] = &[
     (About::LooseNode, "Node ({name})"),
     (About::LooseNode, "node: {name}"),
     (About::LooseNode, "Node: {name}"),
-    // onnx: its checker and its shape inference.
-    (About::Node, "node. Name: {name} OpType: {op}"),
-    (About::Node, "of node: name: {name} OpType: {op}"),
-    (About::Node, "(op_type:{op}, node name: {name}):"),
-    // TensorRT.
-    (About::Node, "--- Begin node ---{_}name: \"{name}\" op_type: \"{op}\""),
-    (About::Output, "While parsing node number {_} [{op} -> \"{value}\"]"),
-    (About::Op, "While parsing node number {_} [{op}]"),
-    (About::Node, "In node {_} with name: {name} and operator: {op} ("),
-    (About::Node, "Invalid Node - {name}"),
-    (About::Numbered, "In node {number} (import{op}):"),
-    (About::Node, "Could not find any implementation for node {line}"),
-    (About::Node, "computing output extent of node {name}"),
-    (About::Node, "No supported formats for {name}"),
-    (About::Op, "] No importer registered for op: {op}"),
-    (About::Op, "UNSUPPORTED_NODE: No importer registered for op: {op}"),
-    (About::Inner, "Layer {name}: "),
-    (About::Inner, "Error ({name}: "),
-    // OpenVINO.
-    (About::Output, "While validating ONNX node '<Node({op}): {value}>'"),
-    (About::Inner, "with friendly_name '{name}'"),
-    (About::Output, "Unsupported operation of type: {_} name: {value}"),
-    (About::Value(Role::Read), "Input tensor isn't found for node \"{value}\""),
-    (About::Value(Role::Weight), "implied by its shape for tensor '{value}' in the model"),
-    (About::Argument, "Can't set the input tensor with index: {number},"),
-    (About::Value(Role::Input), "Can't set the input tensor with name: {value},"),
-    // tract.
-    (About::Node, "Evaluating #{number} \"{name}\""),
-    (About::Node, "node #{number} \"{name}\""),
-    (About::Node, "Building node {name} ({op})"),
-    (About::Inner, "in output_facts invocation for {name}: "),
-    (About::Value(Role::Read), "Could not resolve inputs at top-level: [\"{value}\""),
-    // rten.
-    (About::Value(Role::Weight), "in node \"{value}\": graph error:"),
-    (About::Value(Role::Weight), "in node \"{value}\": external data error:"),
-    (About::Node, "in node \"{name}\": operator error:"),
-    (About::Node, "operator \"{name}\" failed:"),
-    (About::Node, "operator \"{name}\" subgraph error:"),
-    (About::Node, "operator \"{name}\" output mismatch:"),
-    (About::Value(Role::Read), "Missing input \"{value}\" for op"),
-    (About::Value(Role::Input), "input \"{value}\" is invalid:"),
-    // MNN.
-    (About::Output, "Compute Shape Error for {value}"),
 ];
 
 static TAKEN_APART: LazyLock<Vec<(About, Sentence)>> = LazyLock::new(|| {
@@ -218,19 +240,30 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     let mut found = if is_loose { loose } else { clues };
     found.sort_by_key(|(range, _)| range.start);
     // If a node has a name, its operator adds nothing.
-    let is_exact = |clue: &Clue| !matches!(clue, Clue::Op { .. } | Clue::Inner { .. });
+    let is_vague = |clue: &Clue| {
+        matches!(
+            clue,
+            Clue::Op { .. } | Clue::Lacking { .. } | Clue::Broadcast { .. } | Clue::Product
+        )
+    };
+    let is_exact = |clue: &Clue| !is_vague(clue) && !matches!(clue, Clue::Inner { .. });
     if found.iter().any(|(_, clue)| is_exact(clue)) {
-        found.retain(|(_, clue)| !matches!(clue, Clue::Op { .. }));
+        found.retain(|(_, clue)| !is_vague(clue));
     }
     Clues { found, is_loose }
 }
 
 fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
     let mut holes = found.holes;
-    // `ai.onnx.Erf` is `Erf`.
-    holes.op = holes.op.map(|op| op.rsplit('.').next().unwrap_or_default().to_owned());
+    // `ai.onnx.Erf` is `Erf`, and `array::squeeze::Squeeze13` is `Squeeze`.
+    holes.op = holes.op.map(|op| match op.rsplit_once("::") {
+        Some((_, op)) => op.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(),
+        None => op.rsplit('.').next().unwrap_or_default().to_owned(),
+    });
     let named = |name: Option<String>| name.filter(|name| !name.is_empty());
     match about {
+        // A line of a stack of Node.js.
+        About::LooseNode if holes.name.as_ref().is_some_and(|it| it.starts_with("internal/")) => None,
         About::Node | About::LooseNode => match (named(holes.name), holes.op) {
             (Some(name), op) => Some(Clue::Node { name, op }),
             (None, Some(op)) => Some(Clue::Unnamed { op }),
@@ -246,6 +279,16 @@ fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
         About::Numbered => {
             let position = holes.number?.parse().ok()?;
             holes.op.map(|op| Clue::Numbered { position, op })
+        }
+        About::Product => Some(Clue::Product),
+        About::Fused => {
+            let operation = holes.op.unwrap_or_default();
+            named(holes.value).map(|name| Clue::Fused { name, operation })
+        }
+        About::Lacking => named(holes.value).map(|attribute| Clue::Lacking { attribute }),
+        About::Broadcast => {
+            let sizes = [holes.number?.parse().ok()?, holes.number2?.parse().ok()?];
+            Some(Clue::Broadcast { sizes })
         }
         About::Value(role) => named(holes.value).map(|name| Clue::Value { name, role }),
         About::OpNamed(op) => Some(Clue::Op { op: op.to_owned(), domain: None }),
