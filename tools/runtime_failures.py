@@ -48,7 +48,10 @@ _CHANGING = [
     (re.compile(r"/(?:[\w.-]+/)+lib/python3[\w./-]*/"), ""),
 ]
 #: Refusals of the programs below `runtimes/workers`, which are not messages of a runtime.
-_OWN = re.compile(r"no tensors of |data type '\w+' not understood|no answer in |with code -?\d+: $")
+_OWN = re.compile(
+    r"^no tensors of |data type '\w+' not understood|^no answer in |with code -?\d+: $"
+    r"|^(Traceback(.|\n)*)?ValueError: the converter wrote no file\s*$"
+)
 
 
 def main(names: list[str]) -> int:
@@ -90,11 +93,9 @@ def provoke(process: Process, key: str, build: Build, place: Path) -> list[dict[
         return []
     except RefusalError as error:
         said = str(error)
-        texts = [said, error.log]
+        texts = [said, error.log] if not _OWN.search(said) else [error.log]
     except (KeyError, ValueError, TypeError, DecodeError):
         # The model or its inputs cannot be given to a runtime.
-        return []
-    if _OWN.search(said):
         return []
     file = Path(build.__code__.co_filename).resolve().relative_to(ROOT).as_posix()
     lines = [f"{file}:{line}" for line in blamed(runtime.name, key, build)]
@@ -102,7 +103,7 @@ def provoke(process: Process, key: str, build: Build, place: Path) -> list[dict[
     return [
         {"model": stored(key, place), "lines": lines, "text": text}
         for text in dict.fromkeys(text[-LONGEST:] for text in texts)
-        if not text.startswith("ValueError: the converter wrote no file")
+        if not _OWN.search(text)
     ]
 
 
@@ -112,7 +113,13 @@ def blamed(runtime: str, key: str, build: Build) -> list[int]:
     if parts is None:
         return lines_to_blame(build, runtime)
     lines, start = inspect.getsourcelines(build)
-    found = [[at for at, line in enumerate(lines, start) if part in line] for part in parts]
+    # A helper is above the failures of its module.
+    above = Path(build.__code__.co_filename).read_text().splitlines()[: start - 1]
+    found = [
+        [at for at, line in enumerate(lines, start) if part in line]
+        or [at for at, line in enumerate(above, 1) if part in line]
+        for part in parts
+    ]
     assert all(len(each) == 1 for each in found), (runtime, key, found)
     return [each[0] for each in found]
 

@@ -38,6 +38,88 @@ Miscellaneous (IElementWiseLayer add: broadcast dimensions must be conformable)
 """,
     ),
     (
+        "tensorrt-python",
+        "concatenate_rows",
+        """\
+[01/01/2026-00:00:00] [TRT] [E] ModelImporter.cpp:963: While parsing node number 2 \
+[Concat -> "concatenate"]:
+[01/01/2026-00:00:00] [TRT] [E] ModelImporter.cpp:964: --- Begin node ---
+input: "mul"
+input: "sqrt"
+output: "concatenate"
+name: "concatenate"
+op_type: "Concat"
+attribute {
+  name: "axis"
+  i: 1
+  type: INT
+}
+
+[01/01/2026-00:00:00] [TRT] [E] ModelImporter.cpp:965: --- End node ---
+[01/01/2026-00:00:00] [TRT] [E] ModelImporter.cpp:968: ERROR: ModelImporter.cpp:195 In function \
+parseNode:
+[6] Invalid Node - concatenate
+IConcatenationLayer concatenate: all concat input tensors must have the same dimensions except on \
+the concatenation axis (1)
+In node 2 with name: concatenate and operator: Concat (parseNode): INVALID_NODE: Invalid Node - \
+concatenate
+""",
+    ),
+    (
+        "tensorrt-plugin",
+        "operator_of_nobody",
+        """\
+ERROR: Failed to parse the ONNX file.
+In node 2 (importFallbackPluginImporter): UNSUPPORTED_NODE: Assertion failed: creator && \
+"Plugin not found, are the plugin name, version, and namespace correct?"
+""",
+    ),
+    (
+        "tensorrt-importer",
+        "operator_of_nobody",
+        """\
+WARNING: onnx2trt_utils.cpp:369: Your ONNX model has been generated with INT64 weights.
+ERROR: ModelImporter.cpp:773: While parsing node number 2 [Cosine -> "out_0"]:
+ERROR: ModelImporter.cpp:774: --- Begin node ---
+ERROR: ModelImporter.cpp:775: input: "add"
+output: "out_0"
+name: "cos"
+op_type: "Cosine"
+
+ERROR: ModelImporter.cpp:776: --- End node ---
+ERROR: ModelImporter.cpp:779: ERROR: ModelImporter.cpp:140 In function parseGraph:
+[8] No importer registered for op: Cosine
+""",
+    ),
+    (
+        "tensorrt-tactics",
+        "sum_of_three",
+        """\
+[01/01/2026-00:00:00] [E] Error[10]: [optimizer.cpp::computeCosts::3869] Error Code 10: Internal \
+Error (Could not find any implementation for node sub.)
+[01/01/2026-00:00:00] [E] Error[2]: [builder.cpp::buildSerializedNetwork::609] Error Code 2: \
+Internal Error (Assertion enginePtr != nullptr failed. )
+""",
+    ),
+    (
+        "tensorrt-region",
+        "sum_of_three",
+        """\
+[01/01/2026-00:00:00] [TRT] [E] 10: Could not find any implementation for node \
+{ForeignNode[mul...cos + sub]}.
+[01/01/2026-00:00:00] [TRT] [E] 10: [optimizer.cpp::computeCosts::3869] Error Code 10: Internal \
+Error (Could not find any implementation for node {ForeignNode[mul...cos + sub]}.)
+""",
+    ),
+    (
+        "tensorrt-extent",
+        "concatenate_rows",
+        """\
+[01/01/2026-00:00:00] [E] Error[4]: ITensor::getDimensions: Error Code 4: API Usage Error (Error \
+while computing output extent of node concatenate.)
+""",
+    ),
+    (
         "openvino-core",
         "concatenate_rows",
         """\

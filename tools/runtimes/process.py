@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import selectors
 import subprocess
 import tempfile
@@ -34,7 +33,8 @@ class Process:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self._process: subprocess.Popen[str] | None = None
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
+        self._read = 0
 
     def __enter__(self) -> Process:
         return self
@@ -50,12 +50,9 @@ class Process:
             RefusalError: With the words of the runtime.
         """
         write(model, inputs, folder)
-        self._errors.seek(0, os.SEEK_END)
-        start = self._errors.tell()
         answer = self._ask(folder)
         if "error" in answer:
-            self._errors.seek(start)
-            raise RefusalError(answer["error"], self._errors.read() + answer.get("log", ""))
+            raise RefusalError(answer["error"], self._printed() + answer.get("log", ""))
         return [
             np.fromfile(folder / f"output_{i}.bin", one["dtype"]).reshape(one["shape"])
             for i, one in enumerate(answer["outputs"])
@@ -63,6 +60,7 @@ class Process:
 
     def _ask(self, folder: Path) -> dict[str, Any]:
         process = self._process or self._start()
+        self._printed()
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(f"{folder}\n")
@@ -78,13 +76,20 @@ class Process:
                 return json.loads(line)
         code = process.wait()
         self._process = None
-        self._errors.seek(0)
-        said = self._errors.read()[-2000:].strip()
+        said = self._printed()[-2000:].strip()
         raise RefusalError(f"the process ended with code {code}: {said}", said)
+
+    def _printed(self) -> str:
+        """Returns what the runtime printed since the last call."""
+        self._errors.seek(self._read)
+        printed = self._errors.read()
+        self._read = self._errors.tell()
+        return printed
 
     def _start(self) -> subprocess.Popen[str]:
         self._errors.seek(0)
         self._errors.truncate()
+        self._read = 0
         self._process = subprocess.Popen(
             self.runtime.command(),
             stdin=subprocess.PIPE,

@@ -14,6 +14,7 @@ pub(super) fn advice(
     node: Option<usize>,
 ) -> Option<String> {
     let text = match message.class? {
+        Class::Shape if message.words.contains("Sym(") => SYMBOL,
         Class::Shape => SHAPE,
         Class::Buffer => BUFFER,
         Class::Index => INDEX,
@@ -35,10 +36,12 @@ pub(super) fn advice(
 
 const SHAPE: &str = "the shapes of the inputs do not match; a size with the same name in several inputs (`B` in \
     `f32[B,3]`) must have the same value in all of them";
+const SYMBOL: &str = "tract cannot unify a named size of the model with the number in an input fact, and stops at the first \
+    node that uses it: export the model with fixed sizes, or do not set facts with numbers";
 const BUFFER: &str = "a symbolic size has different values in several inputs, and this is the first node that fails \
     because of it: pass arrays in which sizes with the same name are equal";
 const INDEX: &str = "an index is out of bounds; JAX clips or drops such an index (except with \
-    `mode=\"promise_in_bounds\"`), but ONNX Runtime reports an error: clip the indices on this line, or \
+    `mode=\"promise_in_bounds\"`), but the runtime reports an error: clip the indices on this line, or \
     check the inputs";
 const OPSET: &str = "the runtime does not support the opset of the model: export with a lower `opset=`, or \
     update the runtime";
@@ -120,6 +123,7 @@ fn op_of(clue: &Clue) -> Option<&str> {
         Clue::Product => Some("MatMul"),
         Clue::Inner { .. }
         | Clue::Fused { .. }
+        | Clue::External { .. }
         | Clue::Value { .. }
         | Clue::Argument { .. }
         | Clue::Lacking { .. }

@@ -60,6 +60,7 @@ fn clue(clue: &Clue) -> Value {
         Clue::Broadcast { sizes } => json!({"sizes": sizes}),
         Clue::Product => json!({"op": "MatMul", "domain": null}),
         Clue::Fused { name, operation } => json!({"value": name, "op": operation}),
+        Clue::External { file, offset } => json!({"file": file, "offset": offset}),
         Clue::Operands(it) => json!({"ops": it.ops, "operands": it.operands.len()}),
         Clue::Op { op, domain } => json!({"op": op, "domain": domain}),
         Clue::Unnamed { op } => json!({"node": "", "op": op}),

@@ -73,10 +73,11 @@ fn wanted(op: &str, message: &Message) -> Option<&'static str> {
     if op != "Gemm" || message.class != Some(Class::Shape) {
         return None;
     }
-    if message.words.contains("bias") {
+    let has = |phrases: &[&str]| phrases.iter().any(|phrase| message.words.contains(phrase));
+    if has(&["bias", "Cannot broadcast c to"]) {
         return Some("add");
     }
-    message.words.contains("W:").then_some("dot_general")
+    has(&["W:", "Columns of first matrix"]).then_some("dot_general")
 }
 
 /// Returns every line of these nodes or origins.

@@ -1,6 +1,6 @@
 //! Finds the nodes of the model that a message names.
 
-use onnx::scan::Node;
+use onnx::scan::{Node, Tensor};
 use provenance::OriginId;
 use provenance::outline::GraphPlace;
 use provenance::resolve::Sure;
@@ -221,6 +221,7 @@ fn of_clue(document: &Document<'_>, clue: &Clue, outer: Option<usize>) -> Culpri
         Clue::Value { name, role } => of_value(document, name, *role),
         Clue::Argument { position } => of_argument(document, *position),
         Clue::Numbered { position, op } => described::of_position(document, *position, op),
+        Clue::External { file, offset } => of_external(document, file.as_deref(), *offset),
         Clue::Product => described::of_product(document),
         Clue::Fused { name, operation } => {
             described::of_fused(document, of_output(document, name, None), operation)
@@ -400,6 +401,34 @@ fn of_value(document: &Document<'_>, name: &str, role: Role) -> Culprits {
         count => format!("{count} nodes {} `{name}`", what.trim_end_matches('s')),
     };
     Culprits { nodes, is_certain: true, how, ..Culprits::default() }
+}
+
+/// Returns the nodes that read weights in another file.
+fn of_external(document: &Document<'_>, file: Option<&str>, offset: Option<u64>) -> Culprits {
+    let is_it = |tensor: &Tensor<'_>| {
+        let entry = |key: &str| {
+            tensor.external.iter().find(|(known, _)| *known == key).map(|&(_, value)| value)
+        };
+        let location = entry("location").and_then(|path| path.rsplit(['/', '\\']).next());
+        let start = entry("offset").map_or(Some(0), |offset| offset.parse::<u64>().ok());
+        tensor.is_external
+            && file.is_none_or(|file| location == Some(file))
+            && offset.is_none_or(|offset| start == Some(offset))
+    };
+    let graphs = document.scan.graphs.iter();
+    let weights: Vec<&str> = graphs
+        .flat_map(|graph| &graph.initializers)
+        .filter(|tensor| is_it(tensor))
+        .map(|tensor| tensor.name)
+        .collect();
+    let nodes = nodes_where(document, |node| node.inputs.iter().any(|it| weights.contains(it)));
+    let nodes = if nodes.len() > MAX_LISTED { Vec::new() } else { nodes };
+    let how = match weights.as_slice() {
+        [] => "the message names no node, and the model has no weights in that file".to_owned(),
+        [weight] => format!("the weight `{weight}` is in that file"),
+        weights => format!("{} weights of the model are in that file", weights.len()),
+    };
+    Culprits { nodes, is_certain: weights.len() == 1, how, ..Culprits::default() }
 }
 
 /// Returns the nodes with an operator, unless there are too many.

@@ -25,6 +25,8 @@ pub enum Clue {
     Numbered { position: usize, op: String },
     /// A node without an attribute that its operator requires.
     Lacking { attribute: String },
+    /// Weights in a file beside the model, by the name of the file and their offset.
+    External { file: Option<String>, offset: Option<u64> },
     /// A product whose operands do not fit.
     Product,
     /// The last of the nodes that a runtime fused, by the name of its result, and the operation in the runtime.
@@ -62,6 +64,7 @@ enum About {
     Broadcast,
     Product,
     Fused,
+    External,
     Value(Role),
     Op,
     /// An operator that the sentence implies.
@@ -124,6 +127,7 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Fused, "Unsupported operation of type: {op} name: {value}"),
     (About::Value(Role::Read), "Input tensor isn't found for node \"{value}\""),
     (About::Value(Role::Weight), "implied by its shape for tensor '{value}' in the model"),
+    (About::External, "externally stored data in file ({name}, offset: {number},"),
     (About::Argument, "Can't set the input tensor with index: {number},"),
     (About::Value(Role::Input), "Can't set the input tensor with name: {value},"),
     // tract.
@@ -131,6 +135,8 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Node, "node #{number} \"{name}\""),
     (About::Node, "Building node {name} ({op})"),
     (About::Inner, "in output_facts invocation for {name}: "),
+    (About::External, "ONNX external data path \"{name}\""),
+    (About::External, "external data range {number}..{number2} is out of bounds"),
     (About::Value(Role::Read), "Could not resolve inputs at top-level: [\"{value}\""),
     // rten.
     (About::Value(Role::Weight), "in node \"{value}\": graph error:"),
@@ -147,6 +153,7 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Op, "<rten::ops::{op} as rten::operator::Operator>::run"),
     // MNN.
     (About::Output, "Compute Shape Error for {value}"),
+    (About::External, "Can't open file:{name}"),
     // The rest of a message of ONNX Runtime whose beginning is missing.
     (About::Node, "Name:'{name}' Status Message"),
     (About::Node, "(\"{name}\", {op}, \"{_}\", {_}) : ("),
@@ -281,6 +288,12 @@ fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
             holes.op.map(|op| Clue::Numbered { position, op })
         }
         About::Product => Some(Clue::Product),
+        About::External => {
+            let name = holes.name.as_deref().and_then(|path| path.rsplit(['/', '\\']).next());
+            let file = named(name.map(str::to_owned));
+            let offset = holes.number.and_then(|number| number.parse().ok());
+            Some(Clue::External { file, offset })
+        }
         About::Fused => {
             let operation = holes.op.unwrap_or_default();
             named(holes.value).map(|name| Clue::Fused { name, operation })
