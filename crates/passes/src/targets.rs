@@ -1,4 +1,5 @@
 //! Rewrites what a runtime of the target lacks. They do nothing for the default target.
 
+pub(crate) mod forms;
 pub(crate) mod loops;
 pub(crate) mod operators;

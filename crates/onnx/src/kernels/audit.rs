@@ -32,6 +32,8 @@ pub struct Finding {
 pub enum Lack {
     /// It does not load models of this opset.
     Opset { opset: i64, newest: i64 },
+    /// An input of the model cannot have the type.
+    Input(DType),
     /// It has no such operator.
     Operator,
     /// It has no kernel of the operator for a type.
@@ -46,7 +48,7 @@ impl Lack {
     /// True if the runtime loads the model and computes wrong numbers.
     pub fn is_wrong(self) -> bool {
         match self {
-            Lack::Opset { .. } | Lack::Operator | Lack::Type(_) => false,
+            Lack::Opset { .. } | Lack::Input(_) | Lack::Operator | Lack::Type(_) => false,
             Lack::Wrong(_) => true,
             Lack::Form { is_wrong, .. } => is_wrong,
         }
@@ -59,6 +61,9 @@ impl std::fmt::Display for Finding {
         match self.lack {
             Lack::Opset { opset, newest } => {
                 write!(f, "{runtime} {version} loads opset {newest} and older, not {opset}")
+            }
+            Lack::Input(dtype) => {
+                write!(f, "{runtime} {version} does not take the input `{op}` of {dtype}")
             }
             Lack::Operator => write!(f, "{runtime} {version} has no `{op}`"),
             Lack::Type(dtype) => write!(f, "{runtime} {version} has no `{op}` of {dtype}"),
@@ -131,6 +136,17 @@ impl Auditor<'_> {
         if self.opset > newest {
             let lack = Lack::Opset { opset: self.opset, newest };
             findings.push(self.finding(None, None, String::new(), lack));
+        }
+        for &input in &self.model.graph.inputs {
+            let value = &self.model.values[input];
+            if let Some(dtype) = value.ty.as_ref().map(|ty| ty.dtype)
+                && self.runtime.interface >> dtype.code() & 1 == 0
+            {
+                let name = value.name.as_deref().unwrap_or_default().to_owned();
+                let finding = self.finding(None, None, name, Lack::Input(dtype));
+                let origin = self.model.graph.nodes.first().map(|node| self.model.origin_of(node));
+                findings.push(Finding { origin: value.origin.or(origin), ..finding });
+            }
         }
         let nodes = self.model.graphs().into_iter().flat_map(|graph| &graph.nodes);
         for (number, node) in nodes.enumerate() {

@@ -26,10 +26,12 @@ pub enum Limit {
     ScatterCombines,
     /// A `DFT` computes one half of the spectrum.
     OneSidedDft,
+    /// A `Slice` starts at a computed position.
+    DynamicSlice,
 }
 
 impl Limit {
-    pub(super) const ALL: [Limit; 7] = [
+    pub(super) const ALL: [Limit; 8] = [
         Limit::ScanCaptures,
         Limit::ScanReversed,
         Limit::ScanUnread,
@@ -37,6 +39,7 @@ impl Limit {
         Limit::TopKTies,
         Limit::ScatterCombines,
         Limit::OneSidedDft,
+        Limit::DynamicSlice,
     ];
 
     /// Says what happens.
@@ -49,6 +52,7 @@ impl Limit {
             Limit::TopKTies => "`TopK` returns equal elements in any order",
             Limit::ScatterCombines => "a scatter does not combine numbers",
             Limit::OneSidedDft => "`DFT` has no one-sided form",
+            Limit::DynamicSlice => "a `Slice` cannot start at a computed position",
         }
     }
 
@@ -62,6 +66,7 @@ impl Limit {
             Limit::TopKTies => Ability::TopKManyTies,
             Limit::ScatterCombines => Ability::ScatterNdAddDuplicates,
             Limit::OneSidedDft => Ability::DftOneSided,
+            Limit::DynamicSlice => Ability::DynamicSlice,
         }
     }
 
@@ -93,6 +98,10 @@ impl Limit {
             }
             Limit::OneSidedDft => {
                 is(OpType::DFT) && matches!(node.attr("onesided"), Some(Attr::Int(1)))
+            }
+            Limit::DynamicSlice => {
+                let is_computed = |start: ValueId| values[start].tensor.is_none();
+                is(OpType::Slice) && node.inputs.get(1).copied().flatten().is_some_and(is_computed)
             }
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct Runtime {
     pub abilities: Option<&'static [Ability]>,
     /// The forms that it runs with wrong numbers, sorted.
     pub miscomputed: &'static [Ability],
+    /// The types of inputs and outputs of a model, one bit each by the number of the type.
+    pub interface: u32,
     /// True if it runs an operator without a kernel as the function by which ONNX defines it.
     pub has_functions: bool,
     pub evidence: Evidence,
@@ -69,6 +71,7 @@ impl Runtime {
             casts: probed.casts,
             abilities: Some(probed.abilities),
             miscomputed: probed.miscomputed,
+            interface: probed.inputs,
             has_functions: false,
             evidence: match probed.source {
                 Source::Probe => Evidence::Run,
@@ -109,6 +112,7 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         casts: &[],
         abilities: None,
         miscomputed: &[],
+        interface: u32::MAX,
         has_functions: true,
         evidence: Evidence::Run,
     },

@@ -96,6 +96,11 @@ impl Target {
         self
     }
 
+    /// True if the model is for the default runtime, perhaps among others.
+    pub fn includes_default(self) -> bool {
+        self.oldest[0].is_some()
+    }
+
     /// True if the model is for the default runtime only. Then the builder refuses what it cannot write at once.
     /// Otherwise the passes may still remove it.
     pub fn is_default(self) -> bool {

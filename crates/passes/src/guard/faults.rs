@@ -169,6 +169,9 @@ pub const FAULTS: &[Fault] = &[
 ];
 
 pub(crate) fn run(model: &mut Model) {
+    if !model.target.includes_default() {
+        return;
+    }
     let nodes = || model.graphs().into_iter().flat_map(|graph| &graph.nodes);
     let has = |ops: &[OpType]| nodes().any(|node| node.op.is_one_of(ops));
     let present = Present {

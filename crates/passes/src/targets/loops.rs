@@ -3,6 +3,7 @@
 //! Some runtimes have `Scan` or `Loop` only, cannot run backwards, do not let a body read values from outside, or drop
 //! inputs that a body does not read.
 
+use onnx::edit::rename;
 use onnx::kernels::Limit;
 use onnx::{
     DType, Dim, Graph, Op, OpType, Outcome, Patch, Replacement, Tensor, Type, ValueId, declined,
@@ -10,7 +11,7 @@ use onnx::{
 use rustc_hash::FxHashMap;
 
 use crate::loops::{
-    Array, Carry, Counted, LoopCounter, copy_of, rename, replacing, results_in_place,
+    Array, Carry, Counted, LoopCounter, copy_of, replacing, results_in_place,
 };
 
 /// Writes a `Scan` as a `Loop` if a runtime has no `Scan`.

@@ -5,8 +5,6 @@ use onnx::{
     Attr, DType, Declined, Expr, OpType, Outcome, Patch, Replacement, Tensor, ValueId, declined,
 };
 
-use crate::algebra::access::Access;
-
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let op = edit.node(index).op.onnx()?;
