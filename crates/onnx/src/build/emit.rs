@@ -145,7 +145,9 @@ impl Builder {
             if types.iter().any(|(known, ..)| *known == variable) {
                 continue;
             }
-            match kernel.compute_type(variable, dtype) {
+            // The passes write a comparison of flags without casts.
+            let is_of_flags = op == OpType::Equal && dtype == DType::Bool;
+            match kernel.compute_type(variable, dtype).filter(|&it| !is_of_flags || it == dtype) {
                 Some(compute) => types.push((variable, dtype, compute)),
                 None if self.target().is_default() => {
                     self.note(Problem::NoKernel { op: op.to_string(), dtype });

@@ -13,6 +13,9 @@ use rustc_hash::FxHashSet;
 use crate::rewrite::require;
 
 pub(crate) fn run(model: &mut Model) {
+    if !model.target.includes_default() {
+        return;
+    }
     let observed = observed(model);
     if observed.is_empty() {
         return;

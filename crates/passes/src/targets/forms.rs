@@ -10,6 +10,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     match edit.node(edit.root()).op.onnx()? {
         OpType::Squeeze => squeeze(edit),
         OpType::Slice => dynamic_slice(edit),
+        OpType::MatMul => product_with_vector(edit),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
             window(edit)
         }
@@ -28,6 +29,25 @@ fn squeeze(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     let shape = edit.integers(&shape?)?;
     edit.done(&[], Op::new(OpType::Reshape, &[x, shape]))
+}
+
+/// Writes a product of many matrices and a vector as a product of matrices. rten keeps an axis of size one.
+fn product_with_vector(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let (left, right) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let ranks = (edit.ty(left)?.rank(), edit.ty(right)?.rank());
+    let axis = match ranks {
+        (3.., 1) => -1,
+        (1, 3..) => -2,
+        _ => return None,
+    };
+    let unit = edit.integers(&[if axis == -1 { 1 } else { 0 }])?;
+    let vector = if axis == -1 { right } else { left };
+    let matrix = edit.insert(Op::new(OpType::Unsqueeze, &[vector, unit]));
+    let operands = if axis == -1 { [left, matrix] } else { [matrix, right] };
+    let product = edit.insert(Op::new(OpType::MatMul, &operands));
+    let axis = edit.integers(&[axis])?;
+    edit.done(&[], Op::new(OpType::Squeeze, &[product, axis]))
 }
 
 /// Writes a slice of known size at a computed position as a `Gather` along each axis.

@@ -11,7 +11,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let first = edit.input(index, 0)?;
     let dtype = edit.ty(first)?.dtype;
     let formula = match edit.target().fault(op, edit.opset(), dtype)? {
-        Fault::OfNan if !edit.exact_nan() || !dtype.is_float() => return None,
+        Fault::OfNan if !edit.exact_nan() || !edit.fact(first).floats().nan => return None,
         Fault::OfNan => with_nan(edit, op, first)?,
         Fault::Missing | Fault::Wrong => instead(edit, op, first)?,
     };
@@ -97,7 +97,11 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
             pair(edit, |a, b| a.less(b).or(a.equal(a).logical_not()).select(a, b))
         }
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
-        OpType::Equal => pair(edit, |a, b| a.xor(b).logical_not()),
+        OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {
+            Some(false) => Some(edit.formula([first], |[flag]| flag.logical_not())),
+            Some(true) => Some(Ok(first.into())),
+            None => pair(edit, |a, b| a.xor(b).logical_not()),
+        },
         OpType::ArgMax | OpType::ArgMin => position(edit, op, first),
         OpType::MatMul => integer_product(edit, first, second?),
         OpType::PRelu => pair(edit, |x, slope| x.less(0.0).select(x * slope, x)),
@@ -107,6 +111,15 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         | OpType::ReduceLogSumExp
         | OpType::ReduceSumSquare
         | OpType::ReduceMean => reduction(edit, op, first),
+        _ => None,
+    }
+}
+
+/// Returns the flag that all elements of a constant are.
+fn known_flag(edit: &Patch<'_, '_>, flags: ValueId) -> Option<bool> {
+    let tensor = edit.tensor(flags)?;
+    match tensor.ints()?[..] {
+        [flag] if tensor.shape.is_empty() => Some(flag != 0),
         _ => None,
     }
 }
