@@ -160,6 +160,7 @@ options: develop
 generate: $(VENV)/installed
 	$(PY) tools/generate_operators.py
 	$(PY) tools/generate_kernels.py
+	$(PY) tools/probe.py --write
 	$(PY) tools/generate_types.py
 	$(MAKE) build
 	$(PY) tools/options.py

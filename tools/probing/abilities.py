@@ -293,6 +293,9 @@ def branches() -> list[Ability]:
                 "y, z = If <then_branch = a () => (float[3] ta, float[3] tb) "
                 "{ ta = Add(x, w) tb = Sub(x, w) }, else_branch = e () => (float[3] te, float[3] "
                 "tf) { te = Mul(x, w) tf = Neg(x) }> (c)", given=(True,)),
+        ability("IfDifferentShapes", "bool c, float[3] x, float[2] z", "float y",
+                "y = If <then_branch = a () => (float[N] ta) { ta = Neg(x) }, else_branch = e () "
+                "=> (float[M] te) { te = Neg(z) }> (c)", given=(False,)),
         ability("IfInIf", f"bool c, bool c2, {one}", "float y",
                 "y = If <then_branch = a () => (float[3] ta) { ta = If <then_branch = a2 () => "
                 "(float[3] tb) { tb = Add(x, w) }, else_branch = e2 () => (float[3] tc) "

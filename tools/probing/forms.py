@@ -35,7 +35,10 @@ CHOSEN = [
             given=([[(i * 7) % 5 for i in range(120)]],)),
 ]  # fmt: skip
 NEEDS = {
-    "OneHotAxis": ([0, 2, 1],), "RangeFloats": (1,), "DynamicReshape": (None, [6, 2]),
+    "OneHotAxis": ([0, 2, 1],), "OneHotOutOfRange": ([7, 0, 2],), "OneHotNegative": ([-1, 0, 2],),
+    "BroadcastClip": (None, -2, 3),
+    "AttentionInfiniteMask": (None, None, None, [0, float("-inf"), 0, 0, 0, float("-inf")]),
+    "RangeFloats": (1,), "DynamicReshape": (None, [6, 2]),
     "DynamicSlice": (None, [1], [3]), "DynamicGather": (None, [3, 0]), "DynamicTopK": (None, [3]),
     "DynamicPad": (None, [1, 0, 0, 2]), "ReduceDynamicAxes": (None, [1]),
     "WhereOfIsNaN": ([1, float("nan"), -2, 3, 0, float("nan"), 4, 5, 6, -7, 8, 9],),

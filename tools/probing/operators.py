@@ -25,6 +25,11 @@ NEWEST: Final = 26
 NARROW: Final = ("float8e4m3fn", "float8e5m2", "int4", "uint4")
 CASTS: Final = ("Cast", "QuantizeLinear", "DequantizeLinear")
 
+#: Runtimes that compile each model for so long that only the newest version of an operator is
+#: probed, with the types in use. Other types count as refused.
+SLOW: Final = ("iree",)
+USUAL: Final = ("bool", "float32", "int32", "int64", "uint32")
+
 #: A verdict is `right`, `refused: ` with the words of the runtime, or `wrong: ` with the kinds of
 #: numbers that it computes wrongly.
 Verdict = str
@@ -46,11 +51,11 @@ class Runner:
             return self._process.run(path, inputs, Path(name))
 
 
-def versions(op: str, newest: int) -> list[tuple[int, int]]:
+def versions(op: str, newest: int, brief: bool = False) -> list[tuple[int, int]]:
     """Returns ranges of opsets, with the opset that stands for a range as its end.
 
     A range ends at an opset in use if the next one has another version of the operator. Versions
-    between only add types.
+    between only add types. If `brief`, the newest version stands for all.
     """
     ends = sorted({opset for opset in (17, 18, 21, newest) if opset <= newest})
     found: list[tuple[int, int]] = []
@@ -65,7 +70,7 @@ def versions(op: str, newest: int) -> list[tuple[int, int]]:
                 found.append((max(first, now if since is None else first), end))
                 since = now
         first = end + 1
-    return found
+    return [(found[0][0], found[-1][1])] if brief and found else found
 
 
 def probe(
@@ -120,7 +125,7 @@ def judge(
         except Exception as error:
             return f"refused: no model: {error}"[:200]
         expected = Expected(probe.model, any((op, name) in DOUBTED for name in types.values()))
-        kinds = kinds_of(example, types)
+        kinds = kinds_of(example, types, {name for _, name, _, _ in probe.inputs})
         if not expected.of(probe.fill("ordinary")):
             return None
         try:
@@ -146,9 +151,8 @@ def judge(
     return refusal if refusal.startswith("wrong") else f"refused: {refusal}"
 
 
-def kinds_of(example: Example, types: Types) -> list[str]:
-    """Returns the kinds of numbers that say something about an operator."""
-    names = {name for name in types.values() if name}
+def kinds_of(example: Example, types: Types, names: set[str]) -> list[str]:
+    """Returns the kinds of numbers of these types that say something about an operator."""
     rounds = "T1" in types and "T2" in types and len(example.operands) <= 2
     if rounds and is_float(types["T1"]) and not is_float(types["T2"]) and types["T2"] != "bool":
         # A float that does not fit into the type has no defined result.
@@ -156,7 +160,7 @@ def kinds_of(example: Example, types: Types) -> list[str]:
         return ["ordinary", "zero", *(["negative", "ties"] if signed else [])]
     found = []
     for kind in KINDS:
-        if not any(numbers(kind, name) for name in names):
+        if kind != "ordinary" and not any(numbers(kind, name) for name in names):
             continue
         if (
             example.sums

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,31 +38,43 @@ def probe(
         opset for opset in range(operators.OLDEST, operators.NEWEST + 1) if loads(runner, opset)
     ]
     newest = max(opsets)
+    brief, usual = runtime.name in operators.SLOW, operators.USUAL
     found = {
-        **stored,
         "runtime": runtime.name,
         "version": runtime.version,
         "opsets": opsets,
+        "abilities": {},
+        "boundaries": {},
+        "casts": {},
+        "operators": {},
+        **stored,
     }
+    forms = [form for form in abilities() if not only or {form.name, "abilities"} & {*only}]
+    if forms:
+        known = {name: verdict for verdict, n in found["abilities"].items() for name in n}
+        known |= {form.name: able(runner, form) for form in forms}
+        found["abilities"] = grouped(
+            {a.name: known[a.name] for a in abilities() if a.name in known}
+        )
     parts: dict[str, Callable[[], Any]] = {
-        "abilities": lambda: grouped({each.name: able(runner, each) for each in abilities()}),
         "boundaries": lambda: boundaries(runner),
-        "casts": lambda: casts(runner, min(newest, 21)),
+        "casts": lambda: casts(runner, min(newest, 21), usual if brief else (*PLAIN, "bfloat16")),
     }
     for name, part in parts.items():
         if not only or name in only:
             found[name] = part()
-    table = found.setdefault("operators", {})
+    table = dict(found["operators"])
     for op in sorted(EXAMPLES):
         if only and op not in only:
             continue
         table[op] = []
-        for since, until in operators.versions(op, newest):
-            types = operators.probe(runner, op, until)
+        for since, until in operators.versions(op, newest, brief):
+            types = operators.probe(runner, op, until, lambda name: not brief or name in usual)
             variables = {variable: grouped(verdicts) for variable, verdicts in types.items()}
             table[op].append({"since": since, "until": until, "types": variables})
+        found["operators"] = dict(sorted(table.items()))
+        store(runtime.name, found)
         print(op, end=" ", file=sys.stderr, flush=True)
-    found["operators"] = dict(sorted(table.items()))
     return found
 
 
@@ -132,10 +144,10 @@ def _boundary(runner: operators.Runner, place: str, name: str) -> str:
     return "right" if right else "wrong"
 
 
-def casts(runner: operators.Runner, opset: int) -> Grouped:
+def casts(runner: operators.Runner, opset: int, names: Sequence[str]) -> Grouped:
     """Returns what casts between types do, for each pair."""
     found = {}
-    for source, target in itertools.product([*PLAIN, "bfloat16"], repeat=2):
+    for source, target in itertools.product(names, repeat=2):
         types = {"T1": source, "T2": target}
         verdict = operators.judge(runner, "Cast", opset, EXAMPLES["Cast"](opset), types, source)
         if verdict:

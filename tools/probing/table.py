@@ -36,6 +36,8 @@ WHEN: Final = {
     "negative_zero": "NegativeZero", "subnormal": "Subnormal", "precise": "Precise",
 }  # fmt: skip
 
+#: Operators that only move numbers.
+MOVES: Final = ("Concat", "Expand", "Gather", "Reshape", "Slice", "Transpose", "Unsqueeze")
 PLACES: Final = ("inputs", "outputs", "constants")
 
 #: The variables of operands and results, and the types of each variable.
@@ -106,21 +108,38 @@ def row(op: str, since: int, until: int, found: Signature) -> str:
     )
 
 
+def wrong_by_kind(entries: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """Returns the types for which an operator computes each kind of numbers wrongly."""
+    by_kind: dict[str, set[str]] = {}
+    for entry in entries:
+        for verdicts in entry["types"].values():
+            for verdict, names in verdicts.items():
+                for kind in kinds_of(verdict):
+                    by_kind.setdefault(kind, set()).update(names)
+    return by_kind
+
+
+def narrowed(found: dict[str, Any]) -> set[tuple[str, str]]:
+    """Returns the types for which even moving a number changes it, with the kinds of numbers."""
+    tables = [wrong_by_kind(found["operators"].get(op, [])) for op in MOVES]
+    pairs = {(name, kind) for table in tables for kind, names in table.items() for name in names}
+    return {
+        (name, kind)
+        for name, kind in pairs
+        if sum(name in table.get(kind, ()) for table in tables) > len(tables) // 2
+    }
+
+
 def wrong(found: dict[str, Any]) -> list[str]:
     lines = []
+    everywhere = narrowed(found)
     for op, entries in sorted(found["operators"].items()):
         if op in ("Cast", "CastLike"):
             continue
-        by_kind: dict[str, set[str]] = {}
-        for entry in entries:
-            for verdicts in entry["types"].values():
-                for verdict, names in verdicts.items():
-                    for kind in kinds_of(verdict):
-                        by_kind.setdefault(kind, set()).update(names)
+        by_kind = wrong_by_kind(entries)
         for kind in (kind for kind in KINDS if kind in by_kind):
-            types = by_kind[kind] - (
-                by_kind.get("ordinary", set()) if kind != "ordinary" else set()
-            )
+            always = by_kind.get("ordinary", set()) if kind != "ordinary" else set()
+            types = {n for n in by_kind[kind] - always if (n, kind) not in everywhere}
             if types:
                 lines.append(
                     f"    Wrong {{ op: OpType::{op}, types: &[{dtypes(types)}], "
@@ -176,6 +195,8 @@ def text(found: dict[str, Any]) -> str:
     release = f"Release {{ version: ({version[0]}, {version[1]}), opset: {max(found['opsets'])} }}"
     wrongs, faulty = wrong(found), casts(found)
     used = ["DType"] if wrongs or faulty else []
+    pairs = sorted(narrowed(found), key=lambda pair: (CODES[pair[0]], KINDS.index(pair[1])))
+    narrow = ", ".join(f"(DType::{NAMES[n]}, When::{WHEN[kind]})" for n, kind in pairs)
     lines = [
         *heading(found),
         "",
@@ -192,6 +213,7 @@ def text(found: dict[str, Any]) -> str:
         f"    releases: &[{release}],",
         "    rows: ROWS,",
         "    wrong: WRONG,",
+        f"    narrowed: &[{narrow}],",
         "    casts: CASTS,",
         "    abilities: ABILITIES,",
         "    miscomputed: MISCOMPUTED,",

@@ -6,6 +6,8 @@
 
 mod abilities;
 pub(super) mod coreml;
+pub(super) mod onnxruntime_web;
+pub(super) mod openvino;
 pub(super) mod qnn;
 pub(super) mod rten;
 pub(super) mod tensorrt;
@@ -43,7 +45,10 @@ pub(in crate::kernels) struct Probed {
     pub releases: &'static [Release],
     /// By operator and opset. A type is listed if the runtime accepts it, even if [`Self::wrong`] has it too.
     pub rows: &'static [Row],
+    /// The operators with wrong numbers, beyond those of [`Self::narrowed`].
     pub wrong: &'static [Wrong],
+    /// The types whose numbers change even if they are only moved, such as int64 in a runtime that stores 32 bits.
+    pub narrowed: &'static [(DType, When)],
     pub casts: &'static [FaultyCast],
     /// The forms that it runs correctly, sorted.
     pub abilities: &'static [Ability],
@@ -66,8 +71,15 @@ impl Probed {
 }
 
 #[cfg(test)]
-pub(in crate::kernels) const RUNTIMES: &[&Probed] =
-    &[&coreml::PROBED, &qnn::PROBED, &rten::PROBED, &tensorrt::PROBED, &tract::PROBED];
+pub(in crate::kernels) const RUNTIMES: &[&Probed] = &[
+    &coreml::PROBED,
+    &onnxruntime_web::PROBED,
+    &openvino::PROBED,
+    &qnn::PROBED,
+    &rten::PROBED,
+    &tensorrt::PROBED,
+    &tract::PROBED,
+];
 
 #[cfg(test)]
 mod tests {
@@ -100,6 +112,7 @@ mod tests {
     fn runtimes_differ_in_what_a_scan_may_read() {
         assert!(tract::PROBED.is_able(Ability::ScanCaptures));
         assert!(!tract::PROBED.is_able(Ability::ScanUnreadInput));
+        assert!(!openvino::PROBED.is_able(Ability::ScanCaptures));
         assert!(!rten::PROBED.is_able(Ability::Scan));
     }
 }
