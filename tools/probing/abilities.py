@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,34 @@ class Ability:
     """A form, and a model that shows whether a runtime has it."""
 
     name: str
-    model: onnx.ModelProto
+    text: str
+    opset: int
     #: The numbers of the inputs, if not any numbers do.
     given: tuple[Any, ...] = ()
 
+    @functools.cached_property
+    def parsed(self) -> onnx.ModelProto:
+        """The model without shapes of its results."""
+        imports = f'["" : {self.opset}, "own" : 1]'
+        header = f"<ir_version: {8 if self.opset <= 18 else 10}, opset_import: {imports}>"
+        model = onnx.parser.parse_model(f"{header}\n{self.text}")
+        if not model.functions:
+            del model.opset_import[1]
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")
+        return model
+
+    @functools.cached_property
+    def model(self) -> onnx.ModelProto:
+        """The model with the shapes of its results."""
+        model = onnx.shape_inference.infer_shapes(self.parsed)
+        if all(d.HasField("dim_value") for x in model.graph.input for d in _sizes(x)):
+            complete(model, self.inputs())
+        return model
+
     def inputs(self) -> list[np.ndarray]:
         found = []
-        for at, value in enumerate(self.model.graph.input):
+        for at, value in enumerate(self.parsed.graph.input):
             kind = value.type.tensor_type
             dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name
             # A symbol stands for two.
@@ -38,27 +60,13 @@ class Ability:
         return found
 
 
-def parsed(text: str, opset: int) -> onnx.ModelProto:
-    """Returns a model with the shapes of its results, from ONNX's text format."""
-    header = f'<ir_version: {8 if opset <= 18 else 10}, opset_import: ["" : {opset}, "own" : 1]>'
-    model = onnx.parser.parse_model(f"{header}\n{text}")
-    if not model.functions:
-        del model.opset_import[1]
-    for output in model.graph.output:
-        output.type.tensor_type.ClearField("shape")
-    return onnx.shape_inference.infer_shapes(model)
-
-
 def ability(
     name: str, inputs: str, outputs: str, body: str, constants: str = "", opset: int = 21,
     given: Sequence[Any] = (), functions: str = "",
 ) -> Ability:  # fmt: skip
     held = f"<{constants}>" if constants else ""
     text = f"g ({inputs}) => ({outputs}) {held} {{ {body} }}\n{functions}"
-    found = Ability(name, parsed(text, opset), tuple(given))
-    if all(d.HasField("dim_value") for x in found.model.graph.input for d in _sizes(x)):
-        complete(found.model, found.inputs())
-    return found
+    return Ability(name, text, opset, tuple(given))
 
 
 def _sizes(value: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:

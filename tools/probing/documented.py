@@ -229,13 +229,13 @@ def _types(documented: Documented, op: str, opset: int) -> dict[str, dict[str, l
 
 
 def _is_able(documented: Documented, form: Ability) -> bool:
-    if form.name.startswith(documented.lacks) or form.model.functions:
+    if form.name.startswith(documented.lacks) or form.parsed.functions:
         return False
     types = {
         helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name
-        for value in (*form.model.graph.input, *form.model.graph.output)
+        for value in (*form.parsed.graph.input, *form.parsed.graph.output)
     }
-    known = all(node.op_type in documented.types for node in _nodes(form.model.graph))
+    known = all(node.op_type in documented.types for node in _nodes(form.parsed.graph))
     return known and types <= {*documented.inputs}
 
 

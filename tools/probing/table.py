@@ -136,15 +136,19 @@ def wrong(found: dict[str, Any]) -> list[str]:
     for op, entries in sorted(found["operators"].items()):
         if op in ("Cast", "CastLike"):
             continue
+        by_type: dict[str, tuple[str, ...]] = {}
         by_kind = wrong_by_kind(entries)
-        for kind in (kind for kind in KINDS if kind in by_kind):
-            always = by_kind.get("ordinary", set()) if kind != "ordinary" else set()
-            types = {n for n in by_kind[kind] - always if (n, kind) not in everywhere}
-            if types:
-                lines.append(
-                    f"    Wrong {{ op: OpType::{op}, types: &[{dtypes(types)}], "
-                    f"right_since: None, when: When::{WHEN[kind]} }},"
-                )
+        for name in sorted({n for names in by_kind.values() for n in names}, key=CODES.__getitem__):
+            kinds = [kind for kind in KINDS if name in by_kind.get(kind, ())]
+            kinds = kinds[:1] if kinds[0] == "ordinary" else kinds
+            by_type[name] = tuple(kind for kind in kinds if (name, kind) not in everywhere)
+        for kinds in dict.fromkeys(filter(None, by_type.values())):
+            types = [name for name, found in by_type.items() if found == kinds]
+            whens = ", ".join(f"When::{WHEN[kind]}" for kind in kinds)
+            lines.append(
+                f"    Wrong {{ op: OpType::{op}, types: &[{dtypes(types)}], "
+                f"right_since: None, when: &[{whens}] }},"
+            )
     return lines
 
 
@@ -207,6 +211,7 @@ def text(found: dict[str, Any]) -> str:
         "use crate::kernels::target::{Release, Row};",
         "use crate::operator::OpType;",
         "",
+        "#[rustfmt::skip]",
         "pub(in crate::kernels) const PROBED: Probed = Probed {",
         f'    name: "{found["runtime"]}",',
         f"    source: {source(found)},",

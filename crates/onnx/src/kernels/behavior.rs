@@ -18,7 +18,7 @@ pub(super) struct Wrong {
     /// The first version without the fault, if there is one.
     pub right_since: Option<(u32, u32)>,
     #[allow(dead_code, reason = "not yet in a target")]
-    pub when: When,
+    pub when: &'static [When],
 }
 
 /// The numbers that a kernel computes wrongly.
@@ -66,16 +66,16 @@ impl When {
 
 pub(super) const WRONG: &[Wrong] = &[
     // The kernel compares the halves of a number one by one: 2^31 to 2^32 counts as negative.
-    Wrong { op: OpType::Clip, types: &[DType::I64], right_since: None, when: When::High },
-    Wrong { op: OpType::Max, types: &[DType::I64], right_since: None, when: When::High },
-    Wrong { op: OpType::Min, types: &[DType::I64], right_since: None, when: When::High },
-    Wrong { op: OpType::ReduceMax, types: &[DType::I64], right_since: None, when: When::High },
-    Wrong { op: OpType::ReduceMin, types: &[DType::I64], right_since: None, when: When::High },
-    Wrong { op: OpType::Sign, types: &[DType::I64], right_since: None, when: When::High },
+    Wrong { op: OpType::Clip, types: &[DType::I64], right_since: None, when: &[When::High] },
+    Wrong { op: OpType::Max, types: &[DType::I64], right_since: None, when: &[When::High] },
+    Wrong { op: OpType::Min, types: &[DType::I64], right_since: None, when: &[When::High] },
+    Wrong { op: OpType::ReduceMax, types: &[DType::I64], right_since: None, when: &[When::High] },
+    Wrong { op: OpType::ReduceMin, types: &[DType::I64], right_since: None, when: &[When::High] },
+    Wrong { op: OpType::Sign, types: &[DType::I64], right_since: None, when: &[When::High] },
     // If a window contains only -inf, the result is -3.4e38.
-    Wrong { op: OpType::MaxPool, types: &[DType::F32], right_since: None, when: When::Infinite },
+    Wrong { op: OpType::MaxPool, types: &[DType::F32], right_since: None, when: &[When::Infinite] },
     // If a row contains a NaN or an infinity, some of its numbers stay finite.
-    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None, when: When::Nan },
+    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None, when: &[When::Nan] },
 ];
 
 /// Returns the type to cast to before `to`, if a cast in one step is wrong.

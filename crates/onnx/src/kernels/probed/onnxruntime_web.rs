@@ -6,6 +6,7 @@ use crate::kernels::behavior::{When, Wrong};
 use crate::kernels::target::{Release, Row};
 use crate::operator::OpType;
 
+#[rustfmt::skip]
 pub(in crate::kernels) const PROBED: Probed = Probed {
     name: "onnxruntime-web",
     source: Source::Probe,
@@ -211,17 +212,16 @@ const ROWS: &[Row] = &[
 
 #[rustfmt::skip]
 const WRONG: &[Wrong] = &[
-    Wrong { op: OpType::GroupNormalization, types: &[DType::F64], right_since: None, when: When::Precise },
-    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None, when: When::Infinite },
-    Wrong { op: OpType::MaxPool, types: &[DType::F32, DType::F16], right_since: None, when: When::Nan },
-    Wrong { op: OpType::Pow, types: &[DType::I32, DType::I64], right_since: None, when: When::Large },
-    Wrong { op: OpType::Pow, types: &[DType::I64], right_since: None, when: When::High },
-    Wrong { op: OpType::Pow, types: &[DType::I32, DType::I64], right_since: None, when: When::Ends },
-    Wrong { op: OpType::QuantizeLinear, types: &[DType::I8, DType::I16, DType::F16, DType::I4], right_since: None, when: When::Nan },
-    Wrong { op: OpType::ReduceMax, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: When::Nan },
-    Wrong { op: OpType::ReduceMin, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: When::Nan },
-    Wrong { op: OpType::Shrink, types: &[DType::U32], right_since: None, when: When::High },
-    Wrong { op: OpType::Shrink, types: &[DType::I32, DType::I64, DType::U32, DType::U64], right_since: None, when: When::Ends },
+    Wrong { op: OpType::GroupNormalization, types: &[DType::F64], right_since: None, when: &[When::Precise] },
+    Wrong { op: OpType::LogSoftmax, types: &[DType::F64], right_since: None, when: &[When::Infinite] },
+    Wrong { op: OpType::MaxPool, types: &[DType::F32, DType::F16], right_since: None, when: &[When::Nan] },
+    Wrong { op: OpType::Pow, types: &[DType::I32], right_since: None, when: &[When::Large, When::Ends] },
+    Wrong { op: OpType::Pow, types: &[DType::I64], right_since: None, when: &[When::Large, When::High, When::Ends] },
+    Wrong { op: OpType::QuantizeLinear, types: &[DType::I8, DType::I16, DType::F16, DType::I4], right_since: None, when: &[When::Nan] },
+    Wrong { op: OpType::ReduceMax, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: &[When::Nan] },
+    Wrong { op: OpType::ReduceMin, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: &[When::Nan] },
+    Wrong { op: OpType::Shrink, types: &[DType::I32, DType::I64, DType::U64], right_since: None, when: &[When::Ends] },
+    Wrong { op: OpType::Shrink, types: &[DType::U32], right_since: None, when: &[When::High, When::Ends] },
 ];
 
 const CASTS: &[FaultyCast] = &[];

@@ -17,6 +17,7 @@ use crate::kernels::behavior::Wrong;
 use crate::kernels::target::{Release, Row};
 use crate::operator::OpType;
 
+#[rustfmt::skip]
 pub(in crate::kernels) const PROBED: Probed = Probed {
     name: "qnn",
     source: Source::Documentation("2026-08-20"),

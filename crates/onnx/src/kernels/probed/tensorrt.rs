@@ -16,6 +16,7 @@ use crate::kernels::behavior::Wrong;
 use crate::kernels::target::{Release, Row};
 use crate::operator::OpType;
 
+#[rustfmt::skip]
 pub(in crate::kernels) const PROBED: Probed = Probed {
     name: "tensorrt",
     source: Source::Documentation("2026-11-18"),
