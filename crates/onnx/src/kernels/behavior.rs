@@ -48,19 +48,23 @@ pub(crate) enum When {
 impl When {
     /// True if ordinary programs have such numbers of the type.
     ///
-    /// Programs compute with floats of any size, wrap bytes, and use all 32 bits of random numbers. Integers of 64 bits
-    /// are indices and sizes.
+    /// Programs compute with floats of any size, wrap bytes, and use all 32 bits of random numbers. Other integers are
+    /// mostly indices, sizes and counts.
     pub fn is_ordinary(self, dtype: DType) -> bool {
         match self {
             When::Any | When::Zero | When::Negative | When::Ties => true,
-            When::Large => dtype != DType::I64,
-            When::High | When::Ends => dtype.is_int() && dtype.bits() <= 32,
-            When::Infinite
-            | When::Nan
-            | When::NegativeZero
-            | When::Subnormal
-            | When::Precise => false,
+            When::Large => dtype.is_float(),
+            When::High | When::Ends => dtype.is_int() && dtype.bits() < 32 || dtype == DType::U32,
+            When::Precise => dtype == DType::F64,
+            When::Infinite | When::Nan | When::NegativeZero | When::Subnormal => false,
         }
+    }
+}
+
+impl Wrong {
+    /// True if the kernel is wrong for numbers of ordinary programs.
+    pub fn is_ordinary(&self, dtype: DType) -> bool {
+        self.when.iter().any(|when| when.is_ordinary(dtype))
     }
 }
 

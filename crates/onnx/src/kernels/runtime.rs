@@ -116,6 +116,8 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         has_functions: true,
         evidence: Evidence::Run,
     },
+    Runtime::probed("onnxruntime-web", "onnxruntime-web", &probed::onnxruntime_web::PROBED),
+    Runtime::probed("openvino", "OpenVINO", &probed::openvino::PROBED),
     Runtime::probed("tract", "tract", &probed::tract::PROBED),
     Runtime::probed("rten", "rten", &probed::rten::PROBED),
     Runtime::probed("tensorrt", "TensorRT", &probed::tensorrt::PROBED),

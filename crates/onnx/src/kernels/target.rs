@@ -146,13 +146,13 @@ impl Target {
     /// True if no kernel of `op` computes something else than ONNX says for a number of the type.
     pub fn is_right(self, op: OpType, dtype: DType) -> bool {
         let is_avoided =
-            |range: Range, row: &Wrong| range.runtime.is_default() || row.when.is_ordinary(dtype);
+            |range: Range, row: &Wrong| range.runtime.is_default() || row.is_ordinary(dtype);
         !self.ranges().any(|range| range.faults(op, dtype).any(|row| is_avoided(range, row)))
     }
 
     /// True if no kernel of `op` is wrong for numbers of ordinary programs.
     pub fn is_ordinary(self, op: OpType, dtype: DType) -> bool {
-        let is_met = |row: &Wrong| row.when.is_ordinary(dtype);
+        let is_met = |row: &Wrong| row.is_ordinary(dtype);
         !self.ranges().any(|range| range.faults(op, dtype).any(is_met))
     }
 
@@ -169,7 +169,7 @@ impl Target {
         if !self.is_ordinary(op, dtype) {
             return Some(Fault::Wrong);
         }
-        let is_nan = |row: &Wrong| row.when == When::Nan;
+        let is_nan = |row: &Wrong| row.when.contains(&When::Nan);
         let drops_nan = self.ranges().any(|range| range.faults(op, dtype).any(is_nan));
         drops_nan.then_some(Fault::OfNan)
     }
@@ -268,16 +268,16 @@ impl Range {
             return 0;
         }
         let rows = self.runtime.wrong.iter().filter(|row| row.op == op);
-        let types = rows.flat_map(|row| row.types.iter().map(move |&dtype| (row.when, dtype)));
-        let is_wrong = |&(when, dtype): &(When, DType)| {
-            dtype.is_int() && dtype.bits() <= 32 && when.is_ordinary(dtype)
+        let types = rows.flat_map(|row| row.types.iter().map(move |&dtype| (row, dtype)));
+        let is_wrong = |&(row, dtype): &(&Wrong, DType)| {
+            dtype.is_int() && dtype.bits() <= 32 && row.is_ordinary(dtype)
         };
         types.filter(is_wrong).fold(0, |mask, (_, dtype)| mask | 1 << dtype.code())
     }
 
     /// True if `int64` has fewer bits.
     fn narrows(self, op: OpType) -> bool {
-        self.faults(op, DType::I64).any(|row| matches!(row.when, When::High | When::Ends))
+        self.faults(op, DType::I64).any(|row| row.when.contains(&When::High))
     }
 
     fn has(self, op: OpType, opset: i64) -> bool {

@@ -47,7 +47,7 @@ fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
         }
         OpType::ThresholdedRelu => {
             let alpha = alpha(1.0);
-            &move |x| x.greater(alpha).select(x, 0.0)
+            &move |x| x.constant(alpha).less(x).select(x, 0.0)
         }
         OpType::LeakyRelu => {
             let alpha = alpha(0.01);
@@ -73,7 +73,7 @@ fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
         OpType::IsInf => &|x| x.abs().equal(f64::INFINITY),
         OpType::Sign => &|x| {
             let negative = x.less(0.0).select(x.constant(-1.0), x);
-            x.greater(0.0).select(x.constant(1.0), negative)
+            x.constant(0.0).less(x).select(x.constant(1.0), negative)
         },
         OpType::Tan => &|x| x.sin() / x.cos(),
         _ => return several(edit, op),
@@ -91,10 +91,10 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
     };
     match op {
         OpType::Max if edit.inputs(index).len() == 2 => {
-            pair(edit, |a, b| a.greater(b).or(a.equal(a).logical_not()).select(a, b))
+            pair(edit, |a, b| b.less(a).or(is_nan(a)).select(a, b))
         }
         OpType::Min if edit.inputs(index).len() == 2 => {
-            pair(edit, |a, b| a.less(b).or(a.equal(a).logical_not()).select(a, b))
+            pair(edit, |a, b| a.less(b).or(is_nan(a)).select(a, b))
         }
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {
@@ -195,18 +195,25 @@ fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
             match (edit.input(index, 1), edit.input(index, 2)) {
                 (Some(low), Some(high)) => Some(edit.formula([first, low, high], |[x, low, high]| {
                     let raised = x.less(low).select(low, x);
-                    raised.greater(high).select(high, raised)
+                    high.less(raised).select(high, raised)
                 })),
                 (Some(low), None) => {
                     Some(edit.formula([first, low], |[x, low]| x.less(low).select(low, x)))
                 }
                 (None, Some(high)) => {
-                    Some(edit.formula([first, high], |[x, high]| x.greater(high).select(high, x)))
+                    Some(edit.formula([first, high], |[x, high]| high.less(x).select(high, x)))
                 }
                 (None, None) => None,
             }
         }
-        OpType::Sigmoid | OpType::Tanh | OpType::HardSigmoid | OpType::Celu => {
+        OpType::Greater | OpType::GreaterOrEqual => {
+            let second = edit.input(edit.root(), 1)?;
+            Some(edit.formula([second, first], |[b, a]| match op {
+                OpType::Greater => b.less(a),
+                _ => b.less_equal(a),
+            }))
+        }
+        OpType::Celu | OpType::Exp | OpType::HardSigmoid | OpType::Sigmoid | OpType::Tanh => {
             let op = edit.node(edit.root()).op.onnx()?;
             let attrs = edit.node(edit.root()).attrs.clone();
             Some(edit.formula([first], |[x]| {
@@ -224,17 +231,21 @@ fn extreme(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     let operands: Vec<ValueId> = edit.inputs(edit.root()).into_iter().flatten().collect();
     let &[_, second] = &operands[..] else { return None };
     let is_ordinary = |edit: &Patch<'_, '_>, value| !edit.fact(value).floats().nan;
-    let compare = if op == OpType::Max { OpType::Greater } else { OpType::Less };
+    let is_max = op == OpType::Max;
     let (a, b) = match (is_ordinary(edit, first), is_ordinary(edit, second)) {
         (true, _) => (first, second),
         (false, true) => (second, first),
         (false, false) => {
             return Some(edit.formula([first, second], |[a, b]| {
-                a.binary(compare, b).or(is_nan(a)).select(a, b)
+                let is_first = if is_max { b.less(a) } else { a.less(b) };
+                is_first.or(is_nan(a)).select(a, b)
             }));
         }
     };
-    Some(edit.formula([a, b], |[a, b]| a.binary(compare, b).select(a, b)))
+    Some(edit.formula([a, b], |[a, b]| {
+        let is_first = if is_max { b.less(a) } else { a.less(b) };
+        is_first.select(a, b)
+    }))
 }
 
 fn is_nan(x: Expr<'_>) -> Expr<'_> {
@@ -249,7 +260,7 @@ fn softplus(x: Expr<'_>) -> Expr<'_> {
 /// `x` above zero, otherwise `α·(e^(x / β) − 1)`
 fn elu(x: Expr<'_>, alpha: f64, beta: f64) -> Expr<'_> {
     let scaled = if beta == 1.0 { x } else { x / beta };
-    x.greater(0.0).select(x, (scaled.exp() - 1.0) * alpha)
+    x.constant(0.0).less(x).select(x, (scaled.exp() - 1.0) * alpha)
 }
 
 fn keeps_axes(edit: &Patch<'_, '_>) -> bool {
