@@ -40,7 +40,8 @@ def main() -> int:
         if not Path(runtime.command()[0]).exists() or runtime.packages:
             runtime.install()
         started = time.monotonic()
-        with tempfile.TemporaryDirectory() as name, Process(runtime) as process:
+        seconds = 120 if runtime.name in operators.SLOW else 30
+        with tempfile.TemporaryDirectory() as name, Process(runtime, seconds) as process:
             runner = operators.Runner(process, Path(name))
             if options.op:
                 report.show(runner, options.op)

@@ -125,6 +125,13 @@ def scans() -> list[Ability]:
             inputs="float[3] s, float[4,3] x",
             constants="float[3] k = {1, -2, 3}",
         ),
+        scan(
+            "ScanInnerConstant",
+            "k = Constant <value = float[3] {1, -2, 3}> () z = Mul(x0, k) s1 = Add(s0, z) "
+            "y0 = Identity(s1)",
+            inputs="float[3] s, float[4,3] x",
+        ),
+        scan("ScanAddsThenTanh", "z = Add(x0, s0) s1 = Tanh(z) y0 = Neg(s1)"),
         scan("ScanReverse", SUMS, "scan_input_directions = [1]"),
         scan("ScanReverseOutput", SUMS, "scan_output_directions = [1]"),
         scan("ScanUnreadInput", "s1 = Add(s0, s0) y0 = Identity(s0)"),
@@ -206,6 +213,9 @@ def loops() -> list[Ability]:
         loop("LoopWithoutCaptures", "c1 = Identity(c0) s1 = Add(s0, s0)", inputs="float[3] s"),
         loop("LoopCapturesConstant", "c1 = Identity(c0) s1 = Add(s0, k)", inputs="float[3] s",
              constants=FOUR + ", float[3] k = {1, -2, 3}"),
+        loop("LoopInnerConstant",
+             "k = Constant <value = float[3] {1, -2, 3}> () c1 = Identity(c0) s1 = Add(s0, k)",
+             inputs="float[3] s"),
         loop("LoopDynamicTripCount", keep, constants="bool c = {1}",
              inputs="int64 n, float[3] s, float[3] w", given=(3,)),
         loop("LoopZeroTrips", keep, constants="bool c = {1}",
@@ -261,6 +271,9 @@ def loops() -> list[Ability]:
              inputs="float[3] s"),
         loop("LoopGathersByCounter",
              "c1 = Identity(c0) r = Gather <axis = 0> (x, i) s1 = Add(s0, r)",
+             inputs="float[3] s, float[4,3] x"),
+        loop("LoopAddsThenTanh",
+             "c1 = Identity(c0) r = Gather <axis = 0> (x, i) z = Add(s0, r) s1 = Tanh(z)",
              inputs="float[3] s, float[4,3] x"),
         loop("LoopScattersByCounter",
              "c1 = Identity(c0) j = Reshape(i, one) r = Mul(w, w) u = Unsqueeze(r, zero) "

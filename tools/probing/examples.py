@@ -48,8 +48,10 @@ class Example:
     elementwise: bool = False
     #: True if large floats would make the result depend on the order of a sum.
     sums: bool = False
-    #: The types of variables that do not vary.
+    #: The usual types of variables.
     types: Types = field(default_factory=dict)
+    #: Variables of which only these types are in use.
+    narrow: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def attributes_for(self, types: Types) -> dict[str, Any]:
         return self.attributes(types) if callable(self.attributes) else self.attributes
@@ -185,7 +187,13 @@ add(
 )
 add("Range", scalar(1), scalar(9), scalar(2), elementwise=True)
 add(
-    "OneHot", f(0, 2, 1), scalar(4), f(0, 1), types={"T1": "int64", "T2": "int64"}, elementwise=True
+    "OneHot",
+    f(0, 2, 1),
+    scalar(4),
+    f(0, 1),
+    types={"T1": "int64", "T2": "int64"},
+    narrow={"T1": ("int32", "int64"), "T2": ("int32", "int64")},
+    elementwise=True,
 )
 add("NonZero", d(3, 4), elementwise=True)
 add("Unique", d(9), outputs=4, attributes={"sorted": 1}, elementwise=True)

@@ -35,6 +35,9 @@ DOUBTED = {
 }  # fmt: skip
 
 
+SPECIAL = ("infinite", "nan", "negative_zero", "subnormal", "all")
+
+
 class Expected:
     """The numbers that a model should compute, by every oracle that runs it."""
 
@@ -60,11 +63,17 @@ class Expected:
         except Exception:
             return None
 
-    def of(self, inputs: list[np.ndarray]) -> list[list[np.ndarray]]:
-        """Returns what each oracle computes, the more trusted one first."""
+    def of(self, inputs: list[np.ndarray], kind: str = "") -> list[list[np.ndarray]]:
+        """Returns what each oracle computes, the more trusted one first.
+
+        The reference evaluator alone does not say what infinities and NaN become: for example, its
+        average of a window leaves NaN out.
+        """
         names = [value.name for value in self._model.graph.input]
         feeds = dict(zip(names, inputs, strict=True))
         found = []
+        if kind in SPECIAL and not self._doubts and self._session is None:
+            return []
         with np.errstate(all="ignore"):
             for oracle in (None if self._doubts else self._session, self._reference):
                 if oracle is None:

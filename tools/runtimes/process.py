@@ -30,8 +30,9 @@ class RefusalError(Exception):
 class Process:
     """Runs one model after the other."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, seconds: int = SECONDS) -> None:
         self.runtime = runtime
+        self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         self._read = 0
@@ -67,7 +68,7 @@ class Process:
         process.stdin.flush()
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            if not selector.select(SECONDS):
+            if not selector.select(self._seconds):
                 self._stop()
                 raise RefusalError(f"no answer in {SECONDS} seconds")
         for line in process.stdout:

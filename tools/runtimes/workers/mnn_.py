@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 from frame import Inputs, kept, serve  # isort: skip, because MNN prints while it is imported
@@ -11,6 +12,9 @@ import _tools
 import MNN
 import numpy as np
 from MNN import expr, nn
+
+# A number that MNN takes for a size must not use up the memory of the machine.
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
 
 @kept
