@@ -48,7 +48,7 @@ TENSORRT: Final = Documented(
     name="tensorrt",
     version="10.15",
     opset=24,
-    source="docs/operators.md of onnx/onnx-tensorrt",
+    source="`docs/operators.md` of onnx/onnx-tensorrt",
     date="2026-11-18",
     types=_listed({
         ("bool",):
@@ -105,8 +105,8 @@ COREML: Final = Documented(
     name="coreml",
     version="1.31",
     opset=23,
-    source="tools/ci_build/github/apple/coreml_supported_mlprogram_ops.md of microsoft/onnxruntime "
-    "(ML Program)",
+    source="`tools/ci_build/github/apple/coreml_supported_mlprogram_ops.md` of "
+    "microsoft/onnxruntime (ML Program)",
     date="2026-11-18",
     types=_listed({
         ("float32",):
@@ -132,7 +132,7 @@ COREML: Final = Documented(
     ),
     inputs=("float32", "float16", "int32", "int64", "bool"),
     limits=(
-        "ONNX Runtime runs what CoreML does not on the CPU.",
+        "ONNX Runtime runs what this provider does not on the CPU.",
         "The page names no types; most builders take float32 and float16.",
         "`Gemm` has a constant second operand, `Conv` a constant bias, `ConvTranspose` constant "
         "weights.",
@@ -145,8 +145,8 @@ QNN: Final = Documented(
     name="qnn",
     version="2.5.0",
     opset=26,
-    source="docs/execution_providers/QNN-ExecutionProvider.md of onnxruntime/onnxruntime-qnn 2.3, "
-    "and the notes of releases 2.4.0 and 2.5.0",
+    source="`docs/execution_providers/QNN-ExecutionProvider.md` of onnxruntime/onnxruntime-qnn "
+    "2.3, and the notes of releases 2.4.0 and 2.5.0",
     date="2026-08-20",
     types=_listed({
         ("bool",):
@@ -171,7 +171,7 @@ QNN: Final = Documented(
     lacks=("Symbolic", "ScanSymbolic", "Loop", "Scan", "Dynamic", "GatherNegative"),
     inputs=("float32", "float16", "int32", "int64", "bool", "uint8", "uint16"),
     limits=(
-        "ONNX Runtime runs what QNN does not on the CPU.",
+        "ONNX Runtime runs what this provider does not on the CPU.",
         "The types depend on the backend; the page lists few. By default, the HTP backend computes "
         "float32 in float16.",
         "The sizes of all arrays are fixed when the session is created.",
