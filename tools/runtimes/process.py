@@ -70,7 +70,7 @@ class Process:
             selector.register(process.stdout, selectors.EVENT_READ)
             if not selector.select(self._seconds):
                 self._stop()
-                raise RefusalError(f"no answer in {SECONDS} seconds")
+                raise RefusalError(f"no answer in {self._seconds} seconds")
         for line in process.stdout:
             # Some runtimes print when they are imported.
             if line.startswith("{"):

@@ -1,6 +1,6 @@
 //! Sort keys: `TopK` compares the keys as JAX compares the elements.
 
-use onnx::{DType, Expr};
+use onnx::{DType, Expr, OpType};
 
 use crate::reduce::ordered_as_signed;
 
@@ -20,17 +20,22 @@ pub(super) fn is_plain(dtype: &jaxpr::DType) -> bool {
 /// all numbers and the zeros are equal.
 ///
 /// For narrower types, the key is a double, in which NaN is infinite and infinity is a large
-/// number. For doubles, a separate key tells whether the element is NaN.
+/// number. For doubles, and without them, a separate key tells whether the element is NaN.
 pub(super) fn levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     match x.dtype() {
         dtype if dtype.is_float() && !x.builder.exact_nan() => vec![x],
-        DType::F64 => {
+        dtype if dtype.is_float() && (dtype == DType::F64 || !has_doubles(x)) => {
             let is_nan = x.is_nan();
             vec![is_nan, is_nan.select(x.constant(f64::INFINITY), x)]
         }
         dtype if dtype.is_float() => vec![with_nan_above(x, x.cast(DType::F64))],
         _ => vec![ordered_as_signed(x)],
     }
+}
+
+/// True if all runtimes compare doubles with all of their digits.
+fn has_doubles(x: Expr<'_>) -> bool {
+    x.builder.target().is_ordinary(OpType::TopK, DType::F64)
 }
 
 /// Returns the keys of a number in the total order, in which NaN is above all numbers and `−0` is
@@ -41,10 +46,10 @@ pub(super) fn total_levels(x: Expr<'_>) -> Vec<Expr<'_>> {
     if !x.dtype().is_float() {
         return levels(x);
     }
-    let wide = x.cast(DType::F64);
+    let wide = if has_doubles(x) { x.cast(DType::F64) } else { x };
     let is_negative_zero = wide.recip().equal(f64::NEG_INFINITY);
-    if x.dtype() == DType::F64 {
-        // The reciprocals of the smallest doubles are infinite too, although they are not zero.
+    if wide.dtype() == x.dtype() {
+        // The reciprocals of the smallest numbers are infinite too, although they are not zero.
         let is_negative_zero = is_negative_zero.and(x.equal(0.0));
         return levels(x).into_iter().chain([is_negative_zero.logical_not()]).collect();
     }

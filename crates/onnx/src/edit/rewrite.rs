@@ -282,7 +282,7 @@ impl Edit<'_> {
 
     /// True if a node has a form that some runtimes do not take.
     pub fn has_form(&self, index: usize, limit: Limit) -> bool {
-        limit.concerns(self.node(index), self.values)
+        limit.concerns(self.node(index), self.values, &|value| self.reads(value) > 0)
     }
 
     /// Returns the computed values from outside that the bodies of a node read.

@@ -85,9 +85,15 @@ pub fn audit(model: &Model, target: Target) -> Vec<Finding> {
     let opset = own.map_or(0, |(_, version)| *version);
     let functions: FxHashSet<(&str, &str)> =
         model.functions.iter().map(|function| (&*function.domain, &*function.name)).collect();
+    let graphs = model.graphs();
+    let nodes = graphs.iter().flat_map(|graph| &graph.nodes);
+    let operands = nodes.flat_map(|node| node.inputs.iter().flatten());
+    let reads = operands.chain(graphs.iter().flat_map(|graph| &graph.outputs)).copied().collect();
     let mut findings = Vec::new();
     for (runtime, alone) in target.each() {
-        let auditor = Auditor { model, functions: &functions, runtime, target: alone, opset };
+        let target = alone;
+        let auditor =
+            Auditor { model, functions: &functions, reads: &reads, runtime, target, opset };
         auditor.audit(&mut findings);
     }
     findings.sort_by_key(|finding| finding.node);
@@ -124,6 +130,8 @@ fn infer_missing(graph: &Graph, values: &mut Values, opset: i64) {
 struct Auditor<'a> {
     model: &'a Model,
     functions: &'a FxHashSet<(&'a str, &'a str)>,
+    /// The values that a node or an output reads.
+    reads: &'a FxHashSet<ValueId>,
     runtime: &'static Runtime,
     /// The runtime alone.
     target: Target,
@@ -198,7 +206,7 @@ impl Auditor<'_> {
         }
         let mut limits = Limit::ALL.into_iter();
         let limit = limits.find(|limit| {
-            self.runtime.lacks(limit.ability()) && limit.concerns(node, values)
+            self.runtime.lacks(limit.ability()) && limit.concerns(node, values, &|value| self.reads.contains(&value))
         })?;
         Some(Lack::Form { limit, is_wrong: self.runtime.miscomputes(limit.ability()) })
     }

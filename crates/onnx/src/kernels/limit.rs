@@ -71,7 +71,7 @@ impl Limit {
     }
 
     /// True if a node has the form.
-    pub fn concerns(self, node: &Node, values: &Values) -> bool {
+    pub fn concerns(self, node: &Node, values: &Values, is_read: &dyn Fn(ValueId) -> bool) -> bool {
         let is = |op: OpType| node.op == op;
         let flags = |name: &str| match node.attr(name) {
             Some(Attr::Ints(flags)) => flags.iter().any(|&flag| flag != 0),
@@ -90,7 +90,9 @@ impl Limit {
                 let carried = node.inputs.len().saturating_sub(2);
                 is(OpType::Loop) && node.outputs.len() > carried
             }
-            Limit::TopKTies => is(OpType::TopK) && node.outputs.len() > 1,
+            Limit::TopKTies => {
+                is(OpType::TopK) && node.outputs.get(1).is_some_and(|&indices| is_read(indices))
+            }
             Limit::ScatterCombines => {
                 let combines = |attr: &Attr| matches!(attr, Attr::Str(word) if &**word != "none");
                 (is(OpType::ScatterElements) || is(OpType::ScatterND))

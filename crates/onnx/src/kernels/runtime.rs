@@ -1,8 +1,9 @@
 //! The runtimes that jax2onnx knows, as data.
 
-use super::behavior::{WRONG, Wrong};
-use super::probed::{self, Ability, FaultyCast, Probed, Source};
+use super::behavior::{WRONG, When, Wrong};
+use super::probed::{self, Ability, Probed, Source};
 use super::generated;
+use crate::dtype::DType;
 use crate::operator::OpType;
 
 /// A version of a runtime.
@@ -48,7 +49,8 @@ pub(crate) struct Runtime {
     /// By operator and opset.
     pub rows: &'static [Row],
     pub wrong: &'static [Wrong],
-    pub casts: &'static [FaultyCast],
+    /// The types that have fewer digits in the runtime, with the numbers that do not fit.
+    pub narrowed: &'static [(DType, When)],
     /// The forms of operators that it runs correctly, sorted; `None` if it runs all of them.
     pub abilities: Option<&'static [Ability]>,
     /// The forms that it runs with wrong numbers, sorted.
@@ -68,7 +70,7 @@ impl Runtime {
             releases: probed.releases,
             rows: probed.rows,
             wrong: probed.wrong,
-            casts: probed.casts,
+            narrowed: probed.narrowed,
             abilities: Some(probed.abilities),
             miscomputed: probed.miscomputed,
             interface: probed.inputs,
@@ -109,7 +111,7 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         releases: generated::RELEASES,
         rows: generated::ROWS,
         wrong: WRONG,
-        casts: &[],
+        narrowed: &[],
         abilities: None,
         miscomputed: &[],
         interface: u32::MAX,

@@ -1,7 +1,7 @@
 //! `adapt-forms`: writes operators in the form that most runtimes take.
 
 use onnx::kernels::Limit;
-use onnx::{Attr, Dim, Op, OpType, Outcome, Patch, ValueId};
+use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.target().is_default() {
@@ -11,6 +11,8 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::Squeeze => squeeze(edit),
         OpType::Slice => dynamic_slice(edit),
         OpType::MatMul => product_with_vector(edit),
+        OpType::DFT => one_sided_transform(edit),
+        OpType::TopK => stable_order(edit),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
             window(edit)
         }
@@ -79,6 +81,80 @@ fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
         cut = edit.insert(gather.attr("axis", axis as i64));
     }
     edit.done(&[], cut)
+}
+
+/// Computes one half of a spectrum as a part of the whole.
+fn one_sided_transform(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.target().has_limit(Limit::OneSidedDft) || !edit.has_form(index, Limit::OneSidedDft) {
+        return None;
+    }
+    let axis = match edit.input(index, 2) {
+        Some(axis) => edit.tensor(axis)?.ints()?.first().copied()?,
+        None => return None,
+    };
+    let result = edit.ty(edit.node(index).outputs[0])?;
+    let place = usize::try_from(if axis < 0 { axis + result.rank() as i64 } else { axis }).ok()?;
+    let size = result.shape.get(place)?.known()?;
+    let mut op = Op::of(edit.node(index), edit.inputs(index));
+    op.attrs.retain(|(name, _)| &**name != "onesided");
+    let whole = edit.insert(op);
+    let [start, end, axis] = [0, size, place as i64].map(|int| edit.integers(&[int]));
+    edit.done(&[], Op::new(OpType::Slice, &[whole, start?, end?, axis?]))
+}
+
+/// The most elements whose positions can be sorted: a runtime may compute with 24 bits.
+const MAX_SORTED: i64 = 1 << 12;
+
+/// Sorts equal elements by their positions, for runtimes that return them in any order.
+///
+/// After a sort of all elements, groups of equal ones are numbered. Then the number of the group and the position
+/// together are sorted: no two of these are equal.
+fn stable_order(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.target().has_limit(Limit::TopKTies) || !edit.has_form(index, Limit::TopKTies) {
+        return None;
+    }
+    let (x, count) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let ty = edit.ty(x)?.clone();
+    let axis = match edit.node(index).attr("axis") {
+        Some(&Attr::Int(axis)) if axis < 0 => axis + ty.rank() as i64,
+        Some(&Attr::Int(axis)) => axis,
+        _ => ty.rank() as i64 - 1,
+    };
+    let size = ty.shape.get(usize::try_from(axis).ok()?)?.known();
+    let Some(size) = size.filter(|size| (1..=MAX_SORTED).contains(size)) else {
+        return declined("the number of elements to sort is unknown or large");
+    };
+    let all = edit.integers(&[size])?;
+    let sort = Op { inputs: vec![Some(x), Some(all)], ..Op::of(edit.node(index), Vec::new()) };
+    let sorted = edit.insert_all_for(&[], sort, 2);
+    let [start, end, last, axes] = [0, 1, size, axis].map(|int| edit.integers(&[int]));
+    let (start, end, last, axes) = (start?, end?, last?, axes?);
+    let before_last = edit.integers(&[size - 1])?;
+    let earlier = edit.insert(Op::new(OpType::Slice, &[sorted[0], start, before_last, axes]));
+    let later = edit.insert(Op::new(OpType::Slice, &[sorted[0], end, last, axes]));
+    let same = edit.insert(Op::new(OpType::Equal, &[earlier, later]));
+    let [zero, one, width] = [0, 1, size]
+        .map(|int| Tensor::of_ints(DType::I32, Vec::new(), &[int]).map(|it| edit.constant(it, &[])));
+    let begins = edit.insert(Op::new(OpType::Where, &[same, zero?, one?]));
+    let mut pads = vec![0; 2 * ty.rank()];
+    pads[usize::try_from(axis).ok()?] = 1;
+    let pads = edit.integers(&pads)?;
+    let begins = edit.insert(Op::new(OpType::Pad, &[begins, pads]));
+    let place = edit.integer(axis)?;
+    let group = edit.insert(Op::new(OpType::CumSum, &[begins, place]));
+    let group = edit.insert(Op::new(OpType::Mul, &[group, width?]));
+    let position = Op::new(OpType::Cast, &[sorted[1]]).attr("to", i64::from(DType::I32.code()));
+    let position = edit.insert(position);
+    let key = edit.insert(Op::new(OpType::Add, &[group, position]));
+    let order = Op::new(OpType::TopK, &[key, count]).attr("axis", axis).attr("largest", 0);
+    let order = edit.insert_all_for(&[], order, 2)[0];
+    let position = edit.insert(Op::new(OpType::Mod, &[order, width?]));
+    let position = Op::new(OpType::Cast, &[position]).attr("to", i64::from(DType::I64.code()));
+    let position = edit.insert(position);
+    let values = edit.insert(Op::new(OpType::Slice, &[sorted[0], start, count, axes]));
+    edit.done(&[], vec![(0, values), (1, position)])
 }
 
 /// Writes the attributes of a window that have their defaults. rten does not know the defaults.

@@ -104,6 +104,7 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         },
         OpType::ArgMax | OpType::ArgMin => position(edit, op, first),
         OpType::MatMul => integer_product(edit, first, second?),
+        OpType::BitShift => shift(edit, first, second?),
         OpType::PRelu => pair(edit, |x, slope| x.less(0.0).select(x * slope, x)),
         OpType::ReduceL1
         | OpType::ReduceL2
@@ -113,6 +114,31 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         | OpType::ReduceMean => reduction(edit, op, first),
         _ => None,
     }
+}
+
+/// Writes a shift of `uint32` by a constant with products and quotients of `int32`.
+///
+/// A runtime that divides in float32 is exact for 24 bits, so the upper and the lower half are divided separately.
+fn shift(edit: &mut Patch<'_, '_>, first: ValueId, by: ValueId) -> Formula {
+    let is_left = text(edit, "direction") == Some("LEFT");
+    let &[by] = &edit.tensor(by)?.ints()?[..] else { return None };
+    let is_small = (1..32).contains(&by) && edit.ty(first)?.dtype == DType::U32;
+    let by = u32::try_from(by).ok().filter(|_| is_small)?;
+    let factor = f64::from(1u32 << by.min(31));
+    Some(edit.formula([first], |[x]| {
+        if is_left {
+            return x * factor;
+        }
+        let x = x.cast(DType::I32);
+        let cut = by.max(16);
+        let upper = x.bitwise_and(-f64::from(2u32.pow(cut - 1)) * 2.0) / factor;
+        let upper = upper.bitwise_and(f64::from(u32::MAX >> by));
+        let both = match by {
+            16.. => upper,
+            _ => upper.bitwise_or(x.bitwise_and(65535.0) / factor),
+        };
+        both.cast(DType::U32)
+    }))
 }
 
 /// Returns the flag that all elements of a constant are.

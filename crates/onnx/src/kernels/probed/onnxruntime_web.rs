@@ -217,7 +217,7 @@ const WRONG: &[Wrong] = &[
     Wrong { op: OpType::MaxPool, types: &[DType::F32, DType::F16], right_since: None, when: &[When::Nan] },
     Wrong { op: OpType::Pow, types: &[DType::I32], right_since: None, when: &[When::Large, When::Ends] },
     Wrong { op: OpType::Pow, types: &[DType::I64], right_since: None, when: &[When::Large, When::High, When::Ends] },
-    Wrong { op: OpType::QuantizeLinear, types: &[DType::I8, DType::I16, DType::F16, DType::I4], right_since: None, when: &[When::Nan] },
+    Wrong { op: OpType::QuantizeLinear, types: &[DType::I8, DType::I16, DType::I4], right_since: None, when: &[When::Nan] },
     Wrong { op: OpType::ReduceMax, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: &[When::Nan] },
     Wrong { op: OpType::ReduceMin, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: &[When::Nan] },
     Wrong { op: OpType::Shrink, types: &[DType::I32, DType::I64, DType::U64], right_since: None, when: &[When::Ends] },

@@ -215,7 +215,6 @@ const WRONG: &[Wrong] = &[
     Wrong { op: OpType::Elu, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: &[When::NegativeZero] },
     Wrong { op: OpType::Erf, types: &[DType::F32], right_since: None, when: &[When::Subnormal] },
     Wrong { op: OpType::GRU, types: &[DType::F32], right_since: None, when: &[When::Nan] },
-    Wrong { op: OpType::GlobalLpPool, types: &[DType::F32, DType::F16], right_since: None, when: &[When::Any] },
     Wrong { op: OpType::GridSample, types: &[DType::U8, DType::I8, DType::U16, DType::I16, DType::I32, DType::I64, DType::U32, DType::U64], right_since: None, when: &[When::Any] },
     Wrong { op: OpType::GridSample, types: &[DType::F64], right_since: None, when: &[When::Precise] },
     Wrong { op: OpType::HardSigmoid, types: &[DType::F32, DType::F16, DType::F64], right_since: None, when: &[When::Nan] },
