@@ -6,6 +6,7 @@
 
 mod abilities;
 pub(super) mod coreml;
+pub(super) mod mnn;
 pub(super) mod onnxruntime_web;
 pub(super) mod openvino;
 pub(super) mod qnn;
@@ -73,6 +74,7 @@ impl Probed {
 #[cfg(test)]
 pub(in crate::kernels) const RUNTIMES: &[&Probed] = &[
     &coreml::PROBED,
+    &mnn::PROBED,
     &onnxruntime_web::PROBED,
     &openvino::PROBED,
     &qnn::PROBED,
