@@ -8,7 +8,7 @@ use super::{Evidence, Limit, Target};
 use crate::dtype::DType;
 use crate::infer::Call;
 use crate::model::{Graph, Model, Node};
-use crate::operator::Operator;
+use crate::operator::{OpType, Operator};
 use crate::operator::properties::CASTS;
 use crate::proto::read_types;
 use crate::value::{ValueId, Values};
@@ -178,6 +178,25 @@ impl Auditor<'_> {
         }
     }
 
+    /// True if the positions that `TopK` returns are only used to sort equal elements by them: the key is the number of
+    /// a group plus the position.
+    fn is_settled(&self, positions: ValueId) -> bool {
+        let nodes = || self.model.graphs().into_iter().flat_map(|graph| &graph.nodes);
+        let readers = |value: ValueId| nodes().filter(move |node| node.inputs.contains(&Some(value)));
+        let makes = |value: ValueId, op: OpType| {
+            nodes().find(|node| node.outputs.contains(&value) && node.op == op)
+        };
+        let is_group = |value: &Option<ValueId>| {
+            let product = value.and_then(|value| makes(value, OpType::Mul));
+            let sum = product.and_then(|node| makes(node.inputs.first().copied()??, OpType::CumSum));
+            sum.is_some()
+        };
+        let is_key = |node: &Node| node.op == OpType::Add && node.inputs.iter().any(is_group);
+        let is_output = self.model.graphs().iter().any(|graph| graph.outputs.contains(&positions));
+        let mut casts = readers(positions);
+        !is_output && casts.all(|cast| cast.op == OpType::Cast && readers(cast.outputs[0]).all(is_key))
+    }
+
     fn lack(&self, node: &Node) -> Option<Lack> {
         let op = match &node.op {
             Operator::Onnx(op) => *op,
@@ -206,7 +225,7 @@ impl Auditor<'_> {
         }
         let mut limits = Limit::ALL.into_iter();
         let limit = limits.find(|limit| {
-            self.runtime.lacks(limit.ability()) && limit.concerns(node, values, &|value| self.reads.contains(&value))
+            self.runtime.lacks(limit.ability()) && limit.concerns(node, values, &|value| self.reads.contains(&value) && !self.is_settled(value))
         })?;
         Some(Lack::Form { limit, is_wrong: self.runtime.miscomputes(limit.ability()) })
     }

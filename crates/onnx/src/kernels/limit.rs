@@ -18,6 +18,8 @@ pub enum Limit {
     ScanReversed,
     /// The body of a `Scan` does not read all of its inputs.
     ScanUnread,
+    /// A `Scan` has a body that the runtime fuses in a wrong way.
+    ScanFuses,
     /// A `Loop` stacks results.
     LoopStacks,
     /// A `TopK` returns the positions of elements that may be equal.
@@ -31,10 +33,11 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub(super) const ALL: [Limit; 8] = [
+    pub(super) const ALL: [Limit; 9] = [
         Limit::ScanCaptures,
         Limit::ScanReversed,
         Limit::ScanUnread,
+        Limit::ScanFuses,
         Limit::LoopStacks,
         Limit::TopKTies,
         Limit::ScatterCombines,
@@ -48,6 +51,7 @@ impl Limit {
             Limit::ScanCaptures => "the body of a `Scan` cannot read a value from outside",
             Limit::ScanReversed => "a `Scan` ignores its directions",
             Limit::ScanUnread => "a `Scan` must read all inputs of its body",
+            Limit::ScanFuses => "some bodies of `Scan` are computed wrongly",
             Limit::LoopStacks => "a `Loop` cannot stack results",
             Limit::TopKTies => "`TopK` returns equal elements in any order",
             Limit::ScatterCombines => "a scatter does not combine numbers",
@@ -62,6 +66,7 @@ impl Limit {
             Limit::ScanCaptures => Ability::ScanCaptures,
             Limit::ScanReversed => Ability::ScanReverse,
             Limit::ScanUnread => Ability::ScanUnreadInput,
+            Limit::ScanFuses => Ability::ScanAddsThenTanh,
             Limit::LoopStacks => Ability::LoopScanOutput,
             Limit::TopKTies => Ability::TopKManyTies,
             Limit::ScatterCombines => Ability::ScatterNdAddDuplicates,
@@ -86,6 +91,7 @@ impl Limit {
                     && (flags("scan_input_directions") || flags("scan_output_directions"))
             }
             Limit::ScanUnread => is(OpType::Scan) && node.bodies().any(has_unread_input),
+            Limit::ScanFuses => is(OpType::Scan),
             Limit::LoopStacks => {
                 let carried = node.inputs.len().saturating_sub(2);
                 is(OpType::Loop) && node.outputs.len() > carried

@@ -122,6 +122,7 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
     Runtime::probed("openvino", "OpenVINO", &probed::openvino::PROBED),
     Runtime::probed("tract", "tract", &probed::tract::PROBED),
     Runtime::probed("rten", "rten", &probed::rten::PROBED),
+    Runtime::probed("mnn", "MNN", &probed::mnn::PROBED),
     Runtime::probed("tensorrt", "TensorRT", &probed::tensorrt::PROBED),
     Runtime::probed("coreml", "Core ML", &probed::coreml::PROBED),
     Runtime::probed("qnn", "QNN", &probed::qnn::PROBED),

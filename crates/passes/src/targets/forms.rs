@@ -11,6 +11,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::Squeeze => squeeze(edit),
         OpType::Slice => dynamic_slice(edit),
         OpType::MatMul => product_with_vector(edit),
+        OpType::BitShift => shifted_bytes(edit),
         OpType::DFT => one_sided_transform(edit),
         OpType::TopK => stable_order(edit),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
@@ -81,6 +82,22 @@ fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
         cut = edit.insert(gather.attr("axis", axis as i64));
     }
     edit.done(&[], cut)
+}
+
+/// Writes a shift that may lose upper bits as a product, for runtimes in which small integers do not wrap.
+fn shifted_bytes(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let (x, by) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let dtype = edit.ty(x)?.dtype;
+    let is_left = matches!(edit.node(index).attr("direction"), Some(Attr::Str(way)) if &**way == "LEFT");
+    if !is_left || edit.target().is_ordinary(OpType::Mul, dtype) {
+        return None;
+    }
+    let &[by] = &edit.tensor(by)?.ints()?[..] else { return None };
+    let factor = f64::from(2u32.checked_pow(u32::try_from(by).ok()?)?);
+    let wide = DType::I32;
+    let product = edit.formula([x], |[x]| (x.cast(wide) * factor).cast(dtype));
+    edit.settle(product)
 }
 
 /// Computes one half of a spectrum as a part of the whole.

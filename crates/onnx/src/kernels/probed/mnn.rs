@@ -295,7 +295,6 @@ const WRONG: &[Wrong] = &[
     Wrong { op: OpType::Gelu, types: &[DType::F64], right_since: None, when: &[When::Negative, When::Ties] },
     Wrong { op: OpType::Gemm, types: &[DType::I32, DType::I64, DType::U32, DType::U64], right_since: None, when: &[When::Any] },
     Wrong { op: OpType::Gemm, types: &[DType::F64], right_since: None, when: &[When::Precise] },
-    Wrong { op: OpType::GlobalLpPool, types: &[DType::F32, DType::F16], right_since: None, when: &[When::Nan] },
     Wrong { op: OpType::GlobalMaxPool, types: &[DType::F64], right_since: None, when: &[When::Large, When::Precise] },
     Wrong { op: OpType::GridSample, types: &[DType::I8, DType::U16, DType::I16, DType::I32, DType::I64, DType::Bool, DType::U32, DType::U64], right_since: None, when: &[When::Any] },
     Wrong { op: OpType::GridSample, types: &[DType::F64], right_since: None, when: &[When::Precise] },
