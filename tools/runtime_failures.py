@@ -65,7 +65,9 @@ def main(names: list[str]) -> int:
             exported[key] = place
         TO.mkdir(exist_ok=True)
         for runtime in runtimes():
-            if runtime.name in ("onnxruntime", "reference") or (names and runtime.name not in names):
+            if runtime.name in ("onnxruntime", "reference") or (
+                names and runtime.name not in names
+            ):
                 continue
             runtime.install()
             with Process(runtime) as process:
@@ -127,12 +129,36 @@ def blamed(runtime: str, key: str, build: Build) -> list[int]:
 def stored(key: str, place: Path) -> str:
     """Return where the corpus has the model of a failure, and put it there if it is new."""
     same = CORPUS / f"{key}.onnx"
-    if same.exists() and same.read_bytes() == (place / MODEL).read_bytes():
+    if same.exists() and without_metadata(same) == without_metadata(place / MODEL):
         return f"../{CORPUS.name}/{key}.onnx"
     for file in (MODEL, f"{MODEL}.map"):
         if (place / file).exists():
             shutil.copy(place / file, TO / file.replace("model", key))
     return f"{key}.onnx"
+
+
+def without_metadata(path: Path) -> onnx.ModelProto:
+    """Return what a model computes: the corpora are not written at the same time."""
+    model = onnx.load(path, load_external_data=False)
+    del model.metadata_props[:]
+    model.producer_version = ""
+    for graph in (model.graph, *model.functions):
+        strip(graph)
+    return model
+
+
+def strip(graph: onnx.GraphProto | onnx.FunctionProto) -> None:
+    del graph.metadata_props[:]
+    for value in graph.value_info:
+        del value.metadata_props[:]
+    if isinstance(graph, onnx.GraphProto):
+        for each in (*graph.input, *graph.output, *graph.initializer):
+            del each.metadata_props[:]
+    for node in graph.node:
+        del node.metadata_props[:]
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                strip(attribute.g)
 
 
 def clean(text: str, place: Path) -> str:

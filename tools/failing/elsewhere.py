@@ -139,7 +139,7 @@ def operator_in_a_while_loop() -> Failing:
             value = jnp.sin(value) + 1.0
             return index + 1, jnp.sin(value) * 0.5  # <- fails
 
-        return lax.while_loop(lambda state: state[1].sum() < 9, body, (0, x))[1]  # <- fails in tract
+        return lax.while_loop(lambda s: s[1].sum() < 9, body, (0, x))[1]  # <- fails in tract
 
     return Failing(fn, [(3,)], damage=lambda model: rename(model, "Sin", 1))
 

@@ -104,7 +104,9 @@ fn a_message_without_its_beginning_is_an_error_and_is_not_explained_wrongly() {
             let whole = fs::read_to_string(folder.join(&log)).unwrap();
             let (before, _) = judge(&model, whole.as_bytes(), &truth);
             // Several messages have several beginnings.
-            if whole.matches("Error").count() > 1 || matches!(before, Verdict::Unknown | Verdict::Nameless) {
+            if whole.matches("Error").count() > 1
+                || matches!(before, Verdict::Unknown | Verdict::Nameless)
+            {
                 continue;
             }
             for (what, part) in without_beginning(&whole) {

@@ -115,7 +115,10 @@ fn op_type(node: Option<&Node<'_>>, message: &Message) -> Option<OpType> {
 fn op_of(clue: &Clue) -> Option<&str> {
     match clue {
         Clue::Node { op, .. } | Clue::Output { op, .. } => op.as_deref(),
-        Clue::Op { op, .. } | Clue::Unnamed { op } | Clue::Numbered { op, .. } => Some(op),
+        Clue::Context { op, .. }
+        | Clue::Op { op, .. }
+        | Clue::Unnamed { op }
+        | Clue::Numbered { op, .. } => Some(op),
         Clue::Operands(operands) => match operands.ops.as_slice() {
             [op] => Some(op),
             _ => None,

@@ -48,8 +48,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
 pub(super) fn of_attribute(document: &Document<'_>, attribute: &str) -> Culprits {
     let required = REQUIRED.iter().find(|(name, _)| *name == attribute);
     let ops = required.map_or(&[][..], |(_, ops)| ops);
-    let is_it =
-        |node: &Node<'_>| ops.contains(&node.op) && node.attribute(attribute).is_none();
+    let is_it = |node: &Node<'_>| ops.contains(&node.op) && node.attribute(attribute).is_none();
     let nodes = nodes_where(document, is_it);
     let mut found = few(nodes, &format!("{} ", ops.join(" or ")), MAX_LISTED);
     found.how = format!("{} without `{attribute}`", found.how.replace("  ", " "));
@@ -106,9 +105,30 @@ pub(super) fn of_fused(document: &Document<'_>, mut found: Culprits, operation: 
 
 /// The operators whose kernels in ONNX Runtime broadcast their operands.
 const BROADCASTS: &[&str] = &[
-    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater",
-    "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "PRelu",
-    "Pow", "Sub", "Sum", "Where", "Xor",
+    "Add",
+    "And",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Mean",
+    "Min",
+    "Mod",
+    "Mul",
+    "Or",
+    "PRelu",
+    "Pow",
+    "Sub",
+    "Sum",
+    "Where",
+    "Xor",
 ];
 
 /// Returns the nodes with two operands that may have these sizes along the same axis.
@@ -136,7 +156,9 @@ pub(super) fn of_broadcast(document: &Document<'_>, sizes: [i64; 2]) -> Culprits
     let [one, other] = sizes;
     let how = match nodes.len() {
         0 => "the message names no node".to_owned(),
-        1 => format!("the model has one node whose operands may have {one} and {other} elements along an axis"),
+        1 => format!(
+            "the model has one node whose operands may have {one} and {other} elements along an axis"
+        ),
         count => format!(
             "the model has {count} nodes whose operands may have {one} and {other} elements along an axis"
         ),
@@ -176,8 +198,11 @@ pub(super) fn of_operands(
         nodes.retain(|&node| is_inside(document, node, outer));
     }
     if let (true, Some(number)) = (nodes.len() > 1, wanted.number) {
-        let numbered: Vec<usize> =
-            nodes.iter().copied().filter(|&node| number_of(document, node) == Some(number)).collect();
+        let numbered: Vec<usize> = nodes
+            .iter()
+            .copied()
+            .filter(|&node| number_of(document, node) == Some(number))
+            .collect();
         if !numbered.is_empty() {
             nodes = numbered;
         }

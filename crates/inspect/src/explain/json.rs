@@ -51,6 +51,7 @@ fn one(finding: &Finding<'_>, document: &Document<'_>, sources: &Sources<'_, '_>
 fn clue(clue: &Clue) -> Value {
     match clue {
         Clue::Node { name, op } => json!({"node": name, "op": op}),
+        Clue::Context { name, op } => json!({"node": name, "op": op}),
         Clue::Output { name, op } => json!({"value": name, "op": op}),
         Clue::Inner { name } => json!({"node": name, "op": null}),
         Clue::Value { name, .. } => json!({"value": name}),

@@ -45,7 +45,10 @@ fn readers(document: &Document<'_>, name: &str) -> Vec<usize> {
 }
 
 /// Finds nodes by scanning all of them: usually there are one or two messages, so an index would cost more.
-pub(super) fn nodes_where(document: &Document<'_>, is_it: impl Fn(&Node<'_>) -> bool) -> Vec<usize> {
+pub(super) fn nodes_where(
+    document: &Document<'_>,
+    is_it: impl Fn(&Node<'_>) -> bool,
+) -> Vec<usize> {
     let nodes = document.scan.nodes.iter().enumerate();
     nodes.filter(|(_, node)| is_it(node)).map(|(number, _)| number).collect()
 }
@@ -68,6 +71,15 @@ pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Culprits {
     for (depth, clue) in message.clues.iter().enumerate().rev() {
         let outer = around(document, &message.clues[..depth]);
         let mut found = of_clue(document, clue, outer.last().copied());
+        if let (Some(Clue::Context { .. }), Some(&outer)) =
+            (message.clues.get(depth.wrapping_sub(1)), outer.last())
+        {
+            let is_within = |&node: &usize| node == outer || is_inside(document, node, outer);
+            if !found.nodes.iter().any(is_within) {
+                continue;
+            }
+            found.nodes.retain(is_within);
+        }
         if found.nodes.is_empty() && found.origins.is_empty() {
             match clue {
                 Clue::Inner { .. } => has_unknown_part = true,
@@ -205,8 +217,12 @@ fn circle(document: &Document<'_>) -> Culprits {
 /// Returns the nodes that enclose the one that a message concerns.
 fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
     let node = |clue: &Clue| match clue {
-        Clue::Node { name, .. } => nodes_named(document, name).first().copied(),
-        Clue::Output { name, op } => of_output(document, name, op.as_deref()).nodes.first().copied(),
+        Clue::Node { name, .. } | Clue::Context { name, .. } => {
+            nodes_named(document, name).first().copied()
+        }
+        Clue::Output { name, op } => {
+            of_output(document, name, op.as_deref()).nodes.first().copied()
+        }
         _ => None,
     };
     clues.iter().filter_map(node).collect()
@@ -216,6 +232,11 @@ fn around(document: &Document<'_>, clues: &[Clue]) -> Vec<usize> {
 fn of_clue(document: &Document<'_>, clue: &Clue, outer: Option<usize>) -> Culprits {
     let mut found = match clue {
         Clue::Node { name, op } => of_node(document, name, op.as_deref()),
+        Clue::Context { name, op } => {
+            let mut found = of_node(document, name, Some(op));
+            add_bodies(document, &mut found);
+            found
+        }
         Clue::Output { name, op } => of_output(document, name, op.as_deref()),
         Clue::Inner { name } => of_part(document, name),
         Clue::Value { name, role } => of_value(document, name, *role),

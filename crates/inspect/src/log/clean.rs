@@ -49,6 +49,10 @@ pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
 /// True if a line starts a message.
 fn starts_message(line: &str) -> bool {
     let line = line.trim_start();
+    // OpenVINO continues a message about a node with the part of the node, perhaps behind a stamp of its own.
+    if line.contains("While validating node '") {
+        return false;
+    }
     is_logged(line) || is_exception(line) || is_of_report(line) || is_diagnostic(line)
 }
 

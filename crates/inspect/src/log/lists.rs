@@ -78,8 +78,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &[(&str, Option<&str>)]) {
         let found = find(&Squeezed::new(text));
-        let found: Vec<_> =
-            found.iter().map(|it| (it.op.as_str(), it.domain.as_deref())).collect();
+        let found: Vec<_> = found.iter().map(|it| (it.op.as_str(), it.domain.as_deref())).collect();
         assert_eq!(found, expected);
     }
 

@@ -212,6 +212,7 @@ const CLASSES: &[(Class, &[&str])] = &[
             "has input size",
             "This is an invalid model. Error",
             "Encountered cycle",
+            "Loop detected",
             "Input tensor isn't found",
             "Could not resolve inputs",
         ],

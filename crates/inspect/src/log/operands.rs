@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn a_text_that_ends_early_is_not_read() {
-        for text in ["operator \"\" failed: a. Inputs were (tensor(f32", "=torch.operator \"onnx."] {
+        for text in ["operator \"\" failed: a. Inputs were (tensor(f32", "=torch.operator \"onnx."]
+        {
             assert_eq!(find(&Squeezed::new(text)), [], "{text}");
         }
     }

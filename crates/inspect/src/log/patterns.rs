@@ -12,6 +12,8 @@ use super::pattern::{Sentence, SentenceMatch, find};
 pub enum Clue {
     /// A node, and its operator if the message contains it.
     Node { name: String, op: Option<String> },
+    /// A node, or one in its bodies: the checker of onnx names only the outermost one.
+    Context { name: String, op: String },
     /// A node by the name of one of its results, and its operator if the message contains it.
     Output { name: String, op: Option<String> },
     /// A part of the node before it. The name counts only if the model contains it, because runtimes also name parts
@@ -56,6 +58,7 @@ pub enum Role {
 #[derive(Clone, Copy)]
 enum About {
     Node,
+    Context,
     Output,
     Inner,
     Argument,
@@ -106,7 +109,7 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Value(Role::Input), "Required inputs (['{value}'"),
     (About::Value(Role::Input), "Missing Input: {value}"),
     // onnx: its checker and its shape inference.
-    (About::Node, "node. Name: {name} OpType: {op}"),
+    (About::Context, "node. Name: {name} OpType: {op}"),
     (About::Node, "of node: name: {name} OpType: {op}"),
     (About::Node, "(op_type:{op}, node name: {name}):"),
     // TensorRT.
@@ -188,7 +191,10 @@ const SENTENCES: &[(About, &str)] = &[
     (About::OpNamed("Attention"), "attention_helper.h:"),
     (About::Product, "Incompatible dimensions for matrix multiplication"),
     (About::Lacking, "Required attribute '{value}' is missing"),
-    (About::Broadcast, "Attempting to broadcast an axis by a dimension other than 1. {number} by {number2}"),
+    (
+        About::Broadcast,
+        "Attempting to broadcast an axis by a dimension other than 1. {number} by {number2}",
+    ),
     (About::OpNamed("Reshape"), "input tensor cannot be reshaped to the requested shape"),
     (About::OpNamed("Split"), "Invalid value in 'split'"),
     (About::OpNamed("TopK"), "k argument [{_}] should not be greater than"),
@@ -254,7 +260,11 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
         )
     };
     let is_exact = |clue: &Clue| !is_vague(clue) && !matches!(clue, Clue::Inner { .. });
-    if found.iter().any(|(_, clue)| is_exact(clue)) {
+    let is_context = |(_, clue): &(Range<usize>, Clue)| matches!(clue, Clue::Context { .. });
+    if found.iter().any(is_context) {
+        // The operator is that of a node inside.
+        found.sort_by_key(|(_, clue)| is_vague(clue));
+    } else if found.iter().any(|(_, clue)| is_exact(clue)) {
         found.retain(|(_, clue)| !is_vague(clue));
     }
     Clues { found, is_loose }
@@ -270,22 +280,27 @@ fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
     let named = |name: Option<String>| name.filter(|name| !name.is_empty());
     match about {
         // A line of a stack of Node.js.
-        About::LooseNode if holes.name.as_ref().is_some_and(|it| it.starts_with("internal/")) => None,
+        About::LooseNode if holes.name.as_ref().is_some_and(|it| it.starts_with("internal/")) => {
+            None
+        }
         About::Node | About::LooseNode => match (named(holes.name), holes.op) {
             (Some(name), op) => Some(Clue::Node { name, op }),
             (None, Some(op)) => Some(Clue::Unnamed { op }),
             (None, None) => None,
         },
         About::Output => {
-            named(holes.value).map(|name| Clue::Output { name, op: holes.op.filter(|op| op != "") })
+            let op = holes.op.filter(|op| !op.is_empty());
+            named(holes.value).map(|name| Clue::Output { name, op })
         }
         About::Inner => named(holes.name).map(|name| Clue::Inner { name }),
-        About::Argument => {
-            holes.number?.parse().ok().map(|position| Clue::Argument { position })
-        }
+        About::Argument => holes.number?.parse().ok().map(|position| Clue::Argument { position }),
         About::Numbered => {
             let position = holes.number?.parse().ok()?;
             holes.op.map(|op| Clue::Numbered { position, op })
+        }
+        About::Context => {
+            let op = holes.op.unwrap_or_default();
+            named(holes.name).map(|name| Clue::Context { name, op })
         }
         About::Product => Some(Clue::Product),
         About::External => {

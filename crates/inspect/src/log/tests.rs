@@ -71,6 +71,72 @@ fn a_message_without_its_beginning_is_read() {
 }
 
 #[test]
+fn messages_of_other_runtimes_are_read() {
+    let named = |name: &str| Clue::Node { name: name.into(), op: None };
+    let output = |name: &str, op: &str| Clue::Output { name: name.into(), op: Some(op.into()) };
+    let inner = |name: &str| Clue::Inner { name: name.into() };
+    for (text, clues) in [
+        (
+            "Error: Failed analyse for node #7 \"scan\" Scan\n\nCaused by:\n    0: Infering facts\n    \
+             1: Failed analyse for node #2 \"mul\" Mul\n    2: Impossible to unify 1 with 0.",
+            &[named("scan"), named("mul")][..],
+        ),
+        (
+            "Evaluating #28 \"reduce_or\" Reduce<Max>; caused by: Bool is not a number",
+            &[named("reduce_or")],
+        ),
+        (
+            "-- Scan-23 with a message:\nWhile validating ONNX node '<Node(Scan): scan:0>': While validating \
+             node 'opset1::Multiply m (…)' with friendly_name 'mul':\n",
+            &[output("scan:0", "Scan"), inner("mul")],
+        ),
+        (
+            "in node \"if\": operator error: subgraph error: in node \"scan\": operator error: Scan operator \
+             not supported or not enabled",
+            &[named("if"), named("scan")],
+        ),
+        (
+            "[01/01/2026-00:00:00] [E] [TRT] ModelImporter.cpp:1012: While parsing node number 3 [Relu -> \
+             \"a/relu:0\"]:",
+            &[output("a/relu:0", "Relu")],
+        ),
+        (
+            "In node 143 (importResize): UNSUPPORTED_NODE: Assertion failed: scales.is_weights()",
+            &[Clue::Numbered { position: 143, op: "Resize".into() }],
+        ),
+        (
+            "Error: failed to call OrtRun(). ERROR_CODE: 1, ERROR_MESSAGE: Non-zero status code returned while \
+             running Add node. Name:'add' Status Message: shape\n    at process.processTicksAndRejections \
+             (node:internal/process/task_queues:95:5)",
+            &[node("add", "Add")],
+        ),
+    ] {
+        let log = parse(text.as_bytes());
+        let [message] = log.messages.as_slice() else { panic!("{text}: {log:?}") };
+        assert_eq!(message.clues, clues, "{text}");
+    }
+}
+
+#[test]
+fn each_failure_in_a_report_of_openvino_is_a_message() {
+    let text = "RuntimeError: Check 'false' failed at src/report.cpp:151:\n\
+        Model wasn't fully converted. Failed operations detailed log:\n\
+        -- Scan-23 with a message:\nWhile validating ONNX node '<Node(Scan): a>': wrong\n\
+        -- Mul-23 with a message:\nWhile validating ONNX node '<Node(Mul): b>': wrong\n\
+        Summary:\n-- No conversion rule found for operations: Mish-23, com.example.Exp\n\
+        -- Conversion is failed for: Scan-23, Mul-23\n";
+    let log = parse(text.as_bytes());
+    let clues: Vec<&Clue> = log.messages.iter().flat_map(|message| &message.clues).collect();
+    let expected = [
+        Clue::Output { name: "a".into(), op: Some("Scan".into()) },
+        Clue::Output { name: "b".into(), op: Some("Mul".into()) },
+        Clue::Op { op: "Mish".into(), domain: None },
+        Clue::Op { op: "Exp".into(), domain: Some("com.example".into()) },
+    ];
+    assert_eq!(clues, expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn a_text_without_an_error_has_no_findings() {
     for text in
         ["", "hello", "the shape of things", "INFO: loaded, shape (3, 4)\n", "\0\0\x1b[", "é\n"]
