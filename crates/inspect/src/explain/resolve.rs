@@ -104,7 +104,7 @@ pub(super) fn resolve(document: &Document<'_>, message: &Message) -> Culprits {
         return found;
     }
     unknown.unwrap_or_else(|| Culprits {
-        how: "the message names no node and no value of the model".to_owned(),
+        how: "the message names no node and no value".to_owned(),
         ..Culprits::default()
     })
 }
