@@ -47,7 +47,11 @@ fn a_message_without_its_beginning_is_read() {
         ),
         ("Invalid Feed Input Name:token", Class::Call, &[]),
         ("Model requires 2 inputs. Input Feed contains 1", Class::Call, &[]),
-        ("Attempting to broadcast an axis by a dimension other than 1. 3 by 4", Class::Shape, &[]),
+        (
+            "Attempting to broadcast an axis by a dimension other than 1. 3 by 4",
+            Class::Shape,
+            &[Clue::Broadcast { sizes: [3, 4] }],
+        ),
         ("error in node 'a/add': shape", Class::Shape, &[named("a/add")]),
         ("Name:'a/add' Status Message: invalid expand shape", Class::Shape, &[named("a/add")]),
         ("MatMul dimension mismatch", Class::Shape, &[op("MatMul")]),
