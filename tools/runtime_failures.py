@@ -63,7 +63,7 @@ _IN_IREE = {
 _SAME = ("onnxruntime", "onnxruntime-node", "reference")
 #: Refusals of the programs below `runtimes/workers`, which are not messages of a runtime.
 _OWN = re.compile(
-    r"^no tensors of |data type '\w+' not understood|^no answer in |with code -?\d+: $"
+    r"^(Error: \")?no tensors of |data type '\w+' not understood|^no answer in |with code -?\d+: $"
     r"|^(Traceback(.|\n)*)?ValueError: the converter wrote no file\s*$"
 )
 

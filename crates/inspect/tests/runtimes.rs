@@ -110,7 +110,6 @@ fn a_decorated_message_of_another_runtime_is_not_explained_wrongly() {
         for (what, text) in [
             ("wrapped", wrapped(&entry.text)),
             ("prefixed", prefixed("[worker 3] ")),
-            ("logged", prefixed("2026-01-01 12:00:00,123 ERROR serving: ")),
             ("colored", format!("\x1b[31m{}\x1b[0m", entry.text.replace('\n', "\r\n"))),
         ] {
             seen += 1;

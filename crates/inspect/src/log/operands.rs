@@ -40,6 +40,7 @@ pub struct Operand {
 /// Returns the nodes that a message describes by their operands.
 pub(super) fn find(text: &Squeezed<'_>) -> Vec<(Range<usize>, Clue)> {
     let mut found = of_rten(&text.text);
+    found.extend(of_rten_debug(&text.text));
     found.extend(of_iree(&text.text));
     found
 }
@@ -75,6 +76,39 @@ fn of_rten(text: &str) -> Vec<(Range<usize>, Clue)> {
         found.push((start..from + end + 1, Clue::Operands(Box::new(operands))));
     }
     found
+}
+
+/// Reads the same error as a Rust program prints it that returns it from `main`:
+/// `OperatorError { name: "", error: …, inputs: [Some(ValueMeta { dtype: Tensor(Float), shape: [5, 3] })] }`.
+fn of_rten_debug(text: &str) -> Vec<(Range<usize>, Clue)> {
+    const START: &str = "OperatorError{name:\"\",error:";
+    const LIST: &str = ",inputs:[";
+    let Some(start) = text.find(START) else { return Vec::new() };
+    let Some(list) = text[start..].find(LIST) else { return Vec::new() };
+    let said = &text[start..start + list];
+    let from = start + list + LIST.len();
+    let Some(end) = text[from..].find(")]}").map(|end| end + 1) else { return Vec::new() };
+    let operand =
+        |item: &str| match item.split_once("Tensor(").and_then(|(_, it)| it.split_once(')')) {
+            Some((element, rest)) => {
+                let element = match element {
+                    "Float" => "f32",
+                    "Int32" => "i32",
+                    "UInt8" => "u8",
+                    "Int8" => "i8",
+                    _ => "",
+                };
+                let sizes = rest.split_once("shape:").map_or("", |(_, sizes)| sizes);
+                let sizes = sizes.split_once(']').map_or("", |(sizes, _)| sizes);
+                rten_operand(&format!("tensor({element}){sizes}]"))
+            }
+            None => Operand { is_absent: item == "None", ..Operand::default() },
+        };
+    let operands = split(&text[from..from + end]).map(operand).collect();
+    let phrase = PHRASES.iter().find(|(phrase, _)| said.contains(phrase));
+    let ops = phrase.map_or(&[][..], |(_, ops)| ops).iter().map(|&op| op.to_owned()).collect();
+    let operands = Operands { ops, operands, number: None, is_named_like_a_value: true };
+    vec![(start..from + end, Clue::Operands(Box::new(operands)))]
 }
 
 /// Reads `tensor(f32)[2,3]`, or `-` for an absent operand. rten has four types, and reads all others as one of them.

@@ -150,6 +150,14 @@ const SENTENCES: &[(About, &str)] = &[
     (About::Node, "operator \"{name}\" output mismatch:"),
     (About::Value(Role::Read), "Missing input \"{value}\" for op"),
     (About::Value(Role::Input), "input \"{value}\" is invalid:"),
+    // rten, as a program prints an error that it returns from `main`.
+    (About::Node, "OperatorError{_}name: \"{name}\", error"),
+    (About::Node, "SubgraphError{_}name: \"{name}\", error"),
+    (About::Node, "inner: OperatorInvalid({_}node: Some(\"{name}\")"),
+    (About::Value(Role::Weight), "inner: GraphError({_}node: Some(\"{value}\")"),
+    (About::Value(Role::Weight), "inner: ExternalDataError({_}node: Some(\"{value}\")"),
+    (About::Value(Role::Read), "Missing input \\\"{value}\\\" for op"),
+    (About::Value(Role::Input), "InvalidInput{_}name: \"{value}\", error"),
     // The stacks of panics of tract and rten.
     (About::Op, "<tract_core::ops::{op} as tract_core::ops::EvalOp>::eval"),
     (About::Op, "<tract_onnx::ops::{op} as tract_hir::ops::expandable::Expansion>::rules"),
