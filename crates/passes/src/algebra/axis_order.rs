@@ -4,7 +4,7 @@ use onnx::Edit;
 use smallvec::SmallVec;
 
 /// The order of the axes after a transpose: axis `i` of the result is axis `order[i]` of the operand.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct AxisOrder(SmallVec<[usize; 6]>);
 
 impl AxisOrder {

@@ -34,36 +34,28 @@ fn before_renaming(edit: &Edit<'_>, index: usize, operand: ValueId) -> (ValueId,
 /// Returns the operand that is the result if the types are equal, and the nodes that decide this.
 fn unchanged_operand(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
     let node = edit.node(index);
-    if node.op == OpType::Cast || node.op.is(BROADCAST_OPS) {
-        return Some((edit.input(index, 0)?, Vec::new()));
-    }
     if let Some(found) = beside_a_neutral_number(edit, index) {
         return Some(found);
     }
-    if node.op == OpType::Relu {
-        let x = edit.input(index, 0)?;
-        let is_unchanged = edit.made_by(x, OpType::Relu).is_some() || is_positive(edit, x);
-        return is_unchanged.then(|| (x, Vec::new()));
-    }
-    if node.op == OpType::Gather {
-        return Some((whole_axis(edit, index)?, Vec::new()));
-    }
-    if node.op == OpType::Split && node.outputs.len() == 1 {
-        return Some((edit.input(index, 0)?, Vec::new()));
-    }
-    // The condition has other readers, which keep its origins.
-    if node.op == OpType::Where
-        && edit.input(index, 1) == edit.input(index, 2)
-        && edit.input(index, 0).is_some_and(|condition| edit.reads(condition) > 1)
-    {
-        return Some((edit.input(index, 1)?, Vec::new()));
-    }
-    // The condition is a constant whose elements are equal.
-    if node.op == OpType::Where {
-        let is_set = edit.number(edit.input(index, 0)?)? != 0.0;
-        return Some((edit.input(index, if is_set { 1 } else { 2 })?, Vec::new()));
-    }
-    None
+    let x = edit.input(index, 0)?;
+    let operand = match node.op.onnx()? {
+        OpType::Cast => x,
+        op if op.is(BROADCAST_OPS) => x,
+        OpType::Relu => {
+            require(edit.made_by(x, OpType::Relu).is_some() || is_positive(edit, x))?;
+            x
+        }
+        OpType::Gather => whole_axis(edit, index)?,
+        OpType::Split if node.outputs.len() == 1 => x,
+        // The condition has other readers, which keep its origins.
+        OpType::Where if edit.input(index, 1) == edit.input(index, 2) && edit.reads(x) > 1 => {
+            edit.input(index, 1)?
+        }
+        // The condition is a constant whose elements are equal.
+        OpType::Where => edit.input(index, if edit.number(x)? == 0.0 { 2 } else { 1 })?,
+        _ => return None,
+    };
+    Some((operand, Vec::new()))
 }
 
 /// Returns the array of a `Gather` that takes all entries along an axis, in order.

@@ -17,6 +17,7 @@ const MAX_CANDIDATES: usize = 6;
 const NEVER: usize = 1 << 20;
 
 /// Arrays that have the same order, because members read and write them.
+#[derive(Default)]
 pub(super) struct Region {
     pub(super) order: AxisOrder,
     values: Vec<ValueId>,
@@ -30,6 +31,7 @@ pub(super) struct Region {
     products: Vec<usize>,
 }
 
+#[derive(Default)]
 pub(super) struct Regions {
     pub(super) roles: Vec<Role>,
     all: Vec<Region>,
@@ -66,16 +68,7 @@ impl Regions {
             }
             sets.join(result, result);
         }
-        let mut regions = Regions {
-            roles,
-            all: Vec::new(),
-            region_of: FxHashMap::default(),
-            makers: FxHashMap::default(),
-            fixed_reads: FxHashMap::default(),
-            ends: FxHashMap::default(),
-            product_reads: FxHashMap::default(),
-            beside_convolutions: FxHashSet::default(),
-        };
+        let mut regions = Regions { roles, ..Regions::default() };
         regions.fill(edit, &mut sets);
         regions
     }
@@ -86,14 +79,7 @@ impl Regions {
             let root = sets.root(value);
             let region = *by_root.entry(root).or_insert_with(|| {
                 let rank = edit.ty(root).map_or(0, Type::rank);
-                self.all.push(Region {
-                    order: AxisOrder::identity(rank),
-                    values: Vec::new(),
-                    transposes: Vec::new(),
-                    sinks: Vec::new(),
-                    narrow: Vec::new(),
-                    products: Vec::new(),
-                });
+                self.all.push(Region { order: AxisOrder::identity(rank), ..Region::default() });
                 self.all.len() - 1
             });
             self.all[region].values.push(value);
