@@ -11,12 +11,9 @@ use crate::infer::{axes_from_front, axis_from_front};
 use crate::kernels::Support;
 use crate::model::Node;
 use crate::operator::OpType;
-use crate::operator::properties::{NORMALIZES, Properties};
+use crate::operator::properties::Properties;
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId};
-
-/// Since this opset, softmax works along one axis. Before, it works along all axes from that one on.
-const SOFTMAX_IS_ALONG_ONE_AXIS_SINCE: i64 = 13;
 
 impl Edit<'_> {
     /// Returns the operator of a node, if it is one of ONNX.
@@ -31,11 +28,7 @@ impl Edit<'_> {
 
     /// Returns the axis that a node works along, such as that of `Softmax`, `Concat` or `Gather`.
     pub fn axis(&self, index: usize) -> Option<usize> {
-        let node = self.node(index);
-        if node.op.is(NORMALIZES) && self.opset() < SOFTMAX_IS_ALONG_ONE_AXIS_SINCE {
-            return None;
-        }
-        node.axis(self.rank(self.input(index, 0)?)?)
+        self.node(index).axis(self.rank(self.input(index, 0)?)?)
     }
 
     /// True if a node works along the last axis of its first operand.
@@ -100,6 +93,23 @@ impl Edit<'_> {
     /// Returns the first two operands of a node.
     pub fn pair(&self, index: usize) -> Option<(ValueId, ValueId)> {
         Some((self.input(index, 0)?, self.input(index, 1)?))
+    }
+
+    /// Returns the axis and the index of the entry, if a node takes one entry of an axis.
+    pub fn entry(&self, index: usize) -> Option<(usize, i64)> {
+        let place = self.tensor(self.input(index, 1)?).filter(|place| place.shape.is_empty())?;
+        let place = *place.ints()?.first()?;
+        (self.node(index).op == OpType::Gather).then(|| Some((self.axis(index)?, place)))?
+    }
+
+    /// Returns the two operands of a node, of which only the second is a constant. True if they are swapped.
+    pub fn beside_constant(&self, index: usize) -> Option<(ValueId, ValueId, bool)> {
+        let (a, b) = self.pair(index)?;
+        match (self.tensor(a), self.tensor(b)) {
+            (None, Some(_)) => Some((a, b, false)),
+            (Some(_), None) => Some((b, a, true)),
+            _ => None,
+        }
     }
 
     /// Returns the node that computes a value, if it has this operator.

@@ -407,6 +407,12 @@ impl Patch<'_, '_> {
         Some(self.constant(tensor, &[]))
     }
 
+    /// Inserts a node that adds unit axes to a value, which are axes of the result. Returns its result.
+    pub fn unsqueeze(&mut self, value: ValueId, axes: &[i64]) -> Option<ValueId> {
+        let axes = self.integers(axes)?;
+        Some(self.insert(Op::new(OpType::Unsqueeze, &[value, axes])))
+    }
+
     /// Adds a scalar integer, such as an index.
     pub fn integer(&mut self, int: i64) -> Option<ValueId> {
         Some(self.constant(Tensor::of_ints(DType::I64, Vec::new(), &[int])?, &[]))

@@ -84,12 +84,7 @@ impl Step {
     fn at(edit: &Edit<'_>, index: usize) -> Option<Step> {
         let node = edit.node(index);
         require(node.inputs.len() == 2)?;
-        let (a, b) = edit.pair(index)?;
-        let (operand, constant, is_constant_first) = match (edit.tensor(a), edit.tensor(b)) {
-            (None, Some(_)) => (a, b, false),
-            (Some(_), None) => (b, a, true),
-            _ => return None,
-        };
+        let (operand, constant, is_constant_first) = edit.beside_constant(index)?;
         let is_division = node.op == OpType::Div;
         require(node.op.is(ARITHMETIC) && !(is_division && is_constant_first))?;
         let ty = edit.ty(operand)?;

@@ -309,13 +309,11 @@ fn erf_of_nan(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
 fn unscaled(edit: &Edit<'_>, value: ValueId) -> ValueId {
     let source = || {
         let node = edit.producer(value)?;
-        if edit.node(node).op == OpType::Cast {
-            return edit.input(node, 0);
+        match edit.op(node)? {
+            OpType::Cast => edit.input(node, 0),
+            OpType::Mul | OpType::Div => edit.beside_constant(node).map(|(source, ..)| source),
+            _ => None,
         }
-        let is_scaled = edit.node(node).op == OpType::Mul || edit.node(node).op == OpType::Div;
-        let operands = [edit.input(node, 0)?, edit.input(node, 1)?];
-        let constant = operands.iter().position(|&operand| edit.tensor(operand).is_some())?;
-        is_scaled.then_some(operands[1 - constant])
     };
     source().map_or(value, |source| unscaled(edit, source))
 }
@@ -403,14 +401,9 @@ fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Ou
 
 fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
     let is_quotient = edit.node(index).op == OpType::Div;
-    require(present.products && (is_quotient || edit.node(index).op == OpType::Mul))?;
-    let is_infinite = |operand: usize| {
-        let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
-        Some(!if is_quotient { 1.0 / factor } else { factor }.is_finite())
-    };
-    let operands = if is_quotient { 1..2 } else { 0..2 };
-    let may = operands.filter_map(is_infinite).any(|is_infinite| is_infinite);
-    require(may && !is_read_by_another(edit, index, &[OpType::MatMul]))?;
+    let is_finite = |factor: &f64| if is_quotient { 1.0 / factor } else { *factor }.is_finite();
+    require(present.products && !factors(edit, index).iter().all(is_finite))?;
+    require(!is_read_by_another(edit, index, &[OpType::MatMul]))?;
     separate(edit, index)
 }
 
@@ -437,19 +430,23 @@ fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> O
     edit.done(&[], op)
 }
 
+/// Returns the numbers by which a node multiplies or divides.
+fn factors(edit: &Edit<'_>, index: usize) -> Vec<f64> {
+    let operands = match edit.op(index) {
+        Some(OpType::Mul) => 0..2,
+        Some(OpType::Div) => 1..2,
+        _ => 0..0,
+    };
+    let factor = |operand| number(edit, edit.input(index, operand)?)?.floats()?.first().copied();
+    operands.filter_map(factor).collect()
+}
+
 /// True if a node multiplies or divides by a number that float32 does not represent exactly.
 fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
     let is_quotient = edit.node(index).op == OpType::Div;
-    if !is_quotient && edit.node(index).op != OpType::Mul {
-        return false;
-    }
     let is_exact = |number: f64| f64::from(number as f32) == number;
-    let is_rounded = |operand: usize| {
-        let factor = *number(edit, edit.input(index, operand)?)?.floats()?.first()?;
-        Some(!is_exact(factor) || is_quotient && !is_exact(1.0 / factor))
-    };
-    let mut operands = if is_quotient { 1..2 } else { 0..2 };
-    operands.any(|operand| is_rounded(operand) == Some(true))
+    let is_rounded = |&factor: &f64| !is_exact(factor) || is_quotient && !is_exact(1.0 / factor);
+    factors(edit, index).iter().any(is_rounded)
 }
 
 fn relu_of_another_type(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {

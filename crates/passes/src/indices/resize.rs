@@ -102,7 +102,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
             "the resize repeats whole rows, which ONNX Runtime copies faster in separate nodes",
         );
     }
-    if !has_kernel || edit.opset() < 13 {
+    if !has_kernel {
         return declined("ONNX Runtime has no `Resize` kernel for this type and opset");
     }
     let fused = &nodes[1..];

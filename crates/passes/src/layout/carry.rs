@@ -94,14 +94,9 @@ pub(super) fn made_in_order(
         axes.sort_unstable();
         axes
     };
-    let op = if node.inputs.len() < 2 {
-        Op::new(node.op.clone(), &[x]).attr("axes", &list[..])
-    } else {
-        let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], &list)?;
-        let list = edit.constant_for(&[source], tensor, &[]);
-        Op::new(node.op.clone(), &[x, list])
-    };
-    Some(edit.insert_for(&[source], op))
+    let tensor = Tensor::of_ints(DType::I64, vec![list.len() as i64], &list)?;
+    let list = edit.constant_for(&[source], tensor, &[]);
+    Some(edit.insert_for(&[source], Op::new(node.op.clone(), &[x, list])))
 }
 
 /// Returns the unit axes to add to an array of a lower rank, so that it broadcasts with the transposed arrays as
@@ -130,15 +125,5 @@ pub(super) fn widened(
     if added.is_empty() {
         return Some(value);
     }
-    let op = unsqueeze(edit, value, &added)?;
-    Some(edit.insert(op))
-}
-
-/// Returns the operator that adds unit axes to a value.
-pub(super) fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Option<Op> {
-    if edit.opset() < 13 {
-        return Some(Op::new(OpType::Unsqueeze, &[value]).attr("axes", axes));
-    }
-    let axes = edit.integers(axes)?;
-    Some(Op::new(OpType::Unsqueeze, &[value, axes]))
+    edit.unsqueeze(value, &added)
 }

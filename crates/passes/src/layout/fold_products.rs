@@ -125,8 +125,7 @@ fn product_behind(edit: &Edit<'_>, value: ValueId) -> Option<(Product, Option<us
 /// Folds `y · s + t` into the product that computes `y`, if nothing else reads `y`.
 fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let index = edit.root();
-    let (value, constant) = beside_constant(edit, index)?;
-    let is_reversed = edit.input(index, 0) == Some(constant);
+    let (value, constant, is_reversed) = edit.beside_constant(index)?;
     let (product, moved, axis) = product_behind(edit, value)?;
     let result = edit.result_ty(index)?;
     require(edit.ty(value)? == result)?;
@@ -196,10 +195,10 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
 fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let index = edit.root();
     require(edit.node(index).op == OpType::Mul)?;
-    let (value, scale) = beside_constant(edit, index)?;
+    let (value, scale, _) = edit.beside_constant(index)?;
     let sum = edit.producer(value)?;
     let is_sum = edit.node(sum).op == OpType::Add;
-    let (made, bias) = beside_constant(edit, sum).filter(|_| is_sum)?;
+    let (made, bias, _) = edit.beside_constant(sum).filter(|_| is_sum)?;
     let product = Product::of(edit, edit.producer(made)?)?;
     require(!product.has_room_for_bias(edit))?;
     let ty = edit.result_ty(index)?.clone();
@@ -226,16 +225,6 @@ fn fold_behind_sum(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     edit.done(&fused, Op::new(OpType::Add, &[made, shift]))
 }
 
-/// Returns the computed operand of a node and the constant one.
-fn beside_constant(edit: &Edit<'_>, index: usize) -> Option<(ValueId, ValueId)> {
-    let (first, second) = edit.pair(index)?;
-    match (edit.tensor(first), edit.tensor(second)) {
-        (None, Some(_)) => Some((first, second)),
-        (Some(_), None) => Some((second, first)),
-        _ => None,
-    }
-}
-
 /// Folds `x · s + t` into the product that reads it, if nothing else does. A shift is folded only without padding,
 /// because padding adds zeros after the shift.
 fn fold_before(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
@@ -244,8 +233,7 @@ fn fold_before(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
     let before = edit.producer(product.x)?;
     let node = edit.node(before);
     require(edit.reads(product.x) == 1)?;
-    let (value, constant) = beside_constant(edit, before)?;
-    let is_reversed = edit.input(before, 0) == Some(constant);
+    let (value, constant, is_reversed) = edit.beside_constant(before)?;
     let ty = edit.ty(product.x)?.clone();
     let is_convolution = edit.node(index).op == OpType::Conv;
     let axis = if is_convolution { 1 } else { ty.rank().checked_sub(1)? };

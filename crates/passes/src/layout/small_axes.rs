@@ -196,10 +196,8 @@ fn is_member(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
 fn dropped_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
     let node = edit.node(index);
     if node.op == OpType::Gather {
-        let rank = |operand| edit.ty(edit.input(index, operand)?).map(Type::rank);
-        let is_entry = rank(1) == Some(0) && edit.ints(index, 1).is_some();
-        let axis = edit.axis(index).filter(|_| is_entry)?;
-        return (rank(0) == Some(axis + 1)).then(|| vec![axis]);
+        let (axis, _) = edit.entry(index).filter(|_| edit.is_along_last_axis(index))?;
+        return Some(vec![axis]);
     }
     let drops = node.attr("keepdims") == Some(&Attr::Int(0));
     let is_reduction = node.op.is(REDUCTIONS) && drops;
@@ -235,8 +233,8 @@ fn operand(edit: &mut Patch<'_, '_>, value: ValueId, order: &AxisOrder) -> Optio
     if axes.is_empty() {
         return Some(array);
     }
-    let op = carry::unsqueeze(edit, array, &axes)?;
-    Some(edit.insert_for(&also, op))
+    let axes = edit.integers(&axes)?;
+    Some(edit.insert_for(&also, Op::new(OpType::Unsqueeze, &[array, axes])))
 }
 
 /// Returns the `Unsqueeze` that computes a value, its operand and the axes that it adds. `None` if it adds the last

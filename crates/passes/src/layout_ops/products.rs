@@ -26,8 +26,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 }
 
 fn is_product(edit: &Edit<'_>, index: usize) -> bool {
-    let node = edit.node(index);
-    node.op == OpType::MatMul
+    edit.node(index).op == OpType::MatMul
 }
 
 /// Counts how often a value is the right side of a product with weights. If nothing else reads the value, it becomes

@@ -174,8 +174,7 @@ fn row_of(edit: &mut Patch<'_, '_>, vector: ValueId) -> Option<ValueId> {
         let row = tensor.with_shape(shape);
         return Some(edit.constant(row, &[vector]));
     }
-    let axes = edit.integers(&[0])?;
-    Some(edit.insert(Op::new(OpType::Unsqueeze, &[vector, axes])))
+    edit.unsqueeze(vector, &[0])
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ impl Batches {
             OpType::Gather | OpType::Split if is_first => {
                 made = made.attr("axis", node.axis(ranks[0])? as i64 + 1);
             }
-            _ if op.is(NORMALIZES) && is_first && edit.opset() >= 13 => {
+            _ if op.is(NORMALIZES) && is_first => {
                 require(node.axis(rank)? + 1 == rank)?;
                 made = made.attr("axis", rank as i64);
             }

@@ -149,7 +149,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
     let mut results = Vec::with_capacity(outputs.len());
     for (output, (slot, axes)) in slots.into_iter().enumerate() {
         let Some(&(_, made)) = made.iter().find(|&&(other, _)| other == slot) else { continue };
-        let axes = axes_constant(edit, axes)?;
+        let axes = edit.integers(axes).ok_or("no axes")?;
         let result = edit.insert(Op::new(OpType::Squeeze, &[made, axes]));
         results.push((output, result));
     }
@@ -246,12 +246,7 @@ fn is_zero(tensor: &Tensor) -> bool {
 }
 
 fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Result<ValueId, Declined> {
-    let axes = axes_constant(edit, axes)?;
-    Ok(edit.insert(Op::new(OpType::Unsqueeze, &[value, axes])))
-}
-
-fn axes_constant(edit: &mut Patch<'_, '_>, axes: &[i64]) -> Result<ValueId, Declined> {
-    edit.integers(axes).ok_or_else(|| "no axes".into())
+    edit.unsqueeze(value, axes).ok_or_else(|| "no axes".into())
 }
 
 /// The weights in ONNX's layout: the gates below each other, one row per number of a gate.
@@ -274,10 +269,12 @@ impl Weights {
         let (mut input, mut state) = (Vec::new(), Vec::new());
         let (mut of_input, mut of_state) = (Vec::new(), Vec::new());
         for gate in &cell.gates {
-            input.push(gate.input_rows(edit, dtype, cell.size, depth)?);
-            state.push(gate.state_rows(edit, dtype, cell.size)?);
-            of_input.extend(gate.input_bias(edit, cell.size)?);
-            of_state.extend(gate.state_bias(edit, cell.size)?);
+            let (weights, biases) = gate.rows(edit, dtype, cell.size, depth)?;
+            let ([of_x, of_h], [bias_of_x, bias_of_h]) = (weights, biases);
+            input.push(of_x);
+            state.push(of_h);
+            of_input.extend(bias_of_x);
+            of_state.extend(bias_of_h);
         }
         let bias = [of_input, of_state].concat();
         let below_each_other = |gates: &[Tensor], depth: i64| {

@@ -113,11 +113,8 @@ fn unroll(
 
 /// Stacks the results of the iterations along a new leading axis.
 fn join(edit: &mut Patch<'_, '_>, rows: &[ValueId]) -> Option<ValueId> {
-    let mut parts = Vec::new();
-    for &row in rows {
-        let axes = edit.integers(&[0])?;
-        parts.push(edit.insert(Op::new(OpType::Unsqueeze, &[row, axes])));
-    }
+    let parts = rows.iter().map(|&row| edit.unsqueeze(row, &[0]));
+    let parts: Vec<ValueId> = parts.collect::<Option<_>>()?;
     Some(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0)))
 }
 

@@ -5,7 +5,7 @@
 //! along the last axis.
 
 use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, POINTWISE};
-use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
@@ -50,11 +50,7 @@ fn is_candidate(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
 
 /// True if a node takes an entry of the last axis at a known index.
 fn is_entry(edit: &Edit<'_>, index: usize) -> bool {
-    let rank = |operand: usize| edit.ty(edit.input(index, operand)?).map(Type::rank);
-    edit.node(index).op == OpType::Gather
-        && rank(1) == Some(0)
-        && edit.ints(index, 1).is_some()
-        && edit.axis(index).map(|axis| axis + 1) == rank(0)
+    edit.entry(index).is_some() && edit.is_along_last_axis(index)
 }
 
 /// Entries, and values of their shape that depend on them.

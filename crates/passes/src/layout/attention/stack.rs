@@ -39,9 +39,8 @@ impl Pick {
     fn of(edit: &Edit<'_>, value: ValueId) -> Option<Pick> {
         let node = edit.made_by(value, OpType::Gather)?;
         let data = edit.input(node, 0)?;
-        let entry = edit.tensor(edit.input(node, 1)?).filter(|entry| entry.shape.is_empty())?;
-        let axis = edit.axis(node)?;
-        let place = entry.number().filter(|place| *place >= 0.0)? as usize;
+        let (axis, place) = edit.entry(node)?;
+        let place = usize::try_from(place).ok()?;
         Some(Pick { node, data, axis, place })
     }
 }

@@ -89,10 +89,9 @@ impl Half {
         let whole = edit.shape(x)?;
         let (_, lead) = rest.split_last()?;
         let is_paired = pair.is(2) && rest.len() == whole.len() && whole[..lead.len()] == *lead;
-        let entry = edit.tensor(edit.input(node, 1)?)?;
-        let entry = entry.number().filter(|_| entry.shape.is_empty())?;
-        let is_second = entry == 1.0 || entry == -1.0;
-        let is_half = edit.is_along_last_axis(node) && is_paired && (is_second || entry == 0.0);
+        let (_, entry) = edit.entry(node)?;
+        let is_second = entry == 1 || entry == -1;
+        let is_half = edit.is_along_last_axis(node) && is_paired && (is_second || entry == 0);
         is_half.then(|| Half::new(edit, x, is_second, true, &[reshape, node]))?
     }
 

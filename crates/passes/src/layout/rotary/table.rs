@@ -1,7 +1,7 @@
 //! Finds tables of cosines and sines with one number per pair.
 
 use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE, RESHAPES};
-use onnx::{DType, Declined, Dim, Edit, Node, Op, OpType, Patch, Tensor, ValueId};
+use onnx::{Declined, Dim, Edit, Node, Op, OpType, Patch, ValueId};
 
 use super::{Rotation, halves_of};
 use crate::rewrite::require;
@@ -54,16 +54,13 @@ impl Single {
         patch: &mut Patch<'_, '_>,
         fused: &[usize],
     ) -> Result<ValueId, Declined> {
-        let unknown = || Declined::from("the type of a value is unknown");
         let mut value = self.source;
         if let Some([end, step]) = self.cut {
             let axis = self.shape.len() as i64 - 1;
-            let mut int = |number: i64| {
-                let tensor = Tensor::of_ints(DType::I64, vec![1], &[number]);
-                Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or_else(unknown)?, &[]))
-            };
-            let bounds = [value, int(0)?, int(end)?, int(axis)?, int(step)?];
-            let op = Op::new(OpType::Slice, &bounds[..if step == 1 { 4 } else { 5 }]);
+            let bounds = [0, end, axis, step].map(|bound| patch.integers(&[bound]));
+            let bounds: Vec<_> = std::iter::once(Some(value)).chain(bounds).collect();
+            let inputs = bounds[..if step == 1 { 4 } else { 5 }].to_vec();
+            let op = Op { op: OpType::Slice.into(), inputs, attrs: Vec::new() };
             value = patch.insert_for(fused, op);
         }
         for &link in self.chain.iter().rev() {

@@ -7,7 +7,6 @@ use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 use rustc_hash::FxHashMap;
 
 use super::{Region, data_operands, elements, without_unit_axes};
-use crate::layout::carry::unsqueeze;
 
 /// With more entries, there would be too many nodes.
 const MAX_ENTRIES: i64 = 3;
@@ -20,9 +19,7 @@ impl Region {
     pub(super) fn is_read_by_entry(&self, edit: &Edit<'_>) -> bool {
         let Some((small, others)) = self.shape.split_last() else { return false };
         let is_entry = |&sink: &usize| edit.node(sink).op == OpType::Gather;
-        // Before opset 13, the axes of layout ops are attributes.
-        edit.opset() >= 13
-            && small.known().is_some_and(|size| size <= MAX_ENTRIES)
+        small.known().is_some_and(|size| size <= MAX_ENTRIES)
             && elements(others) >= MIN_ELEMENTS
             && self.sinks.iter().all(is_entry)
     }
@@ -51,7 +48,7 @@ impl Region {
             }
         }
         for &index in &self.sinks {
-            let place = *edit.ints(index, 1)?.first()?;
+            let (_, place) = edit.entry(index)?;
             let place = if place < 0 { place + size } else { place };
             let entry = *entries.get(place as usize)?.get(&edit.input(index, 0)?)?;
             edit.replace(index, [], entry).ok()?;
@@ -79,8 +76,8 @@ fn entry_of(edit: &mut Patch<'_, '_>, value: ValueId, place: i64) -> Option<Valu
     let entry = edit.insert(op);
     let Some((maker, _, axes)) = unsqueezed else { return Some(entry) };
     let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
-    let op = unsqueeze(edit, entry, &axes)?;
-    Some(edit.insert_for(&[maker], op))
+    let axes = edit.integers(&axes)?;
+    Some(edit.insert_for(&[maker], Op::new(OpType::Unsqueeze, &[entry, axes])))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads the body of a scan backward from its results.
 
 use onnx::infer::axes_from_front;
-use onnx::{Edit, Graph, Node, OpType, Tensor, Type, ValueId};
+use onnx::{Edit, Graph, Node, OpType, ValueId};
 use rustc_hash::FxHashMap;
 
 use crate::rewrite::require;
@@ -58,14 +58,6 @@ impl<'b> Body<'b> {
         node.filter(|node| node.op.is_onnx())
     }
 
-    pub(super) fn ty(&self, value: ValueId) -> Option<&Type> {
-        self.edit.ty(value)
-    }
-
-    pub(super) fn tensor(&self, value: ValueId) -> Option<&Tensor> {
-        self.edit.tensor(value)
-    }
-
     /// Returns the operand of a unary operator.
     pub(super) fn unary(&self, op: OpType, value: ValueId) -> Option<ValueId> {
         let node = self.maker(value).filter(|node| node.op == op)?;
@@ -95,7 +87,7 @@ impl<'b> Body<'b> {
     /// Returns the operand of the transpose that computes a matrix.
     pub(super) fn transposed(&self, value: ValueId) -> Option<ValueId> {
         let node = self.maker(value).filter(|node| node.op == OpType::Transpose)?;
-        let is_matrix = self.ty(value)?.rank() == 2 && node.perm(2)? == [1, 0];
+        let is_matrix = self.edit.ty(value)?.rank() == 2 && node.perm(2)? == [1, 0];
         node.inputs.first().copied()?.filter(|_| is_matrix).map(|source| self.original(source))
     }
 
@@ -106,13 +98,13 @@ impl<'b> Body<'b> {
         value: ValueId,
         is_transposed: bool,
     ) -> Option<usize> {
-        let rank = self.ty(value)?.rank();
+        let rank = self.edit.ty(value)?.rank();
         let along = if is_transposed { 0 } else { rank.checked_sub(1)? };
-        let ints = |operand: usize| self.tensor(node.inputs.get(operand).copied()??)?.ints();
+        let ints = |operand: usize| self.edit.tensor(node.inputs.get(operand).copied()??)?.ints();
         let start = if node.op == OpType::Split {
             require(node.axis(rank)? == along)?;
             let before = node.outputs.iter().take_while(|&&output| output != value);
-            let widths = before.map(|&output| self.ty(output)?.shape[along].known());
+            let widths = before.map(|&output| self.edit.ty(output)?.shape[along].known());
             widths.sum::<Option<i64>>()?
         } else {
             let (starts, axes) = (ints(1)?, axes_from_front(&ints(3)?, rank)?);

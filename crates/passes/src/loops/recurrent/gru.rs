@@ -15,7 +15,7 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
     require(body.carries() == 1)?;
     let state = body.carry(0);
     let Mixed { update, new, is_swapped } = mixed(body, body.output(0)?, state)?;
-    let size = usize::try_from(body.ty(state)?.shape.last()?.known()?).ok()?;
+    let size = usize::try_from(body.edit.ty(state)?.shape.last()?.known()?).ok()?;
     let linear = |gate| Linear::of(body, gate, state, size);
     let update = linear(update)?;
     let update = if is_swapped { update.negated() } else { update };

@@ -65,7 +65,7 @@ impl Linear {
         state: ValueId,
         size: usize,
     ) -> Option<Linear> {
-        let width = body.ty(value)?.shape.last()?.known()?;
+        let width = body.edit.ty(value)?.shape.last()?.known()?;
         let range = start..start + size;
         usize::try_from(width).is_ok_and(|width| range.end <= width).then_some(())?;
         let mut linear = Linear::default();
@@ -83,10 +83,6 @@ impl Linear {
         !self.of_state.is_empty()
     }
 
-    fn sign(&self) -> f64 {
-        if self.is_negated { -1.0 } else { 1.0 }
-    }
-
     /// Combines a sum without the state and a sum without the input, whose biases belong to the state.
     pub(super) fn of_both(input: Linear, state: Linear) -> Option<Linear> {
         let may = input.of_state.is_empty() && state.of_input.is_empty();
@@ -101,27 +97,28 @@ impl Linear {
 
     fn add(&mut self, body: &Body<'_>, numbers: Numbers, state: ValueId) -> Option<()> {
         let Numbers { value, range, is_transposed } = numbers;
-        if let Some(tensor) = body.tensor(value).filter(|_| !is_transposed) {
+        if let Some(tensor) = body.edit.tensor(value).filter(|_| !is_transposed) {
             self.bias.push((value, bias_range(tensor, range)?));
             return Some(());
         }
         // The zeros of the identity matrix turn infinity into NaN. The guard excludes infinity.
         if Some(value) == body.input() && !is_transposed && body.edit.exact_nan() {
-            let width = usize::try_from(body.ty(value)?.shape.last()?.known()?).ok()?;
+            let width = usize::try_from(body.edit.ty(value)?.shape.last()?.known()?).ok()?;
             let rows = 0..width;
             self.of_input.push(Part { weights: None, rows, columns: range, is_transposed });
             return Some(());
         }
         let node = body.maker(value)?;
         let width = |value: ValueId| {
-            let shape = &body.ty(value)?.shape;
+            let shape = &body.edit.ty(value)?.shape;
             if is_transposed { shape.first()?.known() } else { shape.last()?.known() }
         };
         match node.op.onnx() {
             Some(OpType::Add) => {
                 let operands = body.binary(OpType::Add, value)?;
                 for operand in operands {
-                    let is_whole = body.tensor(operand).is_some() || width(operand) == width(value);
+                    let is_whole =
+                        body.edit.tensor(operand).is_some() || width(operand) == width(value);
                     require(is_whole)?;
                     let range = range.clone();
                     self.add(body, Numbers { value: operand, range, is_transposed }, state)?;
@@ -141,9 +138,9 @@ impl Linear {
             }
             Some(OpType::MatMul) => {
                 let [a, b] = body.binary(OpType::MatMul, value)?;
-                let rank = |value: ValueId| body.ty(value).map(onnx::Type::rank);
+                let rank = |value: ValueId| body.edit.ty(value).map(onnx::Type::rank);
                 let is_matrix =
-                    |value: ValueId| body.tensor(value).is_some() && rank(value) == Some(2);
+                    |value: ValueId| body.edit.tensor(value).is_some() && rank(value) == Some(2);
                 if is_matrix(b) && !is_transposed {
                     return self.product(body, a, b, state, range, false);
                 }
@@ -168,7 +165,7 @@ impl Linear {
         let concat = body.maker(operand).filter(|node| node.op == OpType::Concat);
         let parts: Vec<ValueId> = match concat {
             Some(node) => {
-                let rank = body.ty(operand)?.rank();
+                let rank = body.edit.ty(operand)?.rank();
                 require(node.axis(rank)? + 1 == rank)?;
                 node.inputs.iter().copied().collect::<Option<_>>()?
             }
@@ -176,7 +173,7 @@ impl Linear {
         };
         let mut row = 0;
         for part in parts {
-            let depth = usize::try_from(body.ty(part)?.shape.last()?.known()?).ok()?;
+            let depth = usize::try_from(body.edit.ty(part)?.shape.last()?.known()?).ok()?;
             let rows = row..row + depth;
             row += depth;
             let columns = columns.clone();
@@ -195,27 +192,19 @@ impl Linear {
         self.of_input.first().map(|part| part.rows.len())
     }
 
-    /// Returns one row per number of the gate.
-    pub(super) fn input_rows(
+    /// Returns the weights for the input and for the state, with one row per number of the gate, and the biases of both.
+    pub(super) fn rows(
         &self,
         edit: &Edit<'_>,
         dtype: DType,
         size: usize,
         depth: usize,
-    ) -> Option<Tensor> {
-        sum_of_parts(edit, &self.of_input, dtype, [size, depth], self.sign())
-    }
-
-    pub(super) fn state_rows(&self, edit: &Edit<'_>, dtype: DType, size: usize) -> Option<Tensor> {
-        sum_of_parts(edit, &self.of_state, dtype, [size, size], self.sign())
-    }
-
-    pub(super) fn input_bias(&self, edit: &Edit<'_>, size: usize) -> Option<Vec<f64>> {
-        sum_of_biases(edit, &self.bias, size, self.sign())
-    }
-
-    pub(super) fn state_bias(&self, edit: &Edit<'_>, size: usize) -> Option<Vec<f64>> {
-        sum_of_biases(edit, &self.state_bias, size, self.sign())
+    ) -> Option<([Tensor; 2], [Vec<f64>; 2])> {
+        let sign = if self.is_negated { -1.0 } else { 1.0 };
+        let rows = |parts: &[Part], depth| sum_of_parts(edit, parts, dtype, [size, depth], sign);
+        let bias = |biases| sum_of_biases(edit, biases, size, sign);
+        let weights = [rows(&self.of_input, depth)?, rows(&self.of_state, size)?];
+        Some((weights, [bias(&self.bias)?, bias(&self.state_bias)?]))
     }
 
     /// Returns the arrays of its weights and biases.

@@ -24,7 +24,7 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
         let (forget, added) = body.either(OpType::Add, new_cell, forgotten)?;
         let (input, candidate) = body.either(OpType::Mul, added, sigmoid)?;
         let candidate = (body.unary(OpType::Tanh, candidate)?, 0);
-        let size = usize::try_from(body.ty(state)?.shape.last()?.known()?).ok()?;
+        let size = usize::try_from(body.edit.ty(state)?.shape.last()?.known()?).ok()?;
         // The order of ONNX: input, output, forget, cell.
         let gates = [input, output, forget, candidate]
             .into_iter()
