@@ -15,13 +15,14 @@ pub(crate) mod unroll;
 
 use std::sync::Arc;
 
-use onnx::edit::for_each_read;
+use onnx::edit::{for_each_read, rename};
 use onnx::{Attr, Dim, Edit, Graph, Node, Op, OpType, Patch, Replacement, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::rewrite::require;
 
 /// A loop that runs a known number of times: a `Scan`, or a `Loop` that only counts.
+#[derive(Clone)]
 pub(crate) struct Counted {
     name: Arc<str>,
     pub nodes: Vec<Node>,
@@ -175,35 +176,6 @@ impl Counted {
         results_in_place(edit, results.into_iter().zip(made).chain(others.iter().copied())).into()
     }
 
-    /// Copies the loop with new values in its body, so that the model can contain both.
-    fn copied(&self, edit: &mut Patch<'_, '_>) -> Counted {
-        let mut renamed: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-        let given = self.carries.iter().map(|carry| carry.before);
-        for value in given.chain(self.arrays.iter().map(|array| array.element)) {
-            renew(edit, value, &mut renamed);
-        }
-        let mut nodes = self.nodes.clone();
-        renew_all(edit, &mut nodes, &mut renamed);
-        let now = |value: ValueId| renamed.get(&value).copied().unwrap_or(value);
-        let carry =
-            |carry: &Carry| Carry { before: now(carry.before), after: now(carry.after), ..*carry };
-        let stack = |stack: &Stack| Stack { element: now(stack.element), ..*stack };
-        Counted {
-            name: self.name.clone(),
-            nodes,
-            carries: self.carries.iter().map(carry).collect(),
-            arrays: self
-                .arrays
-                .iter()
-                .map(|array| Array { element: now(array.element), ..*array })
-                .collect(),
-            stacks: self.stacks.iter().map(stack).collect(),
-            iterations: self.iterations.clone(),
-            directions: self.directions.clone(),
-            ..*self
-        }
-    }
-
     /// Makes a `Scan` stack all results in the order of the iterations. Returns the results that were stacked in reverse.
     pub(crate) fn take_reversed_stacks(&mut self) -> Vec<ValueId> {
         let Some(Attr::Ints(ways)) = self.directions.take() else { return Vec::new() };
@@ -282,40 +254,24 @@ impl Counted {
     }
 }
 
-/// Replaces a value by a new one of the same type.
-fn renew(
-    edit: &mut Patch<'_, '_>,
-    value: ValueId,
-    renamed: &mut FxHashMap<ValueId, ValueId>,
-) -> ValueId {
-    let ty = edit.ty(value).cloned();
-    let new = ty.map_or(value, |ty| edit.body_input(ty));
-    renamed.insert(value, new);
-    new
-}
-
-/// Gives nodes and their bodies new results.
-fn renew_all(
-    edit: &mut Patch<'_, '_>,
-    nodes: &mut [Node],
-    renamed: &mut FxHashMap<ValueId, ValueId>,
-) {
-    for node in nodes {
-        for id in node.inputs.iter_mut().flatten() {
-            *id = renamed.get(id).copied().unwrap_or(*id);
+/// Gives the values of a body new ids, so that the model can contain both the body and the original.
+fn renew(edit: &mut Patch<'_, '_>, body: &mut Graph, renamed: &mut FxHashMap<ValueId, ValueId>) {
+    let mut define = |value: &mut ValueId, renamed: &mut FxHashMap<ValueId, ValueId>| {
+        if let Some(ty) = edit.ty(*value).cloned() {
+            let new = edit.body_input(ty);
+            renamed.insert(std::mem::replace(value, new), new);
         }
-        for body in node.bodies_mut() {
-            for input in &mut body.inputs {
-                *input = renew(edit, *input, renamed);
-            }
-            renew_all(edit, &mut body.nodes, renamed);
-            for output in &mut body.outputs {
-                *output = renamed.get(output).copied().unwrap_or(*output);
-            }
-        }
-        for output in &mut node.outputs {
-            *output = renew(edit, *output, renamed);
-        }
+    };
+    body.inputs.iter_mut().for_each(|input| define(input, renamed));
+    for node in &mut body.nodes {
+        node.outputs.iter_mut().for_each(|output| define(output, renamed));
+    }
+    for node in &mut body.nodes {
+        node.bodies_mut().for_each(|body| renew(edit, body, renamed));
+        rename(node, renamed);
+    }
+    for output in &mut body.outputs {
+        *output = renamed.get(output).copied().unwrap_or(*output);
     }
 }
 

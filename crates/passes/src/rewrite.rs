@@ -19,17 +19,20 @@ use crate::algebra::pattern::{Bindings, Pattern, find};
 /// Since this opset, the axes of reductions other than `ReduceSum` are an operand. Before, they are an attribute.
 pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
 
+/// The result of an attempt, or the reason why it was declined.
+pub(crate) type Result<T> = std::result::Result<T, Declined>;
+
 /// A pattern and its replacement.
 pub struct Rewrite {
     pub name: &'static str,
     pub(crate) pattern: fn() -> Pattern,
-    pub(crate) replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op, Declined>,
+    pub(crate) replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op>,
 }
 
 pub(crate) const fn rewrite(
     name: &'static str,
     pattern: fn() -> Pattern,
-    replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op, Declined>,
+    replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op>,
 ) -> Rewrite {
     Rewrite { name, pattern, replacement }
 }
@@ -132,12 +135,12 @@ pub(crate) fn require(condition: bool) -> Option<()> {
 }
 
 /// Declines unless a condition holds.
-pub(crate) fn ensure(condition: bool, otherwise: &str) -> Result<(), Declined> {
+pub(crate) fn ensure(condition: bool, otherwise: &str) -> Result<()> {
     if condition { Ok(()) } else { Err(otherwise.into()) }
 }
 
 /// Declines if the runtime has no kernel of the operator for a type.
-pub(crate) fn expect_kernel(edit: &Edit<'_>, op: OpType, dtype: DType) -> Result<(), Declined> {
+pub(crate) fn expect_kernel(edit: &Edit<'_>, op: OpType, dtype: DType) -> Result<()> {
     match edit.runs(op, dtype) {
         Support::Yes => Ok(()),
         Support::From(since) => Err(Declined(format!("{op} needs opset {since}"))),
@@ -171,7 +174,7 @@ impl<'p, 'e> DerefMut for Match<'_, 'p, 'e> {
 
 impl Match<'_, '_, '_> {
     /// Returns the value of a name in the pattern.
-    pub(crate) fn value(&self, name: &str) -> Result<ValueId, Declined> {
+    pub(crate) fn value(&self, name: &str) -> Result<ValueId> {
         self.bindings.value(name).ok_or_else(|| Declined(format!("`{name}` has no value")))
     }
 
@@ -190,39 +193,39 @@ impl Match<'_, '_, '_> {
         self.edit.result(self.edit.root())
     }
 
-    pub(crate) fn ty(&self, value: ValueId) -> Result<Type, Declined> {
+    pub(crate) fn ty(&self, value: ValueId) -> Result<Type> {
         self.edit.ty(value).cloned().ok_or_else(|| "the type of a value is unknown".into())
     }
 
     /// Returns the index of the node that computes the value of a name.
-    pub(crate) fn index(&self, name: &str) -> Result<usize, Declined> {
+    pub(crate) fn index(&self, name: &str) -> Result<usize> {
         let index = self.edit.producer(self.value(name)?);
         index.ok_or_else(|| Declined(format!("`{name}` is not a node")))
     }
 
     /// Returns the node that computes the value of a name.
-    pub(crate) fn node(&self, name: &str) -> Result<&Node, Declined> {
+    pub(crate) fn node(&self, name: &str) -> Result<&Node> {
         Ok(self.edit.node(self.index(name)?))
     }
 
     /// Returns the number that all elements of a constant are equal to.
-    pub(crate) fn number(&self, name: &str) -> Result<f64, Declined> {
+    pub(crate) fn number(&self, name: &str) -> Result<f64> {
         let number = self.edit.number(self.value(name)?);
         number.ok_or_else(|| Declined(format!("`{name}` is not a number")))
     }
 
     /// Returns the axes of a node, sorted.
-    pub(crate) fn axes(&self, name: &str) -> Result<Vec<usize>, Declined> {
+    pub(crate) fn axes(&self, name: &str) -> Result<Vec<usize>> {
         self.edit.axes(self.index(name)?).ok_or_else(|| "the axes are unknown".into())
     }
 
     /// Returns the axis that a node works along.
-    pub(crate) fn axis(&self, name: &str) -> Result<usize, Declined> {
+    pub(crate) fn axis(&self, name: &str) -> Result<usize> {
         self.edit.axis(self.index(name)?).ok_or_else(|| "the axis is unknown".into())
     }
 
     /// Returns the map of the layout ops and broadcasts between two values of the pattern.
-    pub(crate) fn map(&self, from: &str, to: &str) -> Result<AxisMap, Declined> {
+    pub(crate) fn map(&self, from: &str, to: &str) -> Result<AxisMap> {
         let source = self.value(from)?;
         let chain = self.edit.chain_to(self.value(to)?, source, VIEW_OPS);
         let map = chain.and_then(|chain| AxisMap::of_chain(self.edit, source, &chain));
@@ -230,12 +233,7 @@ impl Match<'_, '_, '_> {
     }
 
     /// Declines unless `value` has the shape of `x` with these axes of size one. Leading unit axes may be missing.
-    pub(crate) fn expect_reduced(
-        &self,
-        value: ValueId,
-        x: ValueId,
-        axes: &[usize],
-    ) -> Result<(), Declined> {
+    pub(crate) fn expect_reduced(&self, value: ValueId, x: ValueId, axes: &[usize]) -> Result<()> {
         let (found, whole) = (self.ty(value)?.shape, self.ty(x)?.shape);
         let kept: Vec<Dim> = reduced_shape(&whole, axes, true);
         let is_kept =
@@ -244,12 +242,12 @@ impl Match<'_, '_, '_> {
     }
 
     /// Declines if the runtime has no kernel of the operator for the type of a value.
-    pub(crate) fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<(), Declined> {
+    pub(crate) fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<()> {
         expect_kernel(self.edit, op, self.ty(value)?.dtype)
     }
 
     /// Declines if the axes of reductions other than `ReduceSum` are an attribute in this opset.
-    pub(crate) fn expect_axes_as_operand(&self) -> Result<(), Declined> {
+    pub(crate) fn expect_axes_as_operand(&self) -> Result<()> {
         ensure(
             self.edit.opset() >= AXES_ARE_AN_OPERAND_SINCE,
             "since opset 18, the axes are an operand",
@@ -261,7 +259,7 @@ impl Match<'_, '_, '_> {
         &mut self,
         operands: [ValueId; N],
         formula: impl for<'g> FnOnce([Expr<'g>; N]) -> Expr<'g>,
-    ) -> Result<Op, Declined> {
+    ) -> Result<Op> {
         match self.edit.formula(operands, formula)? {
             Replacement::Op(op) => Ok(op),
             _ => Err("the formula has no nodes".into()),
@@ -269,7 +267,7 @@ impl Match<'_, '_, '_> {
     }
 
     /// Adds a scalar constant.
-    pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId, Declined> {
+    pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId> {
         let tensor = Tensor::of_floats(dtype, Vec::new(), &[number]);
         let tensor =
             tensor.ok_or_else(|| Declined(format!("{dtype} cannot represent the number")))?;
@@ -277,7 +275,7 @@ impl Match<'_, '_, '_> {
     }
 
     /// Adds a list of integers, such as a shape or axes.
-    pub(crate) fn ints(&mut self, ints: &[i64]) -> Result<ValueId, Declined> {
+    pub(crate) fn ints(&mut self, ints: &[i64]) -> Result<ValueId> {
         self.edit.integers(ints).ok_or_else(|| "no integers".into())
     }
 }

@@ -1,9 +1,8 @@
 //! Finds sizes that the graph computes, and adds nodes that read them.
 
+use crate::rewrite::Result;
 use onnx::operator::properties::RESHAPES;
-use onnx::{
-    Attr, DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId, known_shape,
-};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId, known_shape};
 
 /// The maximum number of nodes that compute a size.
 const MAX_NODES: usize = 16;
@@ -54,7 +53,7 @@ pub(crate) fn emit_sizes(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
     sizes: &[Dim],
-) -> Result<ValueId, Declined> {
+) -> Result<ValueId> {
     let mut parts = Vec::new();
     for part in sizes.chunk_by(|a, b| a.known().is_some() && b.known().is_some()) {
         parts.push(match part {
@@ -78,11 +77,7 @@ pub(crate) fn emit_sizes(
     }
 }
 
-fn emit_known(
-    patch: &mut Patch<'_, '_>,
-    fused: &[usize],
-    sizes: &[Dim],
-) -> Result<ValueId, Declined> {
+fn emit_known(patch: &mut Patch<'_, '_>, fused: &[usize], sizes: &[Dim]) -> Result<ValueId> {
     let numbers = known_shape(sizes);
     let tensor =
         numbers.and_then(|numbers| Tensor::of_ints(DType::I64, vec![sizes.len() as i64], &numbers));

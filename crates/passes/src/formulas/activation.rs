@@ -12,7 +12,7 @@ use crate::algebra::pattern::{
     Pattern, abs, either, erf, erfc, exp, expm1, greater, greater_or_equal, hole, log1p, maximum,
     minimum, node, number, product, relu, tanh,
 };
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-gelu", gelu_by_erf, |found| gelu(found, "none")),
@@ -52,14 +52,14 @@ fn gelu_by_tanh() -> Pattern {
     product(&[&x, &(tanh(&product(&[&cubic], (2.0 / PI).sqrt())) + 1.0)], 0.5)
 }
 
-fn gelu(found: &mut Match<'_, '_, '_>, approximate: &'static str) -> Result<Op, Declined> {
+fn gelu(found: &mut Match<'_, '_, '_>, approximate: &'static str) -> Result<Op> {
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gelu, x)?;
     Ok(Op::new(OpType::Gelu, &[x]).attr("approximate", approximate))
 }
 
 /// If the opset has no `Gelu` yet, writes the formula with `erf`, which the kernel of `Gelu` computes too.
-fn to_gelu_or_erf(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_gelu_or_erf(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     if !matches!(found.runs(OpType::Gelu, found.ty(x)?.dtype), Support::From(_)) {
         return gelu(found, "none");
@@ -99,7 +99,7 @@ fn sum_of_relus() -> Pattern {
     relu(&x) + relu(&-&x) * hole("negative slope")
 }
 
-fn to_prelu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_prelu(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let op = plain(found, OpType::PRelu)?;
     let given = found.maybe("slope").or(found.maybe("negative slope"));
     let mut slope = given.ok_or("no slope was found")?;
@@ -130,7 +130,7 @@ fn elu() -> Pattern {
     ])
 }
 
-fn to_elu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_elu(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     match found.maybe("alpha") {
         Some(_) => with_alpha(found, OpType::Elu),
         None => plain(found, OpType::Elu),
@@ -144,7 +144,7 @@ fn selu() -> Pattern {
     number("scale") * either(&[&whole, &node(OpType::Elu, &[&hole("x")]).named("elu")])
 }
 
-fn to_selu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_selu(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let alpha = match found.maybe("elu") {
         Some(_) => match found.node("elu")?.attr("alpha") {
             Some(Attr::Float(alpha)) => *alpha,
@@ -163,7 +163,7 @@ fn mish() -> Pattern {
     &x * tanh(&node(OpType::Softplus, &[&x]))
 }
 
-fn to_mish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_mish(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     ensure(found.opset() >= 18, "Mish needs opset 18")?;
     // ONNX Runtime expands `Mish` when it loads the model, so it needs the kernels of the parts.
@@ -209,7 +209,7 @@ fn hard_sigmoid() -> Pattern {
     product(&[&relu6_of_shifted(&hole("x"))], 1.0 / 6.0)
 }
 
-fn to_hard_sigmoid(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_hard_sigmoid(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let op = plain(found, OpType::HardSigmoid)?;
     Ok(op.attr("alpha", Attr::Float(1.0 / 6.0)).attr("beta", Attr::Float(0.5)))
 }
@@ -221,7 +221,7 @@ fn hard_swish() -> Pattern {
     either(&[&(&x * sigmoid), &product(&[&x, &relu6_of_shifted(&x)], 1.0 / 6.0)])
 }
 
-fn to_hard_swish(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_hard_swish(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     if let Some(sigmoid) = found.maybe("sigmoid") {
         let curve = found.node("sigmoid")?;
         let has = |name: &str, number: f32| curve.attr(name) == Some(&Attr::Float(number));
@@ -241,7 +241,7 @@ fn celu() -> Pattern {
     either(&[&(relu(&x) + number("alpha") * &curve), &(relu(&x) + &curve)])
 }
 
-fn to_celu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_celu(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let of = |name: &str| found.maybe(name).map_or(Ok(1.0), |_| found.number(name));
     let alpha = of("alpha")?;
     if of("divisor")? != alpha || alpha.is_nan() || alpha <= 0.0 {
@@ -264,7 +264,7 @@ fn clip() -> Pattern {
     ])
 }
 
-fn to_clip(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_clip(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let high = found.number("high")?;
     let low = if found.maybe("low").is_some() { found.number("low")? } else { 0.0 };
@@ -281,7 +281,7 @@ fn to_clip(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
 }
 
 /// Returns an operator with the only operand `x`.
-fn plain(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+fn plain(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op> {
     let x = found.value("x")?;
     found.expect_kernel(op, x)?;
     ensure(found.ty(x)? == found.ty(found.result())?, "a constant has more axes than the operand")?;
@@ -289,7 +289,7 @@ fn plain(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
 }
 
 /// Returns an operator of `x` with the attribute `alpha`.
-fn with_alpha(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+fn with_alpha(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op> {
     let slope = found.number("alpha")?;
     // The pattern may compare with `>` or `≥`. Both return 0 for 0 with such a slope.
     ensure(slope.is_finite() && slope.is_sign_positive(), "a slope is negative or not finite")?;
@@ -297,7 +297,7 @@ fn with_alpha(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined>
 }
 
 /// Returns a number as float32. Declines if it is not finite or would be rounded.
-fn in_single_precision(number: f64) -> Result<f32, Declined> {
+fn in_single_precision(number: f64) -> Result<f32> {
     let narrow = number as f32;
     if number.is_finite() && f64::from(narrow) == number {
         return Ok(narrow);

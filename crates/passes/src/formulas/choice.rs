@@ -9,7 +9,7 @@ use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
 use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
 use crate::canonicalize::{broadcast_shape, number_behind};
-use crate::rewrite::{Declined, Formulas, Match, ensure, require, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, require, rewrite};
 
 /// Every type of at least 8 bits can represent this number.
 const MAX_CONDITIONS: usize = 127;
@@ -30,7 +30,7 @@ fn comparison() -> Pattern {
 }
 
 /// `cₙ ∧ ¬(c₁ ∨ … ∨ cₙ₋₁)`
-fn to_conditions(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_conditions(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let mut passed = Vec::new();
     let conditions = conditions(found.edit, found.value("place")?, &mut passed);
     let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
@@ -58,7 +58,7 @@ fn last_choice() -> Pattern {
     node(OpType::Where, &[&is_last, &hole("x"), &hole("others")])
 }
 
-fn to_choices(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_choices(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let mut passed = Vec::new();
     let place = found.value("place")?;
     let conditions = conditions(found.edit, place, &mut passed);

@@ -16,7 +16,7 @@ use crate::algebra::pattern::{
     spread, sqrt, square,
 };
 use crate::algebra::sizes::computed_size;
-use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static MEANS: Formulas = Formulas::new(&[&[rewrite("fuse-mean", mean, to_mean)]]);
 
@@ -53,7 +53,7 @@ fn mean() -> Pattern {
 
 /// A mean over no elements is 0 in ONNX Runtime and NaN in JAX. `split-means` splits a mean that may have no elements,
 /// unless it is part of a norm, whose result then has no elements either.
-fn to_mean(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_mean(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axes = found.axes("sum")?;
     let shape = found.ty(x)?.shape;
@@ -177,7 +177,7 @@ fn rsqrt(v: &Pattern) -> Pattern {
 }
 
 /// Returns the axes of the mean. Declines if the variance has other axes.
-fn normalized_axes(found: &Match<'_, '_, '_>) -> Result<Vec<usize>, Declined> {
+fn normalized_axes(found: &Match<'_, '_, '_>) -> Result<Vec<usize>> {
     let axes = found.axes("mean")?;
     ensure(
         found.axes("square mean")? == axes,
@@ -187,7 +187,7 @@ fn normalized_axes(found: &Match<'_, '_, '_>) -> Result<Vec<usize>, Declined> {
 }
 
 /// Returns ε as an attribute, which has single precision.
-fn epsilon(found: &Match<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
+fn epsilon(found: &Match<'_, '_, '_>, dtype: DType) -> Result<Attr> {
     let exact = found.number("epsilon")?;
     let kept = exact as f32;
     ensure(
@@ -198,7 +198,7 @@ fn epsilon(found: &Match<'_, '_, '_>, dtype: DType) -> Result<Attr, Declined> {
 }
 
 /// Declines if the scale or the bias broadcasts the result.
-fn expect_whole(found: &Match<'_, '_, '_>, x: ValueId) -> Result<(), Declined> {
+fn expect_whole(found: &Match<'_, '_, '_>, x: ValueId) -> Result<()> {
     ensure(found.ty(found.result())? == found.ty(x)?, "the scale has more axes than the operand")
 }
 

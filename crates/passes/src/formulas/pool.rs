@@ -5,7 +5,7 @@ use onnx::{Attr, Node, Op, OpType, ValueId};
 
 use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-average-pool", average, to_average_pool),
@@ -29,7 +29,7 @@ fn average() -> Pattern {
     ])
 }
 
-fn to_average_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_average_pool(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let sum = found.node("sum")?.clone();
     let ints = |name: &str| match sum.attr(name) {
@@ -78,7 +78,7 @@ fn maximum_of_halves() -> Pattern {
     node(OpType::MaxPool, &[&halves]).named("pool") * 2.0
 }
 
-fn to_max_pool(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_max_pool(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     ensure(!found.fact(x).may_be_negative(), "a window may contain only -inf")?;
     Ok(with_windows(Op::new(OpType::MaxPool, &[x]), found.node("pool")?))
@@ -93,7 +93,7 @@ fn with_windows(op: Op, node: &Node) -> Op {
 }
 
 /// Returns the layout ops between the sum and the division, in order.
-fn layout_ops(found: &Match<'_, '_, '_>) -> Result<Vec<Op>, Declined> {
+fn layout_ops(found: &Match<'_, '_, '_>) -> Result<Vec<Op>> {
     let edit = &found.edit;
     let chain = edit.chain_to(found.value("moved")?, found.value("sum")?, LAYOUT_OPS);
     let chain = chain.ok_or("another operation changes the sum")?;
@@ -101,7 +101,7 @@ fn layout_ops(found: &Match<'_, '_, '_>) -> Result<Vec<Op>, Declined> {
 }
 
 /// True if the divisor has the same axes as the sum.
-fn is_laid_out_alike(found: &Match<'_, '_, '_>) -> Result<bool, Declined> {
+fn is_laid_out_alike(found: &Match<'_, '_, '_>) -> Result<bool> {
     let counts = found.value("counts")?;
     let (_, chain) = found.through(found.value("divisor")?, LAYOUT_OPS);
     let divisor = AxisMap::of_chain(found.edit, counts, &chain);
@@ -112,7 +112,7 @@ fn is_laid_out_alike(found: &Match<'_, '_, '_>) -> Result<bool, Declined> {
 }
 
 /// Declines unless the divisor is, for each window, the number of its elements that are not padding.
-fn expect_same_windows(found: &Match<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<(), Declined> {
+fn expect_same_windows(found: &Match<'_, '_, '_>, sum: &Node, x: ValueId) -> Result<()> {
     let counts = found.node("counts")?;
     let is_same = WINDOWS.into_iter().all(|name| counts.attr(name) == sum.attr(name));
     let ones = found.value("ones")?;

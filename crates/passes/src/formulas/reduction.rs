@@ -8,7 +8,7 @@ use onnx::{Attr, DType, Op, OpType, Type};
 use crate::algebra::pattern::{
     Pattern, abs, exp, hole, log, node, reciprocal, reduce_max, reduce_sum, spread, sqrt,
 };
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 
 /// The root of a sum comes first, because it contains the sum.
 pub(crate) static STAGES: Formulas = Formulas::new(&[
@@ -44,7 +44,7 @@ fn log_sum_exp() -> Pattern {
 
 /// Drops the special cases of the maximum, which is only a shift. If an element is NaN, the sum is NaN with any shift. If
 /// the maximum is infinite, the largest finite number is a correct shift too, because the sum is still 0 or infinite.
-fn to_plain_log_sum_exp(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_plain_log_sum_exp(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axes = found.axes("max")?;
     ensure(found.axes("sum")? == axes, "the axes of the maximum differ from those of the sum")?;
@@ -84,13 +84,13 @@ fn largest_of(dtype: DType) -> Option<f64> {
     }
 }
 
-fn to_l2_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_l2_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     ensure(found.reads(found.value("sum")?) <= 1, "another node reads the sum")?;
     of_operand(found, OpType::ReduceL2)
 }
 
 /// Returns another reduction of `x` over the axes of the sum.
-fn of_operand(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+fn of_operand(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op> {
     let x = found.value("x")?;
     ensure(found.ty(x)?.dtype.is_float(), "ONNX Runtime reduces integers in float64")?;
     ensure(found.reads(found.value("square")?) <= 1, "another node reads the squares")?;
@@ -109,7 +109,7 @@ fn quotient() -> Pattern {
     hole("x") * reciprocal(&sqrt(&hole("v")).named("root")).named("reciprocal")
 }
 
-fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     ensure(found.reads(found.value("reciprocal")?) <= 1, "another node reads the reciprocal")?;
     Ok(Op::new(OpType::Div, &[found.value("x")?, found.value("root")?]))
 }

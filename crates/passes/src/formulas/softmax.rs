@@ -8,7 +8,7 @@ use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{
     Pattern, either, exp, hole, log, node, number, one_of, reduce_max, reduce_sum, spread, view,
 };
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-softmax", softmax, |found| over_one_axis(found, OpType::Softmax)),
@@ -72,7 +72,7 @@ fn masked_sum(e: &Pattern) -> Pattern {
     spread(&reduce_sum(&let_through).named("sum")).named("spread sum")
 }
 
-fn masked(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+fn masked(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op> {
     if let Some(log) = found.maybe("spread log") {
         found.expect_reduced(log, found.value("x")?, &found.axes("sum")?)?;
     }
@@ -82,7 +82,7 @@ fn masked(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
     Ok(Op::new(OpType::Where, &[mask, whole, elsewhere]))
 }
 
-fn over_one_axis(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declined> {
+fn over_one_axis(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op> {
     let axes = found.axes("sum")?;
     let &[axis] = &axes[..] else {
         return Err("the reduction is over several axes".into());
@@ -105,7 +105,7 @@ fn over_one_axis(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op, Declin
 }
 
 /// Declines unless the array and its maxima have the same layout, in which `axis` is the reduced axis.
-fn expect_same_layout(found: &Match<'_, '_, '_>, axis: usize) -> Result<(), Declined> {
+fn expect_same_layout(found: &Match<'_, '_, '_>, axis: usize) -> Result<()> {
     let (x, laid_out) = (found.ty(found.value("x")?)?, found.ty(found.value("laid out")?)?);
     let &[over] = &found.axes("max")?[..] else {
         return Err("the axes of the maximum differ from those of the sum".into());

@@ -5,7 +5,7 @@
 use onnx::{Attr, DType, Op, OpType};
 
 use crate::algebra::pattern::{Pattern, greater, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-thresholded-relu", thresholded_relu, to_thresholded_relu)]]);
@@ -15,7 +15,7 @@ fn thresholded_relu() -> Pattern {
     node(OpType::Where, &[&greater(&x, &number("alpha")), &x, &0.0.into()])
 }
 
-fn to_thresholded_relu(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_thresholded_relu(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let alpha = found.number("alpha")?;
     ensure(

@@ -6,7 +6,7 @@
 use onnx::{Attr, DType, Op, OpType};
 
 use crate::algebra::pattern::{Pattern, composite, either, either_order, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-uniform", uniform, to_product)]]);
@@ -18,7 +18,7 @@ fn uniform() -> Pattern {
     either(&[&(&float - 1.0), &(&float + -1.0)])
 }
 
-fn to_product(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_product(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let result = found.ty(found.result())?;
     let (bits, one) = match result.dtype {
         DType::F16 => (10, 0x3c00),

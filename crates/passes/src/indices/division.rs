@@ -3,7 +3,7 @@
 use onnx::{Op, OpType};
 
 use crate::algebra::pattern::{Pattern, either_order, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("drop-floor", floor, to_quotient)]]);
@@ -22,7 +22,7 @@ fn floor() -> Pattern {
     node(OpType::Where, &[&is_above, &below, &quotient])
 }
 
-fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let divisor = found.number("divisor")?;
     if divisor < 1.0 || found.number("factor")? != divisor {
         return Err("the divisor is not positive".into());

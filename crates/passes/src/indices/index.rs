@@ -7,7 +7,7 @@ use onnx::{DType, Op, OpType, ValueId};
 
 use super::pick::{pick, to_entry_of_one_axis};
 use crate::algebra::pattern::{Pattern, either, greater, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-gather", || gather(OpType::Gather), to_gather),
@@ -42,7 +42,7 @@ fn gather(op: OpType) -> Pattern {
 }
 
 /// Clamps `i` to `−n … n − 1`. ONNX counts a negative index from the end, as JAX does.
-fn to_gather(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_gather(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axis = found.axis("entries")?;
     let op =
@@ -61,14 +61,14 @@ fn was_in_bounds() -> Pattern {
     node(OpType::Equal, &[&in_bounds().named("place"), &either(&[&wrapped(), &hole("vector")])])
 }
 
-fn to_was_in_bounds(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_was_in_bounds(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     ensure(found.maybe("vector").is_none(), "the indices are vectors")?;
     let place = clipped_both_ways(found)?;
     Ok(Op::new(OpType::Equal, &[place, found.value("i")?]))
 }
 
 /// `min(max(i, −n), n − 1)`
-fn clipped_both_ways(found: &mut Match<'_, '_, '_>) -> Result<ValueId, Declined> {
+fn clipped_both_ways(found: &mut Match<'_, '_, '_>) -> Result<ValueId> {
     let (mut i, size) = (found.value("i")?, found.number("size")?);
     if found.number("last")? != size - 1.0 || size < 1.0 {
         return Err("the index is not clamped to the axis that it refers to".into());
@@ -96,7 +96,7 @@ fn entry() -> Pattern {
     .named("entry")
 }
 
-fn to_entry(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_entry(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axis = found.axis("entries")?;
     let mut i = found.value("i")?;

@@ -3,7 +3,7 @@
 use onnx::{DType, Op, OpType, Tensor};
 
 use crate::algebra::pattern::{Pattern, hole, node};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-pick", pick, to_entry_of_one_axis)]]);
@@ -15,12 +15,12 @@ pub(super) fn pick() -> Pattern {
     node(OpType::Squeeze, &[&part.named("part"), &hole("dropped")])
 }
 
-fn ints(found: &Match<'_, '_, '_>, name: &str) -> Result<Vec<i64>, Declined> {
+fn ints(found: &Match<'_, '_, '_>, name: &str) -> Result<Vec<i64>> {
     let tensor = found.tensor(found.value(name)?);
     tensor.and_then(Tensor::ints).ok_or_else(|| Declined(format!("the {name} are unknown")))
 }
 
-pub(super) fn to_entry_of_one_axis(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+pub(super) fn to_entry_of_one_axis(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let axes = ints(found, "axes")?;
     let (&[axis], &[start]) = (&axes[..], &ints(found, "starts")?[..]) else {
         return Err("several axes are sliced".into());

@@ -4,7 +4,7 @@ use onnx::facts::floats::NegativeZero;
 use onnx::{Op, OpType};
 
 use crate::algebra::pattern::{Pattern, hole, node, number, reciprocal};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("drop-zero-order", zeros_apart, to_zeros_alike)]]);
@@ -16,7 +16,7 @@ fn zeros_apart() -> Pattern {
     node(OpType::Where, &[&is_negative_zero, &number("near zero"), &x])
 }
 
-fn to_zeros_alike(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_zeros_alike(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let least = found.number("near zero")?;
     ensure(

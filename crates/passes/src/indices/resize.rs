@@ -7,7 +7,7 @@ use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 use crate::algebra::axis_map::AxisMap;
-use crate::rewrite::{Declined, require};
+use crate::rewrite::{Result, require};
 
 /// Rewrites a broadcast that repeats elements in place along several axes, as `jnp.repeat` does to enlarge an image,
 /// as gathers. A repeat along one axis, such as that of heads, stays a broadcast.
@@ -49,7 +49,7 @@ impl Repeats {
         })
     }
 
-    fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op, Declined> {
+    fn gathered(&self, patch: &mut Patch<'_, '_>) -> Result<Op> {
         patch.take(&self.chain);
         let shape = patch.shape(self.source).ok_or("the type of a value is unknown")?.to_vec();
         let (mut x, mut last) = (self.source, None);

@@ -25,7 +25,7 @@ use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 use crate::algebra::axis_map::{AxisMap, emit_after};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};
-use crate::rewrite::{self, Declined, ensure, require};
+use crate::rewrite::{self, Result, ensure, require};
 use choice::Choice;
 use mask::Prepared;
 use stack::Stack;
@@ -440,11 +440,7 @@ fn unscaled(edit: &Edit<'_>, side_of_product: Side, scale: &mut f64) -> Side {
 }
 
 /// Returns the cheapest layout for which the mask can be prepared too.
-fn chosen(
-    edit: &Edit<'_>,
-    found: &Attention,
-    stage: Stage,
-) -> Result<(Choice, Prepared), Declined> {
+fn chosen(edit: &Edit<'_>, found: &Attention, stage: Stage) -> Result<(Choice, Prepared)> {
     let mut first = None;
     for choice in Choice::all(edit, found, stage)? {
         match Prepared::of(edit, found, &choice.view) {
@@ -455,7 +451,7 @@ fn chosen(
     Err(first.unwrap_or_else(|| "no layout of the operands is supported".into()))
 }
 
-fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op, Declined> {
+fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op> {
     expect_kernel(patch, found)?;
     mask::expect_same(patch, found)?;
     let (choice, mask) = chosen(patch, found, stage)?;
@@ -490,7 +486,7 @@ fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op
     emit_after(patch, op, &after)
 }
 
-fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
+fn expect_kernel(edit: &Edit<'_>, found: &Attention) -> Result<()> {
     let dtype = edit.dtype(found.q.source);
     ensure(dtype == Some(DType::F32), "the type is not float32")?;
     rewrite::expect_kernel(edit, OpType::Attention, DType::F32)?;

@@ -15,7 +15,7 @@ use super::{carry, transposed_constant};
 use crate::algebra::axis_map::transpose;
 use crate::algebra::axis_order::AxisOrder;
 use crate::layout_ops::readers;
-use crate::rewrite::{Declined, ensure, require};
+use crate::rewrite::{Result, ensure, require};
 
 /// With longer runs, the rewrite saves little, and reductions over the first axis take longer.
 const MAX_SMALL: i64 = 8;
@@ -116,7 +116,7 @@ impl Region {
         Region { shape, members: in_order(members), sinks: in_order(sinks), has_border }
     }
 
-    fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
+    fn check(&self, edit: &Edit<'_>) -> Result<()> {
         ensure(!self.has_border, "another node needs the current order of axes")?;
         ensure(!self.sinks.is_empty(), "nothing reduces the results or takes entries")?;
         let max_elements = elements(&self.shape) / MAX_OPERANDS;

@@ -18,7 +18,7 @@ mod tests;
 
 use onnx::{Attr, DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
-use crate::rewrite::{Declined, ensure};
+use crate::rewrite::{Declined, Result, ensure};
 use body::Body;
 use linear::Linear;
 
@@ -45,7 +45,7 @@ struct CellScan {
     cell: Cell,
     /// The operands of the scan: the carries, and the array that it runs over.
     inputs: Vec<ValueId>,
-    direction: Result<Vec<(&'static str, Attr)>, Declined>,
+    direction: Result<Vec<(&'static str, Attr)>>,
     /// The condition of the `If`.
     condition: Option<ValueId>,
 }
@@ -85,7 +85,7 @@ fn find(edit: &Edit<'_>, index: usize) -> Option<CellScan> {
     outputs.into_iter().all(is_hidden).then_some(found)
 }
 
-fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId)>, Declined> {
+fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId)>> {
     let index = edit.root();
     let CellScan { cell, inputs, direction, condition } = found;
     let cell = &cell;
@@ -113,7 +113,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         Some(tensor) if is_zero(tensor) && edit.name(state).is_none() => Ok(None),
         _ => unsqueeze(edit, state, state_axes).map(Some),
     });
-    let states: Vec<Option<ValueId>> = states.collect::<Result<_, _>>()?;
+    let states: Vec<Option<ValueId>> = states.collect::<Result<_>>()?;
     // The results of the operator: all hidden states, the last one, and the last memory.
     let slots: Vec<Slot<'_>> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
@@ -166,7 +166,7 @@ fn choose(
     fits: ValueId,
     slots: &[Slot<'_>],
     run: impl FnOnce(&mut Patch<'_, '_>) -> Vec<ValueId>,
-) -> Result<Vec<(usize, ValueId)>, Declined> {
+) -> Result<Vec<(usize, ValueId)>> {
     // One output of the scan per result that is read.
     let mut read: Vec<(usize, usize)> = Vec::new();
     for (output, &(slot, _)) in slots.iter().enumerate() {
@@ -193,12 +193,7 @@ fn choose(
 }
 
 /// Returns whether there is a batch axis. The states must have the batch of the input.
-fn is_batched(
-    edit: &Edit<'_>,
-    cell: &Cell,
-    input: &Type,
-    states: &[ValueId],
-) -> Result<bool, Declined> {
+fn is_batched(edit: &Edit<'_>, cell: &Cell, input: &Type, states: &[ValueId]) -> Result<bool> {
     let [steps, batch @ .., depth] = &input.shape[..] else {
         return Err("the input has no axis of features".into());
     };
@@ -220,7 +215,7 @@ fn is_batched(
 }
 
 /// Returns the attributes for the direction of the scan. Inputs and outputs must have the same direction.
-fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>, Declined> {
+fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>> {
     let steps = node.outputs.len() - carries;
     let runs = |name: &str, count: usize| match node.attr(name) {
         Some(Attr::Ints(ways)) => ways.to_vec(),
@@ -245,7 +240,7 @@ fn is_zero(tensor: &Tensor) -> bool {
     tensor.all_floats(|number| number == 0.0 && number.is_sign_positive())
 }
 
-fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Result<ValueId, Declined> {
+fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Result<ValueId> {
     edit.unsqueeze(value, axes).ok_or_else(|| "no axes".into())
 }
 

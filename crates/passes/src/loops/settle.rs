@@ -15,13 +15,16 @@ mod body;
 mod equation;
 
 use onnx::edit::for_each_read;
-use onnx::{DType, Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
+use onnx::{
+    Attr, DType, Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId, declined,
+    known_shape,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::body::{Body, Choosing, Effect, numbers};
 use self::equation::{Approximation, Equation, beginning, cast, half, reshaped};
 use super::batches::Batches;
-use super::{Carry, Counted, node_reads, replacing, results_in_place};
+use super::{Carry, Counted, node_reads, renew, replacing, results_in_place};
 use crate::algebra::axis_map::transpose;
 use crate::algebra::eval::eval;
 use crate::rewrite::require;
@@ -70,7 +73,7 @@ impl Dropping {
         let iterations =
             scan.iterations.known().filter(|&iterations| iterations >= MIN_ITERATIONS)?;
         let ty = edit.ty(carry.before)?;
-        let shape = sizes(edit, carry.before)?;
+        let shape = known_shape(edit.shape(carry.before)?)?;
         let pairs = shape.iter().product::<i64>().checked_mul(iterations)?;
         require(!scan.is_reverse && pairs <= MAX_PAIRS && iterations <= *shape.last()?)?;
         let mut body = Body::new(edit, scan, carry, shape.len());
@@ -102,14 +105,14 @@ impl Dropping {
     /// Returns which iterations are active if all of their entries are this number.
     fn active_with(&self, edit: &Edit<'_>, entry: &Tensor) -> Option<Vec<bool>> {
         let mut known: FxHashMap<ValueId, Tensor> = FxHashMap::default();
-        known.insert(self.entry, entry.broadcast(&sizes(edit, self.entry)?)?);
+        known.insert(self.entry, entry.broadcast(&known_shape(edit.shape(self.entry)?)?)?);
         for node in &self.flag_nodes {
             let operands = node.inputs.iter().flatten();
             let operands = operands.map(|id| known.get(id).or_else(|| edit.tensor(*id)));
             let operands: Vec<&Tensor> = operands.collect::<Option<_>>()?;
             let result = node.outputs[0];
             let dtype = edit.dtype(result)?;
-            let made = eval(node, &operands, dtype, sizes(edit, result)?)?;
+            let made = eval(node, &operands, dtype, known_shape(edit.shape(result)?)?)?;
             known.insert(result, made);
         }
         let flags = numbers(known.get(&self.active_flag)?)?;
@@ -193,12 +196,15 @@ impl Dropping {
         if most == self.iterations {
             return Some(result);
         }
-        let mut own = scan.copied(edit);
+        let mut own = scan.clone();
         own.carries.retain(|carry| carry.result == self.carry.result);
         own.stacks.clear();
         own.name = LOOP.into();
         let looped = edit.branch(LOOP, |edit| {
-            let (op, _) = own.into_op(edit);
+            let (mut op, _) = own.into_op(edit);
+            if let Some((_, Attr::Graph(body))) = op.attrs.first_mut() {
+                renew(edit, body, &mut FxHashMap::default());
+            }
             vec![edit.insert(op)]
         });
         let solved = edit.branch("settle-flags/solved", |edit| {
@@ -227,7 +233,7 @@ impl Dropping {
         for (value, flag) in
             [(self.carry.before, self.effect.assumed), (self.active_flag, self.is_active_if)]
         {
-            let (shape, dtype) = (sizes(edit, value)?, edit.dtype(value)?);
+            let (shape, dtype) = (known_shape(edit.shape(value)?)?, edit.dtype(value)?);
             let count = shape.iter().product::<i64>() as usize;
             let tensor = Tensor::of_ints(dtype, shape, &vec![i64::from(flag); count])?;
             batches.lifted.insert(value, edit.constant(tensor, &[]));
@@ -265,7 +271,7 @@ impl Dropping {
             let perm: Vec<usize> = std::iter::once(lead.len()).chain(0..lead.len()).collect();
             first = edit.insert(transpose(first, &perm));
         }
-        let entry = sizes(edit, self.entry)?;
+        let entry = known_shape(edit.shape(self.entry)?)?;
         first = reshaped(edit, first, &[&[self.iterations], &entry[..]].concat())?;
         let mut batches = Batches::new(Dim::Known(self.iterations), [(self.entry, first)]);
         for node in &self.flag_nodes {
@@ -324,11 +330,6 @@ impl Dropping {
 fn choice(edit: &mut Patch<'_, '_>, is_open: ValueId, open: Graph, solved: Graph) -> ValueId {
     let op = Op::new(OpType::If, &[is_open]).attr("else_branch", solved);
     edit.insert(op.attr("then_branch", open))
-}
-
-/// Returns the shape of an array. `None` if a size is not known.
-fn sizes(edit: &Edit<'_>, value: ValueId) -> Option<Vec<i64>> {
-    edit.shape(value)?.iter().map(Dim::known).collect()
 }
 
 /// Returns the nodes that compute a carry, in topological order. `None` if they read another carry, or if another

@@ -9,7 +9,7 @@ use options::Options;
 use rustc_hash::FxHashMap;
 
 use super::{Counted, results_in_place};
-use crate::rewrite::{Declined, ensure};
+use crate::rewrite::{Declined, Result, ensure};
 
 /// The costs of a loop in tenths of a small node: to enter it, per iteration, and per carried value.
 const ENTRY: i64 = 160;
@@ -39,7 +39,7 @@ fn unroll(
     counted: &Counted,
     iterations: i64,
     max_nodes: usize,
-) -> Result<Vec<(usize, ValueId)>, Declined> {
+) -> Result<Vec<(usize, ValueId)>> {
     ensure(iterations >= 1, "the loop has no iterations")?;
     ensure(
         !counted.nodes.iter().any(|node| node.bodies().next().is_some()),

@@ -8,7 +8,7 @@
 use onnx::{Attr, Op, OpType, Tensor, Type, ValueId};
 
 use crate::algebra::pattern::{Pattern, constant, hole};
-use crate::rewrite::{Declined, Formulas, Match, ensure, rewrite};
+use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-batch-norm", scaled_and_shifted, to_batch_norm)]]);
@@ -17,7 +17,7 @@ fn scaled_and_shifted() -> Pattern {
     (hole("x") * constant("scale")).named("product") + constant("shift")
 }
 
-fn to_batch_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+fn to_batch_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let ty = found.ty(x)?;
     ensure(ty.rank() >= 3, "no channel axis precedes the last axis")?;
@@ -45,11 +45,7 @@ fn to_batch_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
 
 /// Returns the numbers of a constant that varies only along the channel axis, or a single number if all channels have
 /// the same.
-fn numbers_of_channels(
-    found: &Match<'_, '_, '_>,
-    name: &str,
-    ty: &Type,
-) -> Result<Vec<f64>, Declined> {
+fn numbers_of_channels(found: &Match<'_, '_, '_>, name: &str, ty: &Type) -> Result<Vec<f64>> {
     let tensor = found.tensor(found.value(name)?).ok_or("the values of a constant are unknown")?;
     let missing = ty.rank().checked_sub(tensor.shape.len()).ok_or("a constant has more axes")?;
     let mut sizes = tensor.shape.iter().enumerate().map(|(axis, &size)| (axis + missing, size));

@@ -9,7 +9,7 @@ use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
-use crate::rewrite::{Declined, ensure, require};
+use crate::rewrite::{Result, ensure, require};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut seen: FxHashSet<usize> = FxHashSet::default();
@@ -93,7 +93,7 @@ impl Region {
     }
 
     /// Declines if a node cannot read a value with one more axis.
-    fn check(&self, edit: &Edit<'_>) -> Result<(), Declined> {
+    fn check(&self, edit: &Edit<'_>) -> Result<()> {
         let mut stacks = 0;
         let kept: FxHashSet<ValueId> = self.keeps.iter().map(|&node| edit.result(node)).collect();
         for &node in &self.keeps {

@@ -5,7 +5,7 @@
 
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
-use crate::rewrite::{Declined, require};
+use crate::rewrite::{Declined, Result, require};
 
 /// The longest axis for which the nodes take less time than the reduction.
 const MAX_ENTRIES: i64 = 4;
@@ -28,7 +28,7 @@ fn short_axis(edit: &Edit<'_>, index: usize) -> Option<(usize, i64)> {
     (ty.dtype.is_float() && (2..=MAX_ENTRIES).contains(&size)).then_some((axis, size))
 }
 
-fn split(patch: &mut Patch<'_, '_>, axis: usize, entries: i64) -> Result<Op, Declined> {
+fn split(patch: &mut Patch<'_, '_>, axis: usize, entries: i64) -> Result<Op> {
     let index = patch.root();
     let x = patch.input(index, 0).ok_or("an operand is missing")?;
     let result = patch.ty(patch.node(index).outputs[0]).ok_or("a type is not known")?.clone();

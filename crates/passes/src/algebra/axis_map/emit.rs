@@ -1,10 +1,10 @@
 //! Emits the steps of a map as nodes.
 
-use onnx::{Declined, Dim, Op, OpType, Patch, Tensor, ValueId, known_shape};
+use onnx::{Dim, Op, OpType, Patch, Tensor, ValueId, known_shape};
 
 use super::{AxisMap, Step};
 use crate::algebra::sizes::emit_sizes;
-use crate::rewrite::require;
+use crate::rewrite::{Result, require};
 
 /// Returns a `Transpose`: axis `i` of the result is axis `perm[i]` of `x`.
 pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op {
@@ -117,7 +117,7 @@ pub(crate) fn emit(
     fused: &[usize],
     x: ValueId,
     steps: &[Step],
-) -> Result<ValueId, Declined> {
+) -> Result<ValueId> {
     match emit_last(patch, fused, x, steps)? {
         op if op.op == OpType::Identity => Ok(op.inputs[0].unwrap_or(x)),
         op => Ok(patch.insert_for(fused, op)),
@@ -131,7 +131,7 @@ pub(crate) fn emit_last(
     fused: &[usize],
     mut x: ValueId,
     mut steps: &[Step],
-) -> Result<Op, Declined> {
+) -> Result<Op> {
     if let Some(tensor) = patch.tensor(x) {
         let is_folded = |step: &&Step| !matches!(step, Step::Broadcast(_));
         let (first, rest) = steps.split_at(steps.iter().take_while(is_folded).count());
@@ -162,11 +162,7 @@ pub(crate) fn emit_last(
 const UNKNOWN: &str = "too many sizes of a shape are unknown";
 
 /// Returns the last node of steps on the result of `op`. All nodes have the origins of the replacement.
-pub(crate) fn emit_after(
-    patch: &mut Patch<'_, '_>,
-    op: Op,
-    steps: &[Step],
-) -> Result<Op, Declined> {
+pub(crate) fn emit_after(patch: &mut Patch<'_, '_>, op: Op, steps: &[Step]) -> Result<Op> {
     if steps.is_empty() {
         return Ok(op);
     }

@@ -2,7 +2,7 @@
 
 use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId, known_shape};
 
-use crate::rewrite::{Declined, Match, ensure};
+use crate::rewrite::{Match, Result, ensure};
 
 /// The maximum number of elements of a constant that repeats one number, such as a scale of ones.
 pub(super) const MAX_EQUAL: i64 = 4096;
@@ -24,11 +24,7 @@ pub(super) enum Vector {
 
 impl Affine {
     /// Returns scale and bias as arrays of these axes of `x`. Declines if one of them varies along other axes.
-    pub(super) fn over(
-        found: &Match<'_, '_, '_>,
-        x: ValueId,
-        axes: &[usize],
-    ) -> Result<Affine, Declined> {
+    pub(super) fn over(found: &Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Affine> {
         let scale = Vector::over(found, "scale", x, axes)?;
         Ok(Affine { scale, bias: Vector::over(found, "bias", x, axes)? })
     }
@@ -45,7 +41,7 @@ impl Vector {
         name: &str,
         x: ValueId,
         axes: &[usize],
-    ) -> Result<Option<Vector>, Declined> {
+    ) -> Result<Option<Vector>> {
         let Some(value) = found.maybe(name) else { return Ok(None) };
         let Type { shape, dtype } = found.ty(x)?;
         let given = found.ty(value)?;
@@ -79,7 +75,7 @@ impl Vector {
         number: f64,
         max: i64,
         from: Vec<ValueId>,
-    ) -> Result<Vector, Declined> {
+    ) -> Result<Vector> {
         let sizes = axes.iter().map(|&axis| shape[axis].known()).collect::<Option<Vec<_>>>();
         let sizes = sizes.ok_or("the size of the normalized axes is unknown")?;
         ensure(
@@ -100,11 +96,7 @@ impl Vector {
     }
 
     /// Returns the array. It is a constant if its numbers are known.
-    pub(super) fn emit(
-        self,
-        found: &mut Match<'_, '_, '_>,
-        dtype: DType,
-    ) -> Result<ValueId, Declined> {
+    pub(super) fn emit(self, found: &mut Match<'_, '_, '_>, dtype: DType) -> Result<ValueId> {
         let (value, shape) = match self {
             Vector::Given(value, shape) => (value, shape),
             Vector::Filled(shape, number, from) => {

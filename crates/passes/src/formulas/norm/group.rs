@@ -11,7 +11,7 @@ use super::affine::{Affine, Vector};
 use super::{Quotient, epsilon, expect_whole, fast_variance, normalized_axes, radicand};
 use crate::algebra::axis_map::{AxisMap, Step, emit, plan, transpose};
 use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
-use crate::rewrite::{Declined, Match, ensure};
+use crate::rewrite::{Match, Result, ensure};
 
 /// Smaller groups often have equal elements. The fast variance, the mean square minus the squared mean, then consists of
 /// rounding errors, which the operator does not reproduce.
@@ -22,7 +22,7 @@ pub(super) fn to_instance_norm(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
     affine: Affine,
-) -> Result<Op, Declined> {
+) -> Result<Op> {
     let (first, back) = channel_orders(found.ty(x)?.rank(), 1);
     let first = found.insert(transpose(x, &first));
     let op = instance_norm(found, first, affine)?;
@@ -35,7 +35,7 @@ pub(super) fn instance_norm(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
     affine: Affine,
-) -> Result<Op, Declined> {
+) -> Result<Op> {
     found.expect_kernel(OpType::InstanceNormalization, x)?;
     let Type { shape, dtype } = found.ty(x)?;
     let epsilon = epsilon(found, dtype)?;
@@ -53,7 +53,7 @@ pub(super) fn to_unscaled_norm(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
     axis: usize,
-) -> Result<Op, Declined> {
+) -> Result<Op> {
     match axis {
         1 => {
             let axes = found.ints(&[0])?;
@@ -109,7 +109,7 @@ impl Groups {
         x: ValueId,
         groups: ValueId,
         axes: &[usize],
-    ) -> Result<Groups, Declined> {
+    ) -> Result<Groups> {
         let shape = found.ty(x)?.shape;
         let grouped = found.ty(groups)?.shape;
         let rank = shape.len();
@@ -135,12 +135,7 @@ impl Groups {
     }
 
     /// Returns the norm of `x`, with one scale and one bias per channel.
-    fn normalized(
-        &self,
-        found: &mut Match<'_, '_, '_>,
-        x: ValueId,
-        affine: Affine,
-    ) -> Result<Op, Declined> {
+    fn normalized(&self, found: &mut Match<'_, '_, '_>, x: ValueId, affine: Affine) -> Result<Op> {
         let Type { shape, dtype } = found.ty(x)?;
         let rank = shape.len();
         let (leading, places) = (&shape[..self.leading], &shape[self.leading..rank - 1]);
@@ -180,7 +175,7 @@ pub(super) fn to_split_groups(
     source: ValueId,
     groups: &Groups,
     affine: Affine,
-) -> Result<Op, Declined> {
+) -> Result<Op> {
     let x = found.value("x")?;
     let reshape = found.producer(x).ok_or("the groups are not the result of a node")?;
     let shape = found.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
@@ -190,7 +185,7 @@ pub(super) fn to_split_groups(
     Ok(Op::new(OpType::Reshape, &[normalized, shape]))
 }
 
-pub(super) fn to_group_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+pub(super) fn to_group_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axes = normalized_axes(found)?;
     let of_groups = found.value("groups")?;
@@ -215,7 +210,7 @@ fn expect_group_spread(
     origin: &str,
     x: &[Dim],
     groups: &Groups,
-) -> Result<(), Declined> {
+) -> Result<()> {
     let (value, origin) = (found.value(name)?, found.value(origin)?);
     let is_spread = || {
         let (mut nodes, mut reached) = (Vec::new(), value);
@@ -262,7 +257,7 @@ pub(super) fn reshaped(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
     shape: &[Dim],
-) -> Result<ValueId, Declined> {
+) -> Result<ValueId> {
     let before = found.ty(x)?.shape;
     let steps = plan(&before, Step::reshape(&before, shape).as_slice());
     let steps = steps.ok_or("too many sizes are unknown")?;

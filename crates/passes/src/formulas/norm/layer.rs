@@ -9,9 +9,9 @@ use onnx::{Op, OpType, Tensor, Type, ValueId};
 use super::affine::{Affine, MAX_EQUAL, Vector};
 use super::{epsilon, expect_whole, group, normalized_axes};
 use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::rewrite::{Declined, Match, ensure};
+use crate::rewrite::{Match, Result, ensure};
 
-pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axes = normalized_axes(found)?;
     for name in ["spread mean", "mean in variance", "factor"] {
@@ -47,7 +47,7 @@ pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Decline
     }
 }
 
-pub(super) fn to_rms_norm(found: &mut Match<'_, '_, '_>) -> Result<Op, Declined> {
+pub(super) fn to_rms_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axes = found.axes("square mean")?;
     found.expect_reduced(found.value("factor")?, x, &axes)?;
@@ -72,8 +72,8 @@ fn over_last_axes(
     found: &mut Match<'_, '_, '_>,
     x: ValueId,
     axes: &[usize],
-    make: impl FnOnce(&mut Match<'_, '_, '_>, ValueId, usize) -> Result<Op, Declined>,
-) -> Result<Op, Declined> {
+    make: impl FnOnce(&mut Match<'_, '_, '_>, ValueId, usize) -> Result<Op>,
+) -> Result<Op> {
     let rank = found.ty(x)?.rank();
     let first = rank - axes.len();
     if axes.iter().copied().eq(first..rank) {
@@ -95,7 +95,7 @@ fn normalized(
     x: ValueId,
     axes: &[usize],
     affine: Affine,
-) -> Result<Op, Declined> {
+) -> Result<Op> {
     let Type { shape, dtype } = found.ty(x)?;
     let ones = axes.iter().map(|&axis| shape[axis].known()).product::<Option<i64>>();
     // An instance norm needs one number per channel. Several normalized axes have more elements than that.
@@ -125,7 +125,7 @@ fn normalized(
 
 /// Returns the norm with a separate scale and bias. If a reshape splits the axes of another array, the scale and the bias
 /// apply to the axes of that array, as for convolutions and products.
-fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op, Declined> {
+fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op> {
     let op = normalized(found, x, axes, Affine::default())?;
     let mut result = found.insert(op);
     let mut operands: Vec<(OpType, ValueId)> = Vec::new();

@@ -11,7 +11,7 @@ use super::{Attention, Stage};
 use crate::algebra::axis_map::{AxisMap, Step, cost, emit, plan, transposes};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::Side;
-use crate::rewrite::{Declined, require};
+use crate::rewrite::{Result, require};
 
 /// A layout for the operands and the result of an attention.
 pub(super) struct Choice {
@@ -70,11 +70,7 @@ impl Operand {
         Some(Operand { source: side.source, links, part, steps, cost, transposes })
     }
 
-    pub(super) fn emit(
-        &self,
-        patch: &mut Patch<'_, '_>,
-        parts: &[ValueId],
-    ) -> Result<ValueId, Declined> {
+    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>, parts: &[ValueId]) -> Result<ValueId> {
         let source = self.part.map_or(self.source, |part| parts[part]);
         emit(patch, &self.links, source, &self.steps)
     }
@@ -124,37 +120,36 @@ impl Roles {
     /// Returns the map from the axes of the scores, with `last` instead of the columns, to those of the kernel.
     /// `is_apart` says whether the heads have an axis of their own.
     fn of_rows(&self, batch: &[Dim], last: &Dim, is_apart: bool) -> Option<AxisMap> {
-        let row = batch.len();
-        let group = self.group.map(|part| (row, part));
-        let rows = (0..self.rows.len()).map(|part| (row, part)).filter(|&part| Some(part) != group);
-        self.arranged(batch, &self.rows, last, rows.collect(), group, is_apart)
+        self.arranged(batch, &self.rows, self.group, last, is_apart)
     }
 
     /// As [`Roles::of_rows`], for `k` and `v`.
     fn of_columns(&self, batch: &[Dim], columns: &Dim, last: &Dim) -> Option<AxisMap> {
-        let parts = vec![(batch.len(), 0)];
-        self.arranged(batch, std::slice::from_ref(columns), last, parts, None, self.is_apart)
+        self.arranged(batch, std::slice::from_ref(columns), None, last, self.is_apart)
     }
 
     fn arranged(
         &self,
         batch: &[Dim],
         rows: &[Dim],
+        group: Option<usize>,
         last: &Dim,
-        row_parts: Vec<(usize, usize)>,
-        group: Option<(usize, usize)>,
         is_apart: bool,
     ) -> Option<AxisMap> {
+        let row = batch.len();
         let mut parts: Vec<Vec<Dim>> = batch.iter().map(|dim| vec![dim.clone()]).collect();
         parts.extend([rows.to_vec(), vec![last.clone()]]);
         let is_head = |axis: &usize| Some(*axis) == self.heads;
-        let axes = (0..batch.len()).filter(|axis| !is_head(axis)).map(|axis| (axis, 0)).collect();
-        let heads = self.heads.map(|axis| (axis, 0)).into_iter().chain(group);
-        let end = (batch.len() + 1, 0);
+        let axes = (0..row).filter(|axis| !is_head(axis)).map(|axis| (axis, 0)).collect();
+        let rows = (0..rows.len()).filter(|&part| Some(part) != group);
+        let rows = rows.map(|part| (row, part)).collect();
+        let heads = self.heads.map(|axis| (axis, 0)).into_iter();
+        let heads = heads.chain(group.map(|part| (row, part)));
+        let end = (row + 1, 0);
         let to = if is_apart {
-            vec![axes, heads.collect(), row_parts, vec![end]]
+            vec![axes, heads.collect(), rows, vec![end]]
         } else {
-            vec![axes, row_parts, heads.chain([end]).collect()]
+            vec![axes, rows, heads.chain([end]).collect()]
         };
         AxisMap::rearrange(&parts, &to)
     }
@@ -169,11 +164,7 @@ impl Roles {
 
 impl Choice {
     /// Returns all choices, the cheapest one first.
-    pub(super) fn all(
-        edit: &Edit<'_>,
-        found: &Attention,
-        stage: Stage,
-    ) -> Result<Vec<Choice>, Declined> {
+    pub(super) fn all(edit: &Edit<'_>, found: &Attention, stage: Stage) -> Result<Vec<Choice>> {
         let shared = one_for_each_group(edit, found);
         let mut all: Vec<(usize, Choice)> = Vec::new();
         let mut why = "for a single head, separate nodes are faster";

@@ -9,7 +9,7 @@ use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights}
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
-use crate::rewrite::{Declined, ensure, require};
+use crate::rewrite::{Declined, Result, ensure, require};
 
 /// The number that the kernel adds to a masked score: far below any score, but above the lowest number.
 const MASKED: f64 = -2.381_976_325_057_654e38;
@@ -48,11 +48,7 @@ struct Term {
 }
 
 impl Prepared {
-    pub(super) fn of(
-        edit: &Edit<'_>,
-        found: &Attention,
-        view: &View,
-    ) -> Result<Prepared, Declined> {
+    pub(super) fn of(edit: &Edit<'_>, found: &Attention, view: &View) -> Result<Prepared> {
         let masks: Vec<(&Mask, &AxisMap)> = effective(edit, found)
             .zip(&view.to_masks)
             .filter_map(|(mask, to_mask)| Some((mask?, to_mask)))
@@ -96,7 +92,7 @@ impl Prepared {
 }
 
 /// Declines masks that the kernel applies differently, however the operands are laid out.
-pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<(), Declined> {
+pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<()> {
     let masks: Vec<&Mask> = effective(edit, found).flatten().collect();
     let mut added = Vec::new();
     let mut number: Option<f64> = None;
@@ -187,7 +183,7 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
 
 /// Returns the layout ops that give a mask of this shape the axes batch, head, row and column, and its shape after
 /// them.
-fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Step>, Vec<Dim>), Declined> {
+fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Step>, Vec<Dim>)> {
     let unknown = || Declined::from("too many sizes are unknown");
     let from_mask = to_mask.clone().inverse();
     if let Some(map) = from_mask.on_operand(shape) {
@@ -299,7 +295,7 @@ fn without_repeats(tensor: &Tensor) -> Tensor {
 }
 
 /// Returns the broadcast of a mask to all rows and columns.
-fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Step>, Declined> {
+fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Step>> {
     let [batch, heads, rows, columns] = shape else {
         return Err("the axes of the mask differ from those of the scores".into());
     };
@@ -311,11 +307,7 @@ fn expansion(shape: &[Dim], view: &View) -> Result<Vec<Step>, Declined> {
 }
 
 impl AddedMask {
-    pub(super) fn emit(
-        self,
-        patch: &mut Patch<'_, '_>,
-        fused: &[usize],
-    ) -> Result<ValueId, Declined> {
+    pub(super) fn emit(self, patch: &mut Patch<'_, '_>, fused: &[usize]) -> Result<ValueId> {
         let mut sum = None;
         // The kernel accepts flags instead of −∞.
         let is_by_flags = match &self.terms[..] {
@@ -343,7 +335,7 @@ fn masked(
     before: Option<ValueId>,
     mask: Mask,
     mut value: ValueId,
-) -> Result<ValueId, Declined> {
+) -> Result<ValueId> {
     let number = |patch: &mut Patch<'_, '_>, number: f64| {
         let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
         Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))

@@ -4,11 +4,11 @@
 //! the product has.
 
 use onnx::operator::properties::LAYOUT_OPS;
-use onnx::{DType, Declined, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
 use crate::layout_ops::products::Side;
-use crate::rewrite::require;
+use crate::rewrite::{Result, require};
 
 /// The maximum number of layout ops before the picks.
 const MAX_LINKS: usize = 4;
@@ -80,7 +80,7 @@ impl Stack {
     }
 
     /// Inserts the parts before the replacement and returns them.
-    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>) -> Result<Vec<ValueId>, Declined> {
+    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>) -> Result<Vec<ValueId>> {
         let x = emit(patch, &self.nodes, self.source, &self.whole)?;
         let size = self.part.get(self.axis).and_then(Dim::known).ok_or("a size is unknown")?;
         let sizes = vec![size; self.count as usize];

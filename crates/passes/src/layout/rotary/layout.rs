@@ -8,7 +8,7 @@ use super::Rotation;
 use super::table::Single;
 use crate::algebra::axis_map::{Step, emit, emit_after, plan};
 use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::{Declined, ensure, require};
+use crate::rewrite::{Declined, Result, ensure, require};
 
 struct Layout {
     /// The shape of the kernel's operand, which has the axes in the order of the array.
@@ -71,7 +71,7 @@ impl Layout {
     }
 }
 
-pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op, Declined> {
+pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op> {
     let unknown = || Declined::from("the type of a value is unknown");
     let ty = edit.ty(found.x).cloned().ok_or_else(unknown)?;
     let result = edit.result_ty(edit.root()).cloned().ok_or_else(unknown)?;
@@ -127,7 +127,7 @@ fn write(
     tables: [&Single; 2],
     layout: &Layout,
     order: Option<&AxisOrder>,
-) -> Result<Op, Declined> {
+) -> Result<Op> {
     let unknown = "too many sizes of a shape are unknown";
     let shape = patch.ty(found.x).ok_or(unknown)?.shape.clone();
     let before = plan(&shape, Step::reshape(&shape, &layout.shape).as_slice()).ok_or(unknown)?;

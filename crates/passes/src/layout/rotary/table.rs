@@ -1,10 +1,10 @@
 //! Finds tables of cosines and sines with one number per pair.
 
 use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE, RESHAPES};
-use onnx::{Declined, Dim, Edit, Node, Op, OpType, Patch, ValueId};
+use onnx::{Dim, Edit, Node, Op, OpType, Patch, ValueId};
 
 use super::{Rotation, halves_of};
-use crate::rewrite::require;
+use crate::rewrite::{Result, require};
 
 /// The maximum number of nodes to follow from a table.
 const DEEPEST: usize = 8;
@@ -49,11 +49,7 @@ impl Single {
     }
 
     /// Inserts the table before the replacement.
-    pub(super) fn emit(
-        &self,
-        patch: &mut Patch<'_, '_>,
-        fused: &[usize],
-    ) -> Result<ValueId, Declined> {
+    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>, fused: &[usize]) -> Result<ValueId> {
         let mut value = self.source;
         if let Some([end, step]) = self.cut {
             let axis = self.shape.len() as i64 - 1;
