@@ -12,8 +12,14 @@ pub(crate) mod stacks;
 
 use std::collections::BTreeMap;
 
-use onnx::operator::properties::LAYOUT_OPS;
-use onnx::{Edit, ValueId};
+use onnx::operator::properties::{BROADCASTING, LAYOUT_OPS};
+use onnx::{Edit, Node, ValueId};
+
+/// Counts the operands of an elementwise operator that determine the shape of the result. Limits and axes come after them;
+/// they are scalars, which layout ops do not change.
+pub(crate) fn arrays(node: &Node) -> usize {
+    if node.op.is(BROADCASTING) { node.inputs.len() } else { 1 }
+}
 
 pub(crate) fn is_layout_op(edit: &Edit<'_>, index: usize) -> bool {
     edit.node(index).op.is(LAYOUT_OPS)

@@ -15,6 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::algebra::axis_map::AxisMap;
 use crate::algebra::pattern::{Bindings, Pattern, find};
+use crate::canonicalize::adds_leading_axes;
 
 /// Since this opset, the axes of reductions other than `ReduceSum` are an operand. Before, they are an attribute.
 pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
@@ -236,9 +237,8 @@ impl Match<'_, '_, '_> {
     pub(crate) fn expect_reduced(&self, value: ValueId, x: ValueId, axes: &[usize]) -> Result<()> {
         let (found, whole) = (self.ty(value)?.shape, self.ty(x)?.shape);
         let kept: Vec<Dim> = reduced_shape(&whole, axes, true);
-        let is_kept =
-            kept.ends_with(&found) && kept[..kept.len() - found.len()].iter().all(|dim| dim.is(1));
-        if is_kept { Ok(()) } else { Err("the reduced array is broadcast along other axes".into()) }
+        let why = "the reduced array is broadcast along other axes";
+        ensure(adds_leading_axes(&found, &kept), why)
     }
 
     /// Declines if the runtime has no kernel of the operator for the type of a value.

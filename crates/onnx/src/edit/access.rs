@@ -4,7 +4,7 @@
 //! accessor returns `None`, and the pass leaves the node alone. No pass reads `perm`, counts axes from the end, or
 //! walks back through layout ops on its own.
 
-use super::Edit;
+use super::{Edit, Op};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::infer::{axes_from_front, axis_from_front};
@@ -19,6 +19,13 @@ impl Edit<'_> {
     /// Returns the operator of a node, if it is one of ONNX.
     pub fn op(&self, index: usize) -> Option<OpType> {
         self.node(index).op.onnx()
+    }
+
+    /// Returns the operator of a node with another value as one of its operands.
+    pub fn op_with(&self, index: usize, operand: usize, value: ValueId) -> Op {
+        let mut inputs = self.inputs(index);
+        inputs[operand] = Some(value);
+        Op::of(self.node(index), inputs)
     }
 
     /// Returns the permutation of a `Transpose`: axis `i` of the result is axis `perm[i]` of the operand.
@@ -181,6 +188,11 @@ impl Node {
         };
         let is_permutation = perm.len() == rank && (0..rank).all(|axis| perm.contains(&axis));
         is_permutation.then_some(perm)
+    }
+
+    /// True if a reduction keeps its axes, with size one.
+    pub fn keeps_axes(&self) -> bool {
+        self.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1))
     }
 
     /// Like [`Edit::axis`], for an operand of the given rank.

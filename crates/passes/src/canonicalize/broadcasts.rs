@@ -156,7 +156,7 @@ pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId,
 }
 
 /// True if `wide` is `narrow` with additional leading unit axes.
-fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
+pub(crate) fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
     wide.strip_suffix(narrow).is_some_and(|lead| lead.iter().all(|axis| axis.is(1)))
 }
 

@@ -25,10 +25,9 @@ pub(crate) const CAST_RULE: Rule = Rule {
     apply: |patch| {
         let node = patch.node(patch.root());
         require(node.op.is_one_of(LOOKUPS))?;
-        let mut inputs = patch.inputs(patch.root());
-        let cast = patch.producer(inputs[1]?).filter(|&maker| is_cast_of_index(patch, maker))?;
-        inputs[1] = patch.input(cast, 0);
-        let op = Op::of(node, inputs);
+        let cast = patch.producer(patch.input(patch.root(), 1)?);
+        let cast = cast.filter(|&maker| is_cast_of_index(patch, maker))?;
+        let op = patch.op_with(patch.root(), 1, patch.input(cast, 0)?);
         patch.done(&[cast], op)
     },
 };

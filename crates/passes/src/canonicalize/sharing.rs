@@ -1,7 +1,7 @@
 //! `share-nodes`: replaces a node by an earlier node that computes the same.
 
 use onnx::operator::properties::{LAYOUT_OPS, RANDOM};
-use onnx::{Edit, Op, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
+use onnx::{Edit, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
 
 use super::Rule;
 use crate::rewrite::require;
@@ -78,11 +78,9 @@ fn share_cast(edit: &mut Patch<'_, '_>) -> Outcome {
         node.op == OpType::Cast && node.attrs == cast.attrs
     };
     edit.readers(source).find(|&other| is_same(other))?;
-    let cast = Op::of(edit.node(index), vec![Some(source)]);
+    let cast = edit.op_with(index, 0, source);
     let cast = edit.insert(cast);
-    let mut inputs = edit.inputs(layout_op);
-    inputs[0] = Some(cast);
-    let op = Op::of(edit.node(layout_op), inputs);
+    let op = edit.op_with(layout_op, 0, cast);
     edit.done(&[layout_op], op)
 }
 

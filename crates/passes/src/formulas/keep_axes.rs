@@ -2,7 +2,7 @@
 
 use onnx::expr::reduced_shape;
 use onnx::operator::properties::{BROADCAST_OPS, REDUCTIONS};
-use onnx::{Attr, Edit, Op, Outcome, Patch, declined};
+use onnx::{Edit, Op, Outcome, Patch, declined};
 
 use crate::rewrite::require;
 
@@ -22,7 +22,7 @@ fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op)> {
     let reduced = edit.input(index, 0)?;
     let reduction = edit.producer(reduced)?;
     let reduces = edit.node(reduction);
-    require(reduces.op.is(REDUCTIONS) && reduces.attr("keepdims") == Some(&Attr::Int(0)))?;
+    require(reduces.op.is(REDUCTIONS) && !reduces.keeps_axes())?;
     let axes = edit.axes(reduction)?;
     let operand = edit.ty(edit.input(reduction, 0)?)?;
     let wanted = edit.shape(node.outputs[0])?;

@@ -2,7 +2,7 @@
 //!
 //! For no elements, `ReduceMean` of ONNX Runtime returns 0. JAX returns NaN, which is `0 / 0`.
 
-use onnx::{Attr, Expr, OpType, Outcome, Patch};
+use onnx::{Expr, OpType, Outcome, Patch};
 
 use crate::rewrite::require;
 
@@ -15,7 +15,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if axes.iter().all(|&axis| shape[axis].is_positive()) {
         return None;
     }
-    let keeps = !matches!(edit.node(index).attr("keepdims"), Some(Attr::Int(0)));
+    let keeps = edit.node(index).keeps_axes();
     let mean =
         edit.formula([x], |[x]| x.reduce_sum(&axes, keeps) / count(x, &axes).cast(x.dtype()));
     edit.settle(mean)

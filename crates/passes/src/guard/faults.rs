@@ -393,9 +393,8 @@ fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Ou
     let scalar = tensor.with_shape(Vec::new());
     let result = edit.result_ty(index)?.clone();
     let back = [Step::Reshape(result.shape.to_vec())];
-    let mut inputs = operands.map(Some).to_vec();
-    inputs[place] = Some(edit.constant(scalar, &[operands[place]]));
-    let op = emit_after(edit, Op::of(edit.node(index), inputs), &back);
+    let scalar = edit.constant(scalar, &[operands[place]]);
+    let op = emit_after(edit, edit.op_with(index, place, scalar), &back);
     edit.settle(op)
 }
 
@@ -424,9 +423,7 @@ fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> O
     let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
     let place = operands.iter().position(|&x| edit.tensor(x).is_none() && !is_apart(x))?;
     let apart = edit.insert(Op::new(OpType::Max, &[operands[place]]));
-    let mut inputs = operands.map(Some).to_vec();
-    inputs[place] = Some(apart);
-    let op = Op::of(edit.node(index), inputs);
+    let op = edit.op_with(index, place, apart);
     edit.done(&[], op)
 }
 

@@ -23,6 +23,7 @@ mod stack;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use crate::algebra::axis_map::{AxisMap, emit_after};
+use crate::canonicalize::adds_leading_axes;
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};
 use crate::rewrite::{self, Result, ensure, require};
@@ -333,12 +334,10 @@ impl Scores {
 
 /// Returns the operands that may be the scores that a node masks, each with its mask.
 fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
-    let result = edit.result_ty(node);
     // Leading unit axes make no difference.
     let has_shape = |other: &ValueId| {
-        let lead =
-            result.zip(edit.ty(*other)).and_then(|(a, b)| a.shape.strip_suffix(&b.shape[..]));
-        lead.is_some_and(|lead| lead.iter().all(|dim| dim.is(1)))
+        let shapes = edit.shape(*other).zip(edit.shape(edit.result(node)));
+        shapes.is_some_and(|(narrow, wide)| adds_leading_axes(narrow, wide))
     };
     let operands: Vec<ValueId> = (0..3).map_while(|operand| edit.input(node, operand)).collect();
     let found = match (edit.op(node), &operands[..]) {

@@ -185,9 +185,7 @@ fn fold_behind(edit: &mut Patch<'_, '_>, stored: &Stored) -> Outcome {
         return edit.done(&fused, op);
     };
     let made = edit.insert_for(&fused, op);
-    let mut operands = edit.inputs(moved);
-    operands[0] = Some(made);
-    let op = Op::of(edit.node(moved), operands);
+    let op = edit.op_with(moved, 0, made);
     edit.done(&fused, op)
 }
 

@@ -1,7 +1,7 @@
 //! Describes how an operator depends on the order of axes.
 
 use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
-use onnx::{Attr, Dim, Edit, Node, OpType, Type, ValueId};
+use onnx::{Dim, Edit, Node, OpType, Type, ValueId};
 
 use crate::algebra::axis_order::AxisOrder;
 use crate::rewrite::require;
@@ -102,15 +102,15 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
             member(edit.axis(index).is_some() && sizes_are_known)
         }
         _ if op.is(REDUCTIONS) => {
-            let keeps = node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1));
             let axes = edit.axes(index)?;
             require(!axes.is_empty())?;
-            Some(if keeps { Role::Member } else { Role::Sink(others(shape.len(), &axes)) })
+            Some(if node.keeps_axes() {
+                Role::Member
+            } else {
+                Role::Sink(others(shape.len(), &axes))
+            })
         }
-        OpType::ArgMax | OpType::ArgMin => {
-            let keeps = node.attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1));
-            member(keeps && edit.axis(index).is_some())
-        }
+        OpType::ArgMax | OpType::ArgMin => member(node.keeps_axes() && edit.axis(index).is_some()),
         OpType::CumSum => member(edit.axes(index)?.len() == 1),
         OpType::Expand => {
             let fits = edit.ints(index, 1)?.len() == shape.len();

@@ -8,13 +8,13 @@
 mod entries;
 
 use onnx::operator::properties::{BROADCASTING, POINTWISE, REDUCTIONS};
-use onnx::{Attr, Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId, declined};
+use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{carry, transposed_constant};
 use crate::algebra::axis_map::transpose;
 use crate::algebra::axis_order::AxisOrder;
-use crate::layout_ops::readers;
+use crate::layout_ops::{arrays, readers};
 use crate::rewrite::{Result, ensure, require};
 
 /// With longer runs, the rewrite saves little, and reductions over the first axis take longer.
@@ -143,7 +143,7 @@ impl Region {
             let node = edit.node(index).clone();
             let result = node.outputs[0];
             let mut inputs = edit.inputs(index);
-            for input in inputs.iter_mut().take(data_operands(&node)).flatten() {
+            for input in inputs.iter_mut().take(arrays(&node)).flatten() {
                 let moved = match stored.get(input) {
                     Some(&moved) => moved,
                     None => operand(edit, *input, &order)?,
@@ -187,8 +187,7 @@ fn is_member(edit: &Edit<'_>, index: usize, shape: &[Dim]) -> bool {
     let node = edit.node(index);
     let is_number =
         |id: ValueId| edit.ty(id).is_some_and(|ty| ty.shape.iter().all(|dim| dim.is(1)));
-    let mut numbers =
-        (data_operands(node)..node.inputs.len()).filter_map(|at| edit.input(index, at));
+    let mut numbers = (arrays(node)..node.inputs.len()).filter_map(|at| edit.input(index, at));
     node.op.is(POINTWISE) && numbers.all(is_number) && is_whole(edit, node.outputs[0], shape)
 }
 
@@ -199,14 +198,8 @@ fn dropped_axes(edit: &Edit<'_>, index: usize) -> Option<Vec<usize>> {
         let (axis, _) = edit.entry(index).filter(|_| edit.is_along_last_axis(index))?;
         return Some(vec![axis]);
     }
-    let drops = node.attr("keepdims") == Some(&Attr::Int(0));
-    let is_reduction = node.op.is(REDUCTIONS) && drops;
+    let is_reduction = node.op.is(REDUCTIONS) && !node.keeps_axes();
     edit.axes(index).filter(|axes| is_reduction && !axes.is_empty())
-}
-
-/// Counts the operands of a member that are arrays, not scalars.
-fn data_operands(node: &Node) -> usize {
-    if node.op.is(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
 /// Moves the last axis of an operand to the front, so that it broadcasts with the moved arrays as before.

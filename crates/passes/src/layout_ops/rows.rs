@@ -4,7 +4,7 @@
 //! node, at each product. This rewrite makes the vectors between the products rows as well.
 
 use onnx::operator::properties::{POINTWISE, REDUCTIONS};
-use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
+use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::readers;
@@ -62,10 +62,9 @@ fn is_member(edit: &Edit<'_>, index: usize) -> bool {
 /// True if a node reduces a vector to a number.
 fn is_reduction(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
-    let drops = node.attr("keepdims") == Some(&Attr::Int(0));
     let is_known = edit.input(index, 1).is_some_and(|axes| edit.tensor(axes).is_some());
     node.op.is(REDUCTIONS)
-        && drops
+        && !node.keeps_axes()
         && is_known
         && edit.input(index, 0).is_some_and(|vector| is_vector(edit, vector))
         && edit.axes(index).is_some_and(|axes| axes == [0])

@@ -5,10 +5,10 @@
 //! reshapes it. The bias after a product is added before its columns are split, so that ONNX Runtime finds the
 //! product and the sum next to each other.
 
-use onnx::operator::properties::{BROADCASTING, POINTWISE};
+use onnx::operator::properties::POINTWISE;
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
-use super::is_layout_op;
+use super::{arrays, is_layout_op};
 use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
 use crate::rewrite::require;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     require(lets_through(edit, index))?;
     let mut outcome = None;
     // Tries the condition of a choice last: the inverse is often free for it.
-    for operand in (0..arrays(edit, index)).rev() {
+    for operand in (0..arrays(edit.node(index))).rev() {
         if link_of(edit, index, operand).is_some() && is_worth_it(edit, index, operand) {
             outcome = sink(edit, operand).or(outcome);
         }
@@ -35,13 +35,6 @@ fn lets_through(edit: &Edit<'_>, index: usize) -> bool {
     let node = edit.node(index);
     let is_known = node.op.is(POINTWISE) || node.op == OpType::Softmax;
     is_known && node.outputs.len() == 1
-}
-
-/// Counts the operands that determine the shape of the result. Limits and axes come after them; they are scalars,
-/// which layout ops do not change.
-fn arrays(edit: &Edit<'_>, index: usize) -> usize {
-    let node = edit.node(index);
-    if node.op.is(BROADCASTING) { node.inputs.len() } else { 1 }
 }
 
 /// Returns the layout op that computes an operand, if nothing else reads the operand.
@@ -93,35 +86,22 @@ fn sink(edit: &mut Patch<'_, '_>, operand: usize) -> Outcome {
         op = op.attr("axis", map.axis_before(edit.axis(index)?)? as i64);
     }
     let inverse = map.inverse();
-    let arrays = arrays(edit, index);
-    let mut operands = Vec::with_capacity(node.inputs.len());
-    for other in 0..node.inputs.len() {
-        let value = edit.input(index, other);
-        let planned = match value {
-            Some(value) if other != operand && other < arrays => {
-                let Some(planned) = plan_if_free(edit, &inverse, value) else {
-                    return declined("another operand would need the layout op instead");
-                };
-                planned
-            }
-            _ => Vec::new(),
-        };
-        operands.push((value, planned));
-    }
-    for (other, (value, planned)) in operands.into_iter().enumerate() {
+    let arrays = arrays(&node);
+    for (other, value) in edit.inputs(index).into_iter().enumerate() {
         op.inputs.push(match value {
             Some(_) if other == operand => Some(source),
             Some(value) if other < arrays => {
-                let value = emit(edit, &[link], value, &planned).ok()?;
+                let Some(steps) = plan_if_free(edit, &inverse, value) else {
+                    return declined("another operand would need the layout op instead");
+                };
+                let value = emit(edit, &[link], value, &steps).ok()?;
                 Some(without_leading_ones(edit, value))
             }
             _ => value,
         });
     }
     let before = edit.insert_for(&[link], op);
-    let mut inputs = edit.inputs(link);
-    inputs[0] = Some(before);
-    let op = Op::of(edit.node(link), inputs);
+    let op = edit.op_with(link, 0, before);
     edit.done(&[link], op)
 }
 

@@ -8,6 +8,7 @@ use onnx::operator::properties::{BROADCASTING, RESHAPES};
 use onnx::{Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 
 use super::node_reads;
+use crate::canonicalize::adds_leading_axes;
 use crate::prune::drop_carries::Carries;
 use crate::rewrite::require;
 
@@ -93,12 +94,7 @@ fn reshapes(edit: &Edit<'_>, node: &Node) -> Option<ValueId> {
 
 /// True if a node returns the same result for a value with more leading unit axes, as in the type `ty`.
 fn broadcasts(edit: &Edit<'_>, node: &Node, value: ValueId, ty: &Type) -> bool {
-    let is_widened = |own: &Type| {
-        let more = ty.rank().checked_sub(own.rank());
-        more.is_some_and(|more| {
-            ty.shape[..more].iter().all(|dim| dim.is(1)) && ty.shape[more..] == own.shape[..]
-        })
-    };
+    let is_widened = |own: &Type| adds_leading_axes(&own.shape, &ty.shape);
     let has_axes = |&output: &ValueId| edit.ty(output).is_some_and(|own| own.rank() >= ty.rank());
     node.op.is(BROADCASTING)
         && edit.ty(value).is_some_and(is_widened)

@@ -1,14 +1,12 @@
 //! `fuse-pads`: folds zero padding into the convolution that reads it.
 
-use onnx::{Attr, Edit, Op, OpType, Outcome, Patch};
+use onnx::{Attr, Edit, OpType, Outcome, Patch};
 
 use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let padded = Padded::of(patch, patch.root())?;
-    let mut inputs = patch.inputs(patch.root());
-    inputs[0] = patch.input(padded.by, 0);
-    let op = Op::of(patch.node(patch.root()), inputs);
+    let op = patch.op_with(patch.root(), 0, patch.input(padded.by, 0)?);
     patch.done(&[padded.by], op.attr("pads", Attr::Ints(padded.amounts.into())))
 }
 

@@ -9,6 +9,7 @@ use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights}
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
 use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
+use crate::canonicalize::adds_leading_axes;
 use crate::rewrite::{Declined, Result, ensure, require};
 
 /// The number that the kernel adds to a masked score: far below any score, but above the lowest number.
@@ -250,8 +251,7 @@ fn is_triangle(edit: &Edit<'_>, flags: ValueId, view: &View, to_mask: &AxisMap) 
             _ => return None,
         };
         let has_shape = |value: ValueId, own: &[Dim]| {
-            let lead = edit.ty(value).and_then(|ty| ty.shape.strip_suffix(own));
-            lead.is_some_and(|lead| lead.iter().all(|dim| dim.is(1)))
+            edit.shape(value).is_some_and(|shape| adds_leading_axes(own, shape))
         };
         let square = [view.rows.clone(), view.columns.clone()];
         let is_square = view.rows == view.columns

@@ -6,7 +6,8 @@
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 use rustc_hash::FxHashMap;
 
-use super::{Region, data_operands, elements, without_unit_axes};
+use super::{Region, elements, without_unit_axes};
+use crate::layout_ops::arrays;
 
 /// With more entries, there would be too many nodes.
 const MAX_ENTRIES: i64 = 3;
@@ -35,7 +36,7 @@ impl Region {
             let result = node.outputs[0];
             for (place, entries) in entries.iter_mut().enumerate() {
                 let mut inputs = edit.inputs(index);
-                for input in inputs.iter_mut().take(data_operands(&node)).flatten() {
+                for input in inputs.iter_mut().take(arrays(&node)).flatten() {
                     let entry = match entries.get(input) {
                         Some(&entry) => entry,
                         None => entry_of(edit, *input, place as i64)?,
