@@ -1,8 +1,9 @@
 //! Finds sizes that the graph computes, and adds nodes that read them.
 
-use crate::rewrite::Result;
 use onnx::operator::properties::RESHAPES;
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, Tensor, Type, ValueId, known_shape};
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId, known_shape};
+
+use crate::rewrite::{Result, require};
 
 /// The maximum number of nodes that compute a size.
 const MAX_NODES: usize = 16;
@@ -33,17 +34,32 @@ fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Di
             first.checked_mul(&collect(edit, edit.input(index, 1)?, nodes)?)
         }
         Some(OpType::Shape) => {
-            let Type { shape, .. } = edit.ty(operand)?;
-            let at = |name: &str, default: i64| match node.attr(name) {
-                Some(Attr::Int(at)) => *at,
-                _ => default,
-            };
-            let (start, end) = (at("start", 0), at("end", shape.len() as i64));
-            let is_one = start >= 0 && end == start + 1;
-            shape.get(usize::try_from(start).ok()?).filter(|_| is_one).cloned()
+            let Sizes { of, start, end } = shape_of(edit, value)?;
+            edit.shape(of)?.get(start).filter(|_| end == start + 1).cloned()
         }
         _ => None,
     }
+}
+
+/// A range of the sizes of an array.
+pub(crate) struct Sizes {
+    pub of: ValueId,
+    pub start: usize,
+    pub end: usize,
+}
+
+/// Returns the array and the range of its sizes that a value contains.
+pub(crate) fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
+    let index = edit.producer(value)?;
+    let (node, of) = (edit.node(index), edit.input(index, 0)?);
+    require(node.op == OpType::Shape)?;
+    let rank = edit.rank(of)?;
+    let at = |name: &str, default: usize| match node.attr(name) {
+        Some(&Attr::Int(at)) => usize::try_from(at).ok().filter(|&at| at <= rank),
+        _ => Some(default),
+    };
+    let (start, end) = (at("start", 0)?, at("end", rank)?);
+    (start <= end).then_some(Sizes { of, start, end })
 }
 
 /// Inserts the nodes that compute a list of sizes, with the origins of `fused`. Returns the list.

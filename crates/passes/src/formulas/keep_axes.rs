@@ -2,34 +2,28 @@
 
 use onnx::expr::reduced_shape;
 use onnx::operator::properties::{BROADCAST_OPS, REDUCTIONS};
-use onnx::{Edit, Op, Outcome, Patch, declined};
+use onnx::{Op, Outcome, Patch, declined};
 
 use crate::rewrite::require;
 
-/// JAX reduces and then broadcasts, even for `keepdims=True`.
+/// Replaces a node that restores the axes of a reduction by the same reduction with `keepdims`. JAX reduces and then
+/// broadcasts, even for `keepdims=True`.
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
-    let (reduction, op) = kept(patch, patch.root())?;
-    if patch.reads(patch.result(reduction)) != 1 {
+    let index = patch.root();
+    require(patch.node(index).op.is(BROADCAST_OPS))?;
+    let reduced = patch.input(index, 0)?;
+    let reduction = patch.producer(reduced)?;
+    let node = patch.node(reduction);
+    require(node.op.is(REDUCTIONS) && !node.keeps_axes())?;
+    let operand = patch.shape(patch.input(reduction, 0)?)?;
+    let wanted = &patch.result_ty(index)?.shape;
+    require(reduced_shape(operand, &patch.axes(reduction)?, true)[..] == wanted[..])?;
+    if patch.reads(reduced) != 1 {
         return declined("another node reads the reduction");
     }
-    patch.done(&[reduction], op)
-}
-
-/// Returns the reduction whose axes this node restores, and the same reduction with `keepdims`.
-fn kept(edit: &Edit<'_>, index: usize) -> Option<(usize, Op)> {
-    let node = edit.node(index);
-    require(node.op.is(BROADCAST_OPS))?;
-    let reduced = edit.input(index, 0)?;
-    let reduction = edit.producer(reduced)?;
-    let reduces = edit.node(reduction);
-    require(reduces.op.is(REDUCTIONS) && !reduces.keeps_axes())?;
-    let axes = edit.axes(reduction)?;
-    let operand = edit.ty(edit.input(reduction, 0)?)?;
-    let wanted = edit.shape(node.outputs[0])?;
-    require(reduced_shape(&operand.shape, &axes, true)[..] == wanted[..])?;
-    let mut op = Op::of(reduces, edit.inputs(reduction));
+    let mut op = Op::of(node, patch.inputs(reduction));
     op.attrs.retain(|(name, _)| **name == *"axes");
-    Some((reduction, op.attr("keepdims", 1i64)))
+    patch.done(&[reduction], op.attr("keepdims", 1i64))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId,
 use crate::algebra::axis_map::{Step, emit_after};
 use crate::canonicalize::replace_by_constant;
 use crate::layout_ops::columns::multiply_with_column;
+use crate::operators::gemm::product_of_transposed;
 use crate::rewrite::require;
 
 /// A pattern that a runtime computes wrongly, and its replacement.
@@ -256,14 +257,7 @@ fn double_product(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     if before == [None, None] || edit.runs(OpType::Gemm, DType::F64) != Support::Yes {
         return None;
     }
-    let [a, b] = [0, 1].map(|operand| before[operand].unwrap_or(operands[operand]));
-    let mut op = Op::new(OpType::Gemm, &[a, b]);
-    for (name, before) in [("transA", before[0]), ("transB", before[1])] {
-        if before.is_some() {
-            op = op.attr(name, 1);
-        }
-    }
-    edit.done(&[], op)
+    edit.done(&[], product_of_transposed(operands, before))
 }
 
 /// Returns the operand of the transpose that computes a value.

@@ -1,24 +1,20 @@
 //! `fold-layout-ops`: folds layout ops and slices of constants into the constants.
 
-use onnx::{Edit, OpType, Outcome, Patch, Tensor, known_shape};
+use onnx::{OpType, Outcome, Patch, Tensor, known_shape};
 
 use crate::algebra::eval::eval;
 use crate::rewrite::require;
 
-pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
-    let tensor = moved(patch, patch.root())?;
-    patch.done(&[], tensor)
-}
-
 /// Evaluates a transpose or a slice of a constant. The result has no more elements than the constant, so its size
 /// does not matter.
-fn moved(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
-    let node = edit.node(index);
+pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    let node = patch.node(patch.root());
     require(node.op.is_one_of(&[OpType::Transpose, OpType::Slice]))?;
-    let operand = |operand| edit.tensor(edit.input(index, operand)?);
+    let operand = |operand| patch.tensor(patch.input(patch.root(), operand)?);
     let operands: Vec<&Tensor> = (0..node.inputs.len()).map(operand).collect::<Option<_>>()?;
-    let ty = edit.ty(node.outputs[0])?;
-    eval(node, &operands, ty.dtype, known_shape(&ty.shape)?)
+    let ty = patch.ty(node.outputs[0])?;
+    let tensor = eval(node, &operands, ty.dtype, known_shape(&ty.shape)?)?;
+    patch.done(&[], tensor)
 }
 
 #[cfg(test)]

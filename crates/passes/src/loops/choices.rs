@@ -12,16 +12,17 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
     if !edit.is_in_loop() {
         return;
     }
-    let mut groups: Vec<Group> = Vec::new();
+    // Each group has independent choices with the same flag.
+    let mut groups: Vec<Vec<Choice>> = Vec::new();
     for index in edit.nodes() {
         let Some(choice) = Choice::at(edit, index) else { continue };
-        match groups.iter_mut().find(|group| group.takes(edit, &choice)) {
-            Some(group) => group.choices.push(choice),
-            None => groups.push(Group { choices: vec![choice] }),
+        match groups.iter_mut().find(|group| takes(edit, group, &choice)) {
+            Some(group) => group.push(choice),
+            None => groups.push(vec![choice]),
         }
     }
-    for group in groups.iter().filter(|group| group.choices.len() > 1) {
-        edit.patch(group.choices[group.choices.len() - 1].index, |patch| group.merge(patch));
+    for group in groups.iter().filter(|group| group.len() > 1) {
+        edit.patch(group[group.len() - 1].index, |patch| merge(patch, group));
     }
 }
 
@@ -51,44 +52,37 @@ impl Choice {
     }
 }
 
-/// Independent choices with the same flag.
-struct Group {
-    choices: Vec<Choice>,
+/// True if a later choice has the same flag as a group, and no node up to it reads a result of the group.
+fn takes(edit: &Edit<'_>, group: &[Choice], later: &Choice) -> bool {
+    let is_read_before = |choice: &Choice| {
+        let mut readers = edit.readers(edit.result(choice.index));
+        readers.any(|reader| reader == later.index || edit.is_before(reader, later.index))
+    };
+    group.iter().all(|choice| choice.flag == later.flag && !is_read_before(choice))
 }
 
-impl Group {
-    /// True if a later choice has the same flag, and no node up to it reads a result of this group.
-    fn takes(&self, edit: &Edit<'_>, later: &Choice) -> bool {
-        let is_read_before = |choice: &Choice| {
-            let mut readers = edit.readers(edit.result(choice.index));
-            readers.any(|reader| reader == later.index || edit.is_before(reader, later.index))
-        };
-        self.choices.iter().all(|choice| choice.flag == later.flag && !is_read_before(choice))
+/// Merges choices at the last one, which is the root.
+fn merge(edit: &mut Patch<'_, '_>, choices: &[Choice]) -> Outcome {
+    let flag = choices.first()?.flag;
+    let mut branch = |name: &str, chosen: fn(&Choice) -> ValueId| {
+        edit.branch(name, |edit| {
+            let copy = |choice: &Choice| {
+                edit.move_to(choice.index);
+                edit.insert(Op::new(OpType::Identity, &[chosen(choice)]))
+            };
+            choices.iter().map(copy).collect()
+        })
+    };
+    let on_true = branch("choice/true", |choice| choice.on_true);
+    let on_false = branch("choice/false", |choice| choice.on_false);
+    let merged: Vec<usize> = choices.iter().map(|choice| choice.index).collect();
+    edit.move_to(edit.root());
+    edit.take(&merged);
+    let results = edit.insert_if(flag, on_true, on_false);
+    for (choice, result) in merged.into_iter().zip(results) {
+        edit.replace(choice, [], vec![(0, result)]).ok()?;
     }
-
-    /// Merges the choices at the last one, which is the root.
-    fn merge(&self, edit: &mut Patch<'_, '_>) -> Outcome {
-        let flag = self.choices.first()?.flag;
-        let mut branch = |name: &str, chosen: fn(&Choice) -> ValueId| {
-            edit.branch(name, |edit| {
-                let copy = |choice: &Choice| {
-                    edit.move_to(choice.index);
-                    edit.insert(Op::new(OpType::Identity, &[chosen(choice)]))
-                };
-                self.choices.iter().map(copy).collect()
-            })
-        };
-        let on_true = branch("choice/true", |choice| choice.on_true);
-        let on_false = branch("choice/false", |choice| choice.on_false);
-        let merged: Vec<usize> = self.choices.iter().map(|choice| choice.index).collect();
-        edit.move_to(edit.root());
-        edit.take(&merged);
-        let results = edit.insert_if(flag, on_true, on_false);
-        for (choice, result) in merged.into_iter().zip(results) {
-            edit.replace(choice, [], vec![(0, result)]).ok()?;
-        }
-        edit.finish()
-    }
+    edit.finish()
 }
 
 #[cfg(test)]

@@ -23,14 +23,21 @@ fn read_untransposed(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     if !has_kernel(edit, result) {
         return declined("ONNX Runtime has no `Gemm` for this type");
     }
-    let before = |link: Option<usize>, value| link.map_or(Some(value), |link| edit.input(link, 0));
-    let mut op = Op::new(OpType::Gemm, &[before(of_a, a)?, before(of_b, b)?]);
-    for (name, link) in [("transA", of_a), ("transB", of_b)] {
-        if link.is_some() {
+    let before = |link: Option<usize>| link.and_then(|link| edit.input(link, 0));
+    let op = product_of_transposed([a, b], [before(of_a), before(of_b)]);
+    edit.done(&fused, op)
+}
+
+/// Returns the product of two matrices. If a matrix is the transpose of another one, the operator reads that one.
+pub(crate) fn product_of_transposed(sides: [ValueId; 2], before: [Option<ValueId>; 2]) -> Op {
+    let [a, b] = [0, 1].map(|side| before[side].unwrap_or(sides[side]));
+    let mut op = Op::new(OpType::Gemm, &[a, b]);
+    for (name, before) in ["transA", "transB"].into_iter().zip(before) {
+        if before.is_some() {
             op = op.attr(name, 1);
         }
     }
-    edit.done(&fused, op)
+    op
 }
 
 /// Returns the transpose that computes a matrix, if nothing else reads the matrix.

@@ -5,39 +5,31 @@ use onnx::{Attr, Edit, OpType, Outcome, Patch};
 use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
-    let padded = Padded::of(patch, patch.root())?;
-    let op = patch.op_with(patch.root(), 0, patch.input(padded.by, 0)?);
-    patch.done(&[padded.by], op.attr("pads", Attr::Ints(padded.amounts.into())))
+    let (by, amounts) = padding(patch, patch.root())?;
+    let op = patch.op_with(patch.root(), 0, patch.input(by, 0)?);
+    patch.done(&[by], op.attr("pads", Attr::Ints(amounts.into())))
 }
 
-/// A convolution of a padded array that nothing else reads.
-struct Padded {
-    by: usize,
-    /// The numbers of zeros before and after each axis, including those that the convolution adds itself.
-    amounts: Vec<i64>,
-}
-
-impl Padded {
-    fn of(edit: &Edit<'_>, index: usize) -> Option<Padded> {
-        let node = edit.node(index);
-        let is_convolution = node.op == OpType::Conv && node.attr("auto_pad").is_none();
-        let array = edit.input(index, 0).filter(|_| is_convolution)?;
-        let by = edit.producer(array).filter(|_| edit.reads(array) == 1)?;
-        let is_pad = edit.node(by).op == OpType::Pad && edit.node(by).attr("mode").is_none();
-        let is_zero = edit.input(by, 2).is_none_or(|value| edit.number(value) == Some(0.0));
-        require(is_pad && is_zero && edit.input(by, 3).is_none())?;
-        let all = edit.ints(by, 1)?;
-        let (before, after) = all.split_at_checked(all.len() / 2)?;
-        let is_of_places = [before, after].iter().all(|amounts| {
-            amounts.iter().take(2).all(|&amount| amount == 0)
-                && amounts.iter().all(|&amount| amount >= 0)
-        });
-        let mut amounts = [before.get(2..)?, after.get(2..)?].concat();
-        if let Some(Attr::Ints(own)) = node.attr("pads") {
-            amounts.iter_mut().zip(own.iter()).for_each(|(amount, own)| *amount += own);
-        }
-        is_of_places.then_some(Padded { by, amounts })
+/// Returns the node that pads the operand of a convolution, if nothing else reads the operand, and the numbers of zeros
+/// before and after each axis, including those that the convolution adds itself.
+fn padding(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
+    let node = edit.node(index);
+    let is_convolution = node.op == OpType::Conv && node.attr("auto_pad").is_none();
+    let array = edit.input(index, 0).filter(|_| is_convolution)?;
+    let by = edit.made_by(array, OpType::Pad).filter(|_| edit.reads(array) == 1)?;
+    let is_zero = edit.input(by, 2).is_none_or(|value| edit.number(value) == Some(0.0));
+    require(is_zero && edit.node(by).attr("mode").is_none() && edit.input(by, 3).is_none())?;
+    let all = edit.ints(by, 1)?;
+    let (before, after) = all.split_at_checked(all.len() / 2)?;
+    let is_of_places = [before, after].iter().all(|amounts| {
+        amounts.iter().take(2).all(|&amount| amount == 0)
+            && amounts.iter().all(|&amount| amount >= 0)
+    });
+    let mut amounts = [before.get(2..)?, after.get(2..)?].concat();
+    if let Some(Attr::Ints(own)) = node.attr("pads") {
+        amounts.iter_mut().zip(own.iter()).for_each(|(amount, own)| *amount += own);
     }
+    is_of_places.then_some((by, amounts))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `simplify-sizes`: reads all sizes of one array with a single node.
 
-use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
+use onnx::{DType, Dim, Op, OpType, Outcome, Patch, Type, ValueId};
 
-use crate::algebra::sizes::computed_size;
+use crate::algebra::sizes::{computed_size, shape_of};
 use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
@@ -52,27 +52,6 @@ fn join(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     let shape = edit.insert_for(&fused, op);
     let cast = Op::new(OpType::Cast, &[shape]).attr("to", i64::from(ty.dtype.code()));
     edit.done(&fused, cast)
-}
-
-/// A range of the sizes of an array.
-struct Sizes {
-    of: ValueId,
-    start: usize,
-    end: usize,
-}
-
-/// Returns the array and the range of its sizes that a value contains.
-fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
-    let index = edit.producer(value)?;
-    let (node, of) = (edit.node(index), edit.input(index, 0)?);
-    require(node.op == OpType::Shape)?;
-    let rank = edit.rank(of)?;
-    let at = |name: &str, default: usize| match node.attr(name) {
-        Some(&Attr::Int(at)) => usize::try_from(at).ok().filter(|&at| at <= rank),
-        _ => Some(default),
-    };
-    let (start, end) = (at("start", 0)?, at("end", rank)?);
-    (start <= end).then_some(Sizes { of, start, end })
 }
 
 /// Replaces the product of all sizes of an array by `Size`.

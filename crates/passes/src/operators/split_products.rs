@@ -3,9 +3,9 @@
 //! ONNX Runtime has a fast kernel for sums over any axis, but none for products. For the two extents of 10,000 boxes,
 //! `ReduceProd` takes 50 µs, while the entries and their product take 10 µs.
 
-use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
+use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
-use crate::rewrite::{Declined, Result, require};
+use crate::rewrite::require;
 
 /// The longest axis for which the nodes take less time than the reduction.
 const MAX_ENTRIES: i64 = 4;
@@ -14,43 +14,30 @@ const MAX_ENTRIES: i64 = 4;
 const MIN_RESULTS: i64 = 2048;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
-    let (axis, entries) = short_axis(patch, patch.root())?;
-    let made = split(patch, axis, entries);
-    patch.settle(made)
-}
-
-/// Returns the axis of a reduction and its size, if the axis is short.
-fn short_axis(edit: &Edit<'_>, index: usize) -> Option<(usize, i64)> {
-    require(edit.node(index).op == OpType::ReduceProd)?;
-    let &[axis] = &edit.axes(index)?[..] else { return None };
-    let ty = edit.ty(edit.input(index, 0)?)?;
-    let size = ty.shape.get(axis)?.known()?;
-    (ty.dtype.is_float() && (2..=MAX_ENTRIES).contains(&size)).then_some((axis, size))
-}
-
-fn split(patch: &mut Patch<'_, '_>, axis: usize, entries: i64) -> Result<Op> {
     let index = patch.root();
-    let x = patch.input(index, 0).ok_or("an operand is missing")?;
-    let result = patch.ty(patch.node(index).outputs[0]).ok_or("a type is not known")?.clone();
+    require(patch.node(index).op == OpType::ReduceProd)?;
+    let &[axis] = &patch.axes(index)?[..] else { return None };
+    let x = patch.input(index, 0)?;
+    let ty = patch.ty(x)?;
+    let entries = ty.shape.get(axis)?.known()?;
+    require(ty.dtype.is_float() && (2..=MAX_ENTRIES).contains(&entries))?;
+    let result = patch.result_ty(index)?;
     let results: Option<i64> = result.shape.iter().map(Dim::known).product();
     if results.is_none_or(|results| results < MIN_RESULTS) {
-        return Err(Declined::from("it has so few results that more nodes cost more"));
+        return declined("it has so few results that more nodes cost more");
     }
     // A list of one index keeps the axis.
-    let keeps_axis = result.rank() == patch.ty(x).map_or(0, Type::rank);
+    let keeps_axis = result.rank() == ty.rank();
     let mut parts: Vec<ValueId> = Vec::new();
     for place in 0..entries {
         let place = if keeps_axis { patch.integers(&[place]) } else { patch.integer(place) };
-        let place = place.ok_or("an index cannot be written")?;
-        let entry = Op::new(OpType::Gather, &[x, place]).attr("axis", axis as i64);
+        let entry = Op::new(OpType::Gather, &[x, place?]).attr("axis", axis as i64);
         parts.push(patch.insert(entry));
     }
-    let (&last, rest) = parts.split_last().ok_or("the axis is empty")?;
-    let product = rest
-        .iter()
-        .copied()
-        .reduce(|product, part| patch.insert(Op::new(OpType::Mul, &[product, part])));
-    Ok(Op::new(OpType::Mul, &[product.ok_or("the axis has one entry")?, last]))
+    let (&last, rest) = parts.split_last()?;
+    let mut multiply = |a, b| patch.insert(Op::new(OpType::Mul, &[a, b]));
+    let product = rest.iter().copied().reduce(&mut multiply)?;
+    patch.done(&[], Op::new(OpType::Mul, &[product, last]))
 }
 
 #[cfg(test)]
