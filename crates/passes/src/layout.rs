@@ -91,20 +91,9 @@ impl Mover<'_> {
     }
 
     fn member(&mut self, edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
-        let outputs = edit.node(index).outputs.clone();
-        let order = self.order_of(outputs[0])?;
-        let back = order.inverse();
-        let node = edit.node(index).clone();
-        let mut fused = Vec::new();
-        let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
-            self.operand(edit, value, &order, &mut fused)
-        })?;
-        let restore = |value| transpose(value, back.perm());
-        let made = edit.retype(index, &fused, op, &restore).ok()?;
-        for (output, made) in outputs.into_iter().zip(made) {
-            self.store(output, made, None);
-        }
-        edit.finish()
+        let order = self.order_of(edit.result(index))?;
+        let (op, fused) = self.carried(edit, index, &order)?;
+        self.retype(edit, index, &fused, op, &order)
     }
 
     /// Writes a product in its other form: the product of an image as a convolution, and a product for columns as one
@@ -113,7 +102,6 @@ impl Mover<'_> {
         let result = edit.result(index);
         let order = self.order_of(result)?;
         let rank = edit.rank(result)?;
-        let back = order.inverse();
         let (x, weights) = (edit.input(index, operand)?, edit.input(index, 1 - operand)?);
         let kernel = edit.tensor(weights)?.transposed(&[1, 0])?;
         let shape = [&kernel.shape[..], &vec![1; rank - 2]].concat();
@@ -122,22 +110,44 @@ impl Mover<'_> {
         let mut fused = Vec::new();
         let x = self.operand(edit, x, &order, &mut fused)?;
         let op = if rank == 2 { OpType::MatMul } else { OpType::Conv };
-        let op = Op::new(op, &[x, kernel]);
-        let restore = |value| transpose(value, back.perm());
-        let made = edit.retype(index, &fused, op, &restore).ok()?;
-        self.store(result, *made.first()?, None);
-        edit.finish()
+        self.retype(edit, index, &fused, Op::new(op, &[x, kernel]), &order)
     }
 
     fn sink(&mut self, edit: &mut Patch<'_, '_>, index: usize, axes: &[usize]) -> Outcome {
-        let operand = edit.input(index, 0)?;
-        let order = self.order_of(operand).filter(|order| order.keeps_order(axes))?;
-        let node = edit.node(index).clone();
-        let mut fused = Vec::new();
-        let op = carry::carried(edit, &node, index, &order, &mut |edit, value| {
-            self.operand(edit, value, &order, &mut fused)
-        })?;
+        let order = self.order_of(edit.input(index, 0)?).filter(|order| order.keeps_order(axes))?;
+        let (op, fused) = self.carried(edit, index, &order)?;
         edit.done(&fused, op)
+    }
+
+    /// Returns the operator of a node for arrays in another order, and the nodes whose origins it inherits.
+    fn carried(
+        &mut self,
+        edit: &mut Patch<'_, '_>,
+        index: usize,
+        order: &AxisOrder,
+    ) -> Option<(Op, Vec<usize>)> {
+        let mut fused = Vec::new();
+        let stored =
+            &mut |edit: &mut Patch<'_, '_>, value| self.operand(edit, value, order, &mut fused);
+        let op = carry::carried(edit, index, order, stored)?;
+        Some((op, fused))
+    }
+
+    /// Turns a node into an operator whose results have another order.
+    fn retype(
+        &mut self,
+        edit: &mut Patch<'_, '_>,
+        index: usize,
+        fused: &[usize],
+        op: Op,
+        order: &AxisOrder,
+    ) -> Outcome {
+        let back = order.inverse();
+        let made = edit.retype(index, fused, op, &|value| transpose(value, back.perm())).ok()?;
+        for (output, made) in edit.node(index).outputs.clone().into_iter().zip(made) {
+            self.store(output, made, None);
+        }
+        edit.finish()
     }
 
     /// Returns the order of the region of a value, unless the value has that order already.

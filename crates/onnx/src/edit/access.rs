@@ -109,7 +109,7 @@ impl Edit<'_> {
         (self.node(index).op == OpType::Gather).then(|| Some((self.axis(index)?, place)))?
     }
 
-    /// Returns the two operands of a node, of which only the second is a constant. True if they are swapped.
+    /// Returns the computed operand of a node, the constant one, and whether the constant comes first.
     pub fn beside_constant(&self, index: usize) -> Option<(ValueId, ValueId, bool)> {
         let (a, b) = self.pair(index)?;
         match (self.tensor(a), self.tensor(b)) {

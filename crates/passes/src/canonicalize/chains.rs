@@ -13,11 +13,10 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn merge_chains(patch: &mut Patch<'_, '_>) -> Outcome {
-    if let Some((first, bounds)) = joined_slice(patch, patch.root()) {
-        return slice_once(patch, first, &bounds);
-    }
-    let (by, fused) = merged(patch, patch.root())?;
-    patch.done(&fused, by)
+    merge_slices(patch).or_else(|| {
+        let (by, fused) = merged(patch, patch.root())?;
+        patch.done(&fused, by)
+    })
 }
 
 fn merged(edit: &Edit<'_>, index: usize) -> Option<Change> {
@@ -145,10 +144,10 @@ fn bounds_of(edit: &Edit<'_>, index: usize) -> Option<Bounds> {
     all.iter().all(|&number| number >= 0).then_some(bounds)
 }
 
-fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
-    let second = bounds_of(edit, index)?;
-    let first = edit.producer(edit.input(index, 0)?)?;
-    let mut joined = bounds_of(edit, first)?;
+fn merge_slices(patch: &mut Patch<'_, '_>) -> Outcome {
+    let second = bounds_of(patch, patch.root())?;
+    let first = patch.producer(patch.input(patch.root(), 0)?)?;
+    let mut joined = bounds_of(patch, first)?;
     for ((&axis, &start), &end) in second.axes.iter().zip(&second.starts).zip(&second.ends) {
         if let Some(known) = joined.axes.iter().position(|&known| known == axis) {
             let offset = joined.starts[known];
@@ -160,14 +159,10 @@ fn joined_slice(edit: &Edit<'_>, index: usize) -> Option<(usize, Bounds)> {
             joined.ends.push(end);
         }
     }
-    Some((first, joined))
-}
-
-fn slice_once(patch: &mut Patch<'_, '_>, first: usize, bounds: &Bounds) -> Outcome {
     let x = patch.input(first, 0)?;
     patch.take(&[first]);
-    let Bounds { starts, ends, axes } = bounds;
-    let [starts, ends, axes] = [starts, ends, axes].map(|list| patch.integers(list));
+    let Bounds { starts, ends, axes } = joined;
+    let [starts, ends, axes] = [starts, ends, axes].map(|list| patch.integers(&list));
     patch.done(&[], Op::new(OpType::Slice, &[x, starts?, ends?, axes?]))
 }
 

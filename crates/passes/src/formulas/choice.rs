@@ -3,7 +3,6 @@
 //! JAX computes the index of the first true condition, and compares the index with the number of each case. A chain of
 //! `Where` with the conditions needs no index.
 
-use onnx::expr::reduced_shape;
 use onnx::operator::properties::{CASTS, EXPANDS, Properties};
 use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
@@ -93,7 +92,7 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
     let axis = edit.axis(first)?;
     let is_first =
         edit.node(first).attr("select_last_index").is_none_or(|last| *last == Attr::Int(0));
-    require(is_first && edit.node(first).attr("keepdims") == Some(&Attr::Int(0)))?;
+    require(is_first && !edit.node(first).keeps_axes())?;
     passed.push(first);
     let stacked = behind(edit, edit.input(first, 0)?, CASTS, passed);
     let stack = edit.made_by(stacked, OpType::Concat)?;
@@ -103,24 +102,12 @@ fn conditions(edit: &Edit<'_>, place: ValueId, passed: &mut Vec<usize>) -> Optio
     require(number_behind(edit, none, passed)? == 0.0 && edit.shape(none)?.get(axis)?.is(1))?;
     let parts = 1..edit.node(stack).inputs.len();
     require(parts.len() <= MAX_CONDITIONS)?;
-    parts.map(|part| condition(edit, edit.input(stack, part)?, axis, passed)).collect()
-}
-
-/// Returns the operand of an `Unsqueeze` that adds the axis along which conditions are stacked.
-fn condition(
-    edit: &Edit<'_>,
-    part: ValueId,
-    axis: usize,
-    passed: &mut Vec<usize>,
-) -> Option<ValueId> {
-    let index = edit.made_by(part, OpType::Unsqueeze)?;
-    let flags = edit.input(index, 0)?;
-    let whole = edit.shape(part)?;
-    let is_part = whole.get(axis)?.is(1)
-        && reduced_shape(whole, &[axis], false)[..] == edit.ty(flags)?.shape[..]
-        && edit.axes(index)? == [axis];
-    passed.push(index);
-    is_part.then_some(flags)
+    let condition = |part| {
+        let index = edit.made_by(edit.input(stack, part)?, OpType::Unsqueeze)?;
+        passed.push(index);
+        edit.input(index, 0).filter(|_| edit.axes(index).is_some_and(|axes| axes == [axis]))
+    };
+    parts.map(condition).collect()
 }
 
 /// Returns the operands of the `Where` that compares `place` with a number.

@@ -10,11 +10,11 @@ use crate::rewrite::require;
 /// array. `None` if an axis or a list is unknown, which [`role`](super::role::role) rules out.
 pub(super) fn carried(
     edit: &mut Patch<'_, '_>,
-    node: &onnx::Node,
     index: usize,
     order: &AxisOrder,
     stored: &mut dyn FnMut(&mut Patch<'_, '_>, ValueId) -> Option<ValueId>,
 ) -> Option<Op> {
+    let node = &edit.node(index).clone();
     let mut op = Op::of(node, edit.inputs(index));
     let axis_after = |&axis: &usize| Some(order.axis_after(axis)? as i64);
     if let Some(axis) = edit.axis(index) {

@@ -158,13 +158,10 @@ impl Region {
         }
         for &index in &self.sinks {
             edit.move_to(index);
-            let node = edit.node(index).clone();
-            let axes = dropped_axes(edit, index)?;
-            let rank = edit.ty(node.outputs[0])?.rank();
-            let keeps_small = !axes.contains(&order.perm()[0]);
-            let op = carry::carried(edit, &node, index, &order, &mut |_, value| {
-                stored.get(&value).copied()
-            })?;
+            let keeps_small = !dropped_axes(edit, index)?.contains(&order.perm()[0]);
+            let rank = edit.result_ty(index)?.rank();
+            let moved = &mut |_: &mut Patch<'_, '_>, value| stored.get(&value).copied();
+            let op = carry::carried(edit, index, &order, moved)?;
             if keeps_small {
                 let back = AxisOrder::last_first(rank).inverse();
                 let restore = |value| transpose(value, back.perm());

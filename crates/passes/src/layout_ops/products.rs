@@ -195,8 +195,7 @@ impl Form {
         let (row, column) = (form.left.row(), form.right.column());
         let sides = [(&mut form.left, row, rank - 2), (&mut form.right, column, rank - 1)];
         for (side, axis, axis_of_result) in sides {
-            let order = side.map.order_of_parts_after(axis);
-            side.map.reorder_parts_after(axis, &order);
+            let order = side.map.sort_parts_after(axis);
             form.after.reorder_parts_before(axis_of_result, &order);
         }
         form

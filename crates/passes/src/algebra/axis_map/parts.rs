@@ -151,26 +151,18 @@ impl AxisMap {
         counts(self) == counts(other)
     }
 
-    /// Returns the parts of an axis after in the order that they have before.
-    pub(crate) fn order_of_parts_after(&self, axis: usize) -> Vec<usize> {
-        let atoms = &self.after[axis];
+    /// Sorts the parts of an axis after by their places before. Returns their former order.
+    pub(crate) fn sort_parts_after(&mut self, axis: usize) -> Vec<usize> {
+        let atoms = self.after[axis].clone();
         let place = |part: &usize| self.before.iter().flatten().position(|&a| a == atoms[*part]);
         let mut order: Vec<usize> = (0..atoms.len()).collect();
         order.sort_by_key(place);
+        self.after[axis] = order.iter().map(|&part| atoms[part]).collect();
         order
-    }
-
-    /// Reorders the parts of an axis after.
-    pub(crate) fn reorder_parts_after(&mut self, axis: usize, order: &[usize]) {
-        reorder(&mut self.after[axis], order);
     }
 
     /// Reorders the parts of an axis before.
     pub(crate) fn reorder_parts_before(&mut self, axis: usize, order: &[usize]) {
-        reorder(&mut self.before[axis], order);
+        self.before[axis] = order.iter().map(|&part| self.before[axis][part]).collect();
     }
-}
-
-fn reorder(atoms: &mut Axis, order: &[usize]) {
-    *atoms = order.iter().map(|&place| atoms[place]).collect();
 }
