@@ -47,13 +47,13 @@ fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
         }
         OpType::ThresholdedRelu => {
             let alpha = alpha(1.0);
-            &move |x| x.constant(alpha).less(x).select(x, 0.0)
+            &move |x| less(x.constant(alpha), x).select(x, 0.0)
         }
         OpType::LeakyRelu => {
             let alpha = alpha(0.01);
-            &move |x| x.less(0.0).select(x * alpha, x)
+            &move |x| less(x, x.constant(0.0)).select(x * alpha, x)
         }
-        OpType::Relu => &|x| x.less(0.0).select(x.constant(0.0), x),
+        OpType::Relu => &|x| less(x, x.constant(0.0)).select(x.constant(0.0), x),
         OpType::HardSigmoid => {
             let (alpha, beta) = (alpha(0.2), beta(0.5));
             &move |x| (x * alpha + beta).max(0.0).min(1.0)
@@ -69,11 +69,18 @@ fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
         OpType::Gelu => &|x| x * 0.5 * ((x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0),
         OpType::Sigmoid => &|x| ((-x).exp() + 1.0).recip(),
         OpType::Reciprocal => &|x| 1.0 / x,
-        OpType::IsNaN => &|x| x.equal(x).logical_not(),
+        OpType::IsNaN => &is_nan,
         OpType::IsInf => &|x| x.abs().equal(f64::INFINITY),
         OpType::Sign => &|x| {
-            let negative = x.less(0.0).select(x.constant(-1.0), x);
-            x.constant(0.0).less(x).select(x.constant(1.0), negative)
+            let negative = less(x, x.constant(0.0)).select(x.constant(-1.0), x);
+            less(x.constant(0.0), x).select(x.constant(1.0), negative)
+        },
+        OpType::Round => &|x| {
+            let up = (x + 0.5).floor();
+            let half = up * 0.5;
+            let is_odd = half.floor().equal(half).logical_not();
+            let is_tie = up.equal(x + 0.5).and(is_odd);
+            is_tie.select(up - 1.0, up)
         },
         OpType::Tan => &|x| x.sin() / x.cos(),
         _ => return several(edit, op),
@@ -91,10 +98,10 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
     };
     match op {
         OpType::Max if edit.inputs(index).len() == 2 => {
-            pair(edit, |a, b| b.less(a).or(is_nan(a)).select(a, b))
+            pair(edit, |a, b| less(b, a).or(is_nan(a)).select(a, b))
         }
         OpType::Min if edit.inputs(index).len() == 2 => {
-            pair(edit, |a, b| a.less(b).or(is_nan(a)).select(a, b))
+            pair(edit, |a, b| less(a, b).or(is_nan(a)).select(a, b))
         }
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {
@@ -104,8 +111,10 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         },
         OpType::ArgMax | OpType::ArgMin => position(edit, op, first),
         OpType::MatMul => integer_product(edit, first, second?),
+        OpType::Less => pair(edit, |a, b| b.greater(a)),
+        OpType::LessOrEqual => pair(edit, |a, b| b.greater_equal(a)),
         OpType::BitShift => shift(edit, first, second?),
-        OpType::PRelu => pair(edit, |x, slope| x.less(0.0).select(x * slope, x)),
+        OpType::PRelu => pair(edit, |x, slope| less(x, x.constant(0.0)).select(x * slope, x)),
         OpType::ReduceL1
         | OpType::ReduceL2
         | OpType::ReduceLogSum
@@ -189,7 +198,9 @@ fn integer_product(edit: &mut Patch<'_, '_>, first: ValueId, second: ValueId) ->
 }
 
 fn reduction(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
-    let axes = edit.axes(edit.root())?;
+    let every = || (0..edit.ty(first).map_or(0, |ty| ty.rank())).collect();
+    let has_axes = edit.input(edit.root(), 1).is_some() || edit.node(edit.root()).attr("axes").is_some();
+    let axes = if has_axes { edit.axes(edit.root())? } else { every() };
     let keeps = keeps_axes(edit);
     let shape = edit.ty(first)?.shape.clone();
     let count = axes.iter().map(|&axis| shape[axis].known()).product::<Option<i64>>();
@@ -220,14 +231,14 @@ fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
             let index = edit.root();
             match (edit.input(index, 1), edit.input(index, 2)) {
                 (Some(low), Some(high)) => Some(edit.formula([first, low, high], |[x, low, high]| {
-                    let raised = x.less(low).select(low, x);
-                    high.less(raised).select(high, raised)
+                    let raised = less(x, low).select(low, x);
+                    less(high, raised).select(high, raised)
                 })),
                 (Some(low), None) => {
-                    Some(edit.formula([first, low], |[x, low]| x.less(low).select(low, x)))
+                    Some(edit.formula([first, low], |[x, low]| less(x, low).select(low, x)))
                 }
                 (None, Some(high)) => {
-                    Some(edit.formula([first, high], |[x, high]| high.less(x).select(high, x)))
+                    Some(edit.formula([first, high], |[x, high]| less(high, x).select(high, x)))
                 }
                 (None, None) => None,
             }
@@ -263,19 +274,28 @@ fn extreme(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
         (false, true) => (second, first),
         (false, false) => {
             return Some(edit.formula([first, second], |[a, b]| {
-                let is_first = if is_max { b.less(a) } else { a.less(b) };
+                let is_first = if is_max { less(b, a) } else { less(a, b) };
                 is_first.or(is_nan(a)).select(a, b)
             }));
         }
     };
     Some(edit.formula([a, b], |[a, b]| {
-        let is_first = if is_max { b.less(a) } else { a.less(b) };
+        let is_first = if is_max { less(b, a) } else { less(a, b) };
         is_first.select(a, b)
     }))
 }
 
+/// `a < b`
+fn less<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
+    match a.builder.target().is_ordinary(OpType::Less, a.dtype()) {
+        true => a.less(b),
+        false => b.greater(a),
+    }
+}
+
+/// True for NaN, which is not below infinity. Some runtimes take `x = x` for granted.
 fn is_nan(x: Expr<'_>) -> Expr<'_> {
-    x.equal(x).logical_not()
+    x.constant(f64::INFINITY).greater_equal(x).logical_not()
 }
 
 /// `log(1 + eˣ)`, without an overflow
@@ -286,7 +306,7 @@ fn softplus(x: Expr<'_>) -> Expr<'_> {
 /// `x` above zero, otherwise `α·(e^(x / β) − 1)`
 fn elu(x: Expr<'_>, alpha: f64, beta: f64) -> Expr<'_> {
     let scaled = if beta == 1.0 { x } else { x / beta };
-    x.constant(0.0).less(x).select(x, (scaled.exp() - 1.0) * alpha)
+    less(x.constant(0.0), x).select(x, (scaled.exp() - 1.0) * alpha)
 }
 
 fn keeps_axes(edit: &Patch<'_, '_>) -> bool {
