@@ -544,6 +544,7 @@ pub fn for_each_read(node: &Node, f: &mut dyn FnMut(ValueId)) {
 }
 
 /// Renames the values that a node and its bodies read.
+#[expect(clippy::implicit_hasher, reason = "all maps of values have this hasher")]
 pub fn rename(node: &mut Node, renamed: &FxHashMap<ValueId, ValueId>) {
     for id in node.inputs.iter_mut().flatten() {
         *id = resolve(renamed, *id);

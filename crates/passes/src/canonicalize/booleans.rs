@@ -76,8 +76,7 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
         let element = |value: ValueId| edit.tensor(value).and_then(Tensor::uniform);
         a == b || (element(a).is_some() && element(a) == element(b))
     };
-    let of = |index: usize| Some(edit.pair(index)?);
-    let ((a, b), (c, d)) = (of(comparison)?, of(equality)?);
+    let ((a, b), (c, d)) = (edit.pair(comparison)?, edit.pair(equality)?);
     let are_same = (same(a, c) && same(b, d)) || (same(a, d) && same(b, c));
     (is_strict && are_same).then(|| (less.into(), vec![negated, equality]))
 }

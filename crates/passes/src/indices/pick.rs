@@ -1,6 +1,6 @@
 //! Fuses the read of one entry of an axis: `x[…, i, …]`.
 
-use onnx::{DType, Op, OpType, Tensor};
+use onnx::{Op, OpType, Tensor};
 
 use crate::algebra::pattern::{Pattern, hole, node};
 use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
@@ -34,8 +34,7 @@ pub(super) fn to_entry_of_one_axis(found: &mut Match<'_, '_, '_>) -> Result<Op> 
     )?;
     let x = found.value("x")?;
     found.expect_kernel(OpType::Gather, x)?;
-    let place = Tensor::of_ints(DType::I64, Vec::new(), &[start]).ok_or("no index")?;
-    let place = found.constant(place, &[]);
+    let place = found.integer(start).ok_or("no index")?;
     Ok(Op::new(OpType::Gather, &[x, place]).attr("axis", axis))
 }
 

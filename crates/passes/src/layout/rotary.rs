@@ -91,7 +91,7 @@ fn is_interleaved(edit: &Edit<'_>, found: &Bindings) -> Option<bool> {
         return halves_of(edit, edit.producer(halves)?).map(|_| false);
     }
     halves_of(edit, edit.producer(found.value("pairs")?)?)?;
-    let shape = |name: &str| Some(edit.shape(found.value(name)?)?);
+    let shape = |name: &str| edit.shape(found.value(name)?);
     let is_column = |name: &str, column: &str| {
         let (unit, rest) = shape(column)?.split_last()?;
         Some(unit.is(1) && rest == shape(name)?)

@@ -135,7 +135,7 @@ impl Batches {
         let ranks: Vec<usize> = node
             .inputs
             .iter()
-            .map(|id| id.map_or(Some(0), |id| Some(edit.rank(id)?)))
+            .map(|id| id.map_or(Some(0), |id| edit.rank(id)))
             .collect::<Option<_>>()?;
         // Most operators support a batch only as their first operand.
         let is_first = matches!(operands.first()?, Some(Operand::Batch(_)))

@@ -83,12 +83,12 @@ impl Buffer {
     fn of(edit: &Edit<'_>, counted: &Counted, carry: Carry) -> Option<Buffer> {
         let node = counted.nodes.iter().position(|node| node.outputs[..] == [carry.after])?;
         let scatter = &counted.nodes[node];
-        let &[Some(before), Some(places), Some(value)] = &scatter.inputs[..] else { return None };
+        let &[Some(before), Some(_), Some(value)] = &scatter.inputs[..] else { return None };
         let outputs = |value: ValueId| counted.outputs().filter(|&output| output == value).count();
         let is_alone = outputs(carry.before) == 0 && outputs(carry.after) == 1;
         require(scatter.op == OpType::ScatterND && before == carry.before && is_alone)?;
         let sizes = edit.shape(carry.before)?;
-        let written = Places::of(edit, counted, places, sizes)?;
+        let written = Places::of(edit, counted, scatter, sizes)?;
         let arrangement = written.arrangement()?;
         let is_set = scatter.attr("reduction").is_none();
         let element = edit.ty(value)?.clone();
@@ -108,7 +108,7 @@ impl Buffer {
                     && array == carry.before
                     && reader.attr("batch_dims").is_none_or(|d| *d == 0.into()),
             )?;
-            let read = Places::of_lookup(edit, counted, reader, sizes)?;
+            let read = Places::of(edit, counted, reader, sizes)?;
             let is_same = is_set && *edit.ty(reader.outputs[0])? == element;
             reads.push(Read { node: place, places, of: written.source(&read, is_same)? });
         }
@@ -206,21 +206,16 @@ struct Places {
 }
 
 impl Places {
-    /// Reads the indices of a `ScatterND` or a `GatherND`.
-    fn of(edit: &Edit<'_>, counted: &Counted, places: ValueId, sizes: &[Dim]) -> Option<Places> {
-        let array = counted.arrays.iter().find(|array| array.element == places)?;
-        let (&depth, axes) = edit.tensor(array.whole)?.shape.split_last()?;
-        Places::new(edit, array.whole, axes.to_vec(), sizes.get(..depth as usize)?)
-    }
-
-    /// Reads the indices of a `Gather` or a `GatherND`.
-    fn of_lookup(edit: &Edit<'_>, counted: &Counted, node: &Node, sizes: &[Dim]) -> Option<Places> {
+    /// Reads the indices of a `ScatterND`, a `GatherND` or a `Gather` along the first axis.
+    fn of(edit: &Edit<'_>, counted: &Counted, node: &Node, sizes: &[Dim]) -> Option<Places> {
         let places = node.inputs[1]?;
-        if node.op == OpType::GatherND {
-            return Places::of(edit, counted, places, sizes);
+        let Array { whole, .. } = *counted.arrays.iter().find(|array| array.element == places)?;
+        let shape = &edit.tensor(whole)?.shape;
+        if node.op == OpType::Gather {
+            return Places::new(edit, whole, shape.clone(), &sizes[..1]);
         }
-        let array = counted.arrays.iter().find(|array| array.element == places)?;
-        Places::new(edit, array.whole, edit.tensor(array.whole)?.shape.clone(), &sizes[..1])
+        let (&depth, axes) = shape.split_last()?;
+        Places::new(edit, whole, axes.to_vec(), sizes.get(..depth as usize)?)
     }
 
     /// `None` if an index is out of bounds.

@@ -13,7 +13,9 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
         let Some(carries) = Carries::of(edit.node(index)) else { continue };
         let bounded = |carry| Counter::of(edit, index, carries, carry)?.bounded();
         let found: Vec<_> = (0..carries.count).filter_map(bounded).collect();
-        found.into_iter().for_each(|(counter, bounds)| edit.note_bounds(counter, bounds));
+        for (counter, bounds) in found {
+            edit.note_bounds(counter, bounds);
+        }
     }
 }
 

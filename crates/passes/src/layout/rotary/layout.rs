@@ -138,7 +138,7 @@ fn write(
     patch.take(&found.fused);
     let mut inputs = vec![emit(patch, &found.fused, found.x, &before)?];
     for table in tables {
-        let single = table.emit(patch, &found.fused)?;
+        let single = table.emit(patch, &found.fused).ok_or("the table cannot be sliced")?;
         inputs.push(emit(patch, &found.fused, single, &layout.steps_of_table(&table.shape))?);
     }
     let mut op = Op::new(OpType::RotaryEmbedding, &inputs);

@@ -4,7 +4,7 @@ use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE, RESHAPE
 use onnx::{Dim, Edit, Node, Op, OpType, Patch, ValueId};
 
 use super::{Rotation, halves_of};
-use crate::rewrite::{Result, require};
+use crate::rewrite::require;
 
 /// The maximum number of nodes to follow from a table.
 const DEEPEST: usize = 8;
@@ -49,14 +49,15 @@ impl Single {
     }
 
     /// Inserts the table before the replacement.
-    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>, fused: &[usize]) -> Result<ValueId> {
+    pub(super) fn emit(&self, patch: &mut Patch<'_, '_>, fused: &[usize]) -> Option<ValueId> {
         let mut value = self.source;
         if let Some([end, step]) = self.cut {
             let axis = self.shape.len() as i64 - 1;
-            let bounds = [0, end, axis, step].map(|bound| patch.integers(&[bound]));
-            let bounds: Vec<_> = std::iter::once(Some(value)).chain(bounds).collect();
-            let inputs = bounds[..if step == 1 { 4 } else { 5 }].to_vec();
-            let op = Op { op: OpType::Slice.into(), inputs, attrs: Vec::new() };
+            let mut inputs = vec![value];
+            for bound in [0, end, axis, step] {
+                inputs.push(patch.integers(&[bound])?);
+            }
+            let op = Op::new(OpType::Slice, &inputs[..if step == 1 { 4 } else { 5 }]);
             value = patch.insert_for(fused, op);
         }
         for &link in self.chain.iter().rev() {
@@ -64,7 +65,7 @@ impl Single {
             let op = Op::of(&node, vec![Some(value)]);
             value = patch.insert_for(&[fused, &[link]].concat(), op);
         }
-        Ok(value)
+        Some(value)
     }
 }
 
