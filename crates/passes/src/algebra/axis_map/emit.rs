@@ -84,6 +84,22 @@ impl Step {
         }
     }
 
+    /// Returns the operator of the step on `x`, which has this shape, and inserts the nodes that compute its sizes.
+    fn op(
+        &self,
+        patch: &mut Patch<'_, '_>,
+        fused: &[usize],
+        x: ValueId,
+        shape: &[Dim],
+    ) -> Result<Op> {
+        if let Step::Transpose(perm) = self {
+            return Ok(transpose(x, perm));
+        }
+        let (op, numbers) = self.operator(shape).ok_or(UNKNOWN)?;
+        let numbers = emit_sizes(patch, fused, &numbers)?;
+        Ok(Op::new(op, &[x, numbers]))
+    }
+
     fn shape_after(&self, shape: &[Dim]) -> Vec<Dim> {
         match self {
             Step::Reshape(after) | Step::Broadcast(after) => after.clone(),
@@ -108,6 +124,8 @@ impl AxisMap {
     }
 }
 
+const UNKNOWN: &str = "too many sizes of a shape are unknown";
+
 /// Inserts the nodes of steps on `x` before the replacement, with the origins of `fused`. Other nodes may compute the sizes
 /// of a broadcast. Returns the result.
 ///
@@ -115,23 +133,9 @@ impl AxisMap {
 pub(crate) fn emit(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
-    x: ValueId,
-    steps: &[Step],
-) -> Result<ValueId> {
-    match emit_last(patch, fused, x, steps)? {
-        op if op.op == OpType::Identity => Ok(op.inputs[0].unwrap_or(x)),
-        op => Ok(patch.insert_for(fused, op)),
-    }
-}
-
-/// Returns the last node of steps on `x`, and inserts the other ones before the replacement. If there are no nodes, returns
-/// an `Identity`.
-pub(crate) fn emit_last(
-    patch: &mut Patch<'_, '_>,
-    fused: &[usize],
     mut x: ValueId,
     mut steps: &[Step],
-) -> Result<Op> {
+) -> Result<ValueId> {
     if let Some(tensor) = patch.tensor(x) {
         let is_folded = |step: &&Step| !matches!(step, Step::Broadcast(_));
         let (first, rest) = steps.split_at(steps.iter().take_while(is_folded).count());
@@ -142,24 +146,31 @@ pub(crate) fn emit_last(
         }
         steps = rest;
     }
-    let mut shape = patch.shape(x).ok_or("the type of a value is unknown")?.to_vec();
-    let mut last = Op::new(OpType::Identity, &[x]);
-    for (place, step) in steps.iter().enumerate() {
-        if place > 0 {
-            x = patch.insert_for(fused, last);
-        }
-        last = if let Step::Transpose(perm) = step {
-            transpose(x, perm)
-        } else {
-            let (op, numbers) = step.operator(&shape).ok_or(UNKNOWN)?;
-            Op::new(op, &[x, emit_sizes(patch, fused, &numbers)?])
-        };
+    let mut shape = patch.shape(x).ok_or(UNKNOWN)?.to_vec();
+    for step in steps {
+        let op = step.op(patch, fused, x, &shape)?;
+        x = patch.insert_for(fused, op);
         shape = step.shape_after(&shape);
     }
-    Ok(last)
+    Ok(x)
 }
 
-const UNKNOWN: &str = "too many sizes of a shape are unknown";
+/// Returns the last node of steps on `x`, and inserts the other ones before the replacement. If there are no nodes, returns
+/// an `Identity`.
+pub(crate) fn emit_last(
+    patch: &mut Patch<'_, '_>,
+    fused: &[usize],
+    x: ValueId,
+    steps: &[Step],
+) -> Result<Op> {
+    let Some((last, before)) = steps.split_last() else {
+        return Ok(Op::new(OpType::Identity, &[x]));
+    };
+    let shape = patch.shape(x).ok_or(UNKNOWN)?.to_vec();
+    let shape = before.iter().fold(shape, |shape, step| step.shape_after(&shape));
+    let x = emit(patch, fused, x, before)?;
+    last.op(patch, fused, x, &shape)
+}
 
 /// Returns the last node of steps on the result of `op`. All nodes have the origins of the replacement.
 pub(crate) fn emit_after(patch: &mut Patch<'_, '_>, op: Op, steps: &[Step]) -> Result<Op> {
