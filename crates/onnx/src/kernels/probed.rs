@@ -6,6 +6,7 @@
 
 mod abilities;
 pub(super) mod coreml;
+pub(super) mod iree;
 pub(super) mod mnn;
 pub(super) mod onnxruntime_web;
 pub(super) mod openvino;
@@ -74,6 +75,7 @@ impl Probed {
 #[cfg(test)]
 pub(in crate::kernels) const RUNTIMES: &[&Probed] = &[
     &coreml::PROBED,
+    &iree::PROBED,
     &mnn::PROBED,
     &onnxruntime_web::PROBED,
     &openvino::PROBED,
