@@ -27,13 +27,15 @@ NAMES = ("openvino", "tract", "rten", "iree", "mnn", "onnxruntime-web")
 def main() -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
-    parser.add_argument("runtime", nargs="*", choices=[*NAMES, []], help="the names of runtimes")
+    parser.add_argument("runtime", nargs="*", help=f"the names of runtimes: {', '.join(NAMES)}")
     parser.add_argument("--all", action="store_true", help="probe every runtime")
     parser.add_argument("--write", action="store_true", help="only write the tables")
     parser.add_argument("--only", nargs="+", default=[], help="probe these parts again")
     parser.add_argument("--op", nargs="+", help="only show the verdicts for these operators")
     options = parser.parse_args()
     chosen = NAMES if options.all else options.runtime
+    if unknown := {*chosen} - {*NAMES}:
+        parser.error(f"no runtime is called {', '.join(sorted(unknown))}")
     for runtime in runtimes():
         if runtime.name not in chosen:
             continue
