@@ -139,7 +139,7 @@ def judge(
         except RefusalError as error:
             refusal = refusal or words(error)
             if cast or varied in EXTENDED:
-                return f"refused: {refusal}"
+                break
             continue
         if not wrong:
             return "right"
@@ -189,7 +189,11 @@ def is_right(
 
 
 def words(error: Exception) -> str:
-    """Returns a refusal in one line."""
-    # Paths and process numbers differ from machine to machine.
-    text = re.sub(r"(?<!\w)(~|\.\.)?/[\w.+~-]+/\S*|\(\d{3,}\)", "…", str(error))
-    return re.sub(r"\s+", " ", text)[:240]
+    """Returns a refusal in one line, without what differs from run to run."""
+    text = re.sub(r"\s+", " ", str(error))
+    ended = re.match(r"the process ended with code -?\d+", text)
+    if ended:
+        panic = re.search(r"panicked at .*", text)
+        text = f"{ended[0]}: {panic[0]}" if panic else ended[0]
+    paths = r"(?<!\w)(~|\.\.)?/[\w.+~-]+/\S*|\(\d{3,}\)|\[\d\d:\d\d:\d\d\]"
+    return re.sub(paths, "…", text)[:240]
