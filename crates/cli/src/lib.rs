@@ -269,7 +269,7 @@ mod tests {
     fn an_export_is_handed_over_with_its_exit_code() {
         let mut asked = String::new();
         let mut export = |request: &Request<'_>| {
-            asked = format!("{} {} {:?}", request.target, request.inputs.len(), request.options);
+            asked = format!("{} {} {:?}", request.function, request.inputs.len(), request.options);
             7
         };
         let line = ["m:f", "-i", "x=f32[B]", "-i", "i32[]", "-o", "m.onnx", "--opset", "21"];
@@ -335,8 +335,8 @@ mod tests {
     fn exports_that_and_separates_run_in_order_and_the_highest_exit_code_wins() {
         let mut asked = Vec::new();
         let mut export = |request: &Request<'_>| {
-            asked.push(format!("{} {}", request.target, request.output.unwrap().display()));
-            i32::from(request.target == "m:f")
+            asked.push(format!("{} {}", request.function, request.output.unwrap().display()));
+            i32::from(request.function == "m:f")
         };
         let line = ["m:f", "-o", "f.onnx", "--and", "m:g", "-o", "g.onnx", "-i", "f32[2]"];
         assert_eq!(run_export(&line, Some(&mut export)), (1, String::new()));

@@ -29,9 +29,9 @@ pub mod view;
 pub mod where_;
 
 pub use document::Document;
-pub use onnx::kernels::Target;
 pub use file::{ModelFile, OpenError, Weights, open_regular, read_map};
 pub use lines::lines;
+pub use onnx::kernels::Target;
 pub use origin::{Frame, Plugin, Provenance};
 pub use recorded::Recorded;
 pub use show::Style;

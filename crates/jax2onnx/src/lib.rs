@@ -89,10 +89,7 @@ pub fn convert(
 }
 
 /// Refuses nodes that a runtime of the target does not run correctly.
-fn check_target(
-    model: &onnx::Model,
-    source: &dyn Fn(&str) -> Option<String>,
-) -> Result<(), Error> {
+fn check_target(model: &onnx::Model, source: &dyn Fn(&str) -> Option<String>) -> Result<(), Error> {
     // The builder adds only nodes that the default runtime has.
     let findings = onnx::kernels::audit(model, model.target.without_default()).into_iter();
     let errors = findings.filter_map(|finding| {

@@ -3,10 +3,10 @@
 //! A model does not load if ONNX Runtime has no kernel for one of its types. The builder looks types up here, and
 //! adds casts around missing kernels: the operands to a wider type, the result back.
 
+mod audit;
 pub(crate) mod behavior;
 #[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
-mod audit;
 mod limit;
 #[allow(dead_code, clippy::unreadable_literal, reason = "generated")]
 mod probed;

@@ -73,7 +73,7 @@ fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, 
             ParamValue::Array(spec) => params.set_item(name, array(py, spec)?)?,
         }
     }
-    keywords.set_item("target", request.target)?;
+    keywords.set_item("function", request.function)?;
     keywords.set_item("inputs", inputs?)?;
     keywords.set_item("input_params", params)?;
     keywords.set_item("output", request.output)?;

@@ -40,7 +40,7 @@ _WIDE_TYPES: Final = ("float64", "int64", "uint64", "complex128")
 
 def run(
     *,
-    target: str,
+    function: str,
     inputs: Sequence[tuple[str | None, ArraySpec]],
     input_params: Mapping[str, bool | int | float | ArraySpec],
     output: os.PathLike[str] | None,
@@ -54,7 +54,7 @@ def run(
     try:
         with watch.running(), printed_warnings() as said, _summaries(dry_run=dry_run) as found:
             _progress.stage("importing")
-            path = _export(target, inputs, input_params, output or _DRY_OUTPUT, options)
+            path = _export(function, inputs, input_params, output or _DRY_OUTPUT, options)
         if dry_run:
             summary = _dry_summary(found[0], output, watch.seconds)
         else:
@@ -82,7 +82,7 @@ def run(
     except Exception as error:
         # The user's code raised it, so show the traceback.
         console.users_exception(error)
-        console.message(f"error: {quoted(target)} raised {type(error).__name__}")
+        console.message(f"error: {quoted(function)} raised {type(error).__name__}")
         _print_for_programs(error, json=json)
         return _FAILED
     return 0
@@ -126,7 +126,7 @@ def printed_warnings() -> Iterator[list[str]]:
 
 
 def _export(
-    target: str,
+    function: str,
     inputs: Sequence[tuple[str | None, ArraySpec]],
     input_params: Mapping[str, bool | int | float | ArraySpec],
     output: os.PathLike[str] | str,
@@ -135,7 +135,7 @@ def _export(
     from .. import _api
     from .._tracing.binding import bound
 
-    fn = load(target)
+    fn = load(function)
     double = _config.settings(**options).enable_double_precision
     specs = [
         (name, _struct(name or f"input {place}", spec, double=double))

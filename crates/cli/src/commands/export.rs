@@ -39,8 +39,8 @@ const SIGNATURE: &str = "Inputs and outputs";
 )]
 pub(crate) struct Args {
     /// The function to export: MODULE:NAME or FILE.py:NAME
-    #[arg(value_name = "TARGET")]
-    target: String,
+    #[arg(value_name = "FUNCTION")]
+    function: String,
     /// Type and shape of an input, by parameter name or in order; may be repeated
     #[arg(short, long = "input", value_name = "SPEC", value_parser = spec::input, help_heading = SIGNATURE)]
     inputs: Vec<InputSpec>,
@@ -65,7 +65,7 @@ pub(crate) struct Args {
 /// The arguments of an export.
 #[derive(Debug)]
 pub struct Request<'a> {
-    pub target: &'a str,
+    pub function: &'a str,
     pub inputs: &'a [InputSpec],
     pub input_params: &'a [(String, ParamValue)],
     /// `None` in a dry run without an output.
@@ -80,7 +80,7 @@ pub struct Request<'a> {
 impl Args {
     pub(crate) fn request(&self) -> Request<'_> {
         Request {
-            target: &self.target,
+            function: &self.function,
             inputs: &self.inputs,
             input_params: &self.input_params,
             output: self.output.as_ref(),

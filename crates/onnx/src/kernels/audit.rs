@@ -8,8 +8,8 @@ use super::{Evidence, Limit, Target};
 use crate::dtype::DType;
 use crate::infer::Call;
 use crate::model::{Graph, Model, Node};
-use crate::operator::{OpType, Operator};
 use crate::operator::properties::CASTS;
+use crate::operator::{OpType, Operator};
 use crate::proto::read_types;
 use crate::value::{ValueId, Values};
 
@@ -165,7 +165,13 @@ impl Auditor<'_> {
         }
     }
 
-    fn finding(&self, number: Option<usize>, node: Option<&Node>, op: String, lack: Lack) -> Finding {
+    fn finding(
+        &self,
+        number: Option<usize>,
+        node: Option<&Node>,
+        op: String,
+        lack: Lack,
+    ) -> Finding {
         let oldest = self.target.releases().next().map(|(_, oldest, _)| oldest.version);
         Finding {
             node: number,
@@ -182,19 +188,22 @@ impl Auditor<'_> {
     /// a group plus the position.
     fn is_settled(&self, positions: ValueId) -> bool {
         let nodes = || self.model.graphs().into_iter().flat_map(|graph| &graph.nodes);
-        let readers = |value: ValueId| nodes().filter(move |node| node.inputs.contains(&Some(value)));
+        let readers =
+            |value: ValueId| nodes().filter(move |node| node.inputs.contains(&Some(value)));
         let makes = |value: ValueId, op: OpType| {
             nodes().find(|node| node.outputs.contains(&value) && node.op == op)
         };
         let is_group = |value: &Option<ValueId>| {
             let product = value.and_then(|value| makes(value, OpType::Mul));
-            let sum = product.and_then(|node| makes(node.inputs.first().copied()??, OpType::CumSum));
+            let sum =
+                product.and_then(|node| makes(node.inputs.first().copied()??, OpType::CumSum));
             sum.is_some()
         };
         let is_key = |node: &Node| node.op == OpType::Add && node.inputs.iter().any(is_group);
         let is_output = self.model.graphs().iter().any(|graph| graph.outputs.contains(&positions));
         let mut casts = readers(positions);
-        !is_output && casts.all(|cast| cast.op == OpType::Cast && readers(cast.outputs[0]).all(is_key))
+        !is_output
+            && casts.all(|cast| cast.op == OpType::Cast && readers(cast.outputs[0]).all(is_key))
     }
 
     fn lack(&self, node: &Node) -> Option<Lack> {
@@ -225,7 +234,10 @@ impl Auditor<'_> {
         }
         let mut limits = Limit::ALL.into_iter();
         let limit = limits.find(|limit| {
-            self.runtime.lacks(limit.ability()) && limit.concerns(node, values, &|value| self.reads.contains(&value) && !self.is_settled(value))
+            self.runtime.lacks(limit.ability())
+                && limit.concerns(node, values, &|value| {
+                    self.reads.contains(&value) && !self.is_settled(value)
+                })
         })?;
         Some(Lack::Form { limit, is_wrong: self.runtime.miscomputes(limit.ability()) })
     }

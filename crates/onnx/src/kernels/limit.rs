@@ -7,6 +7,7 @@ use super::probed::Ability;
 use crate::attr::Attr;
 use crate::model::{Graph, Node};
 use crate::operator::OpType;
+use crate::operator::properties::COMPARISONS;
 use crate::value::{ValueId, Values};
 
 /// A form of an operator that a runtime rejects or computes wrongly, although it has the operator.
@@ -22,6 +23,10 @@ pub enum Limit {
     ScanFuses,
     /// A `Loop` stacks results.
     LoopStacks,
+    /// A `Loop` ends by a condition.
+    LoopEnds,
+    /// Both operands of a comparison are repeated.
+    BroadcastComparison,
     /// A `TopK` returns the positions of elements that may be equal.
     TopKTies,
     /// A `ScatterElements` or `ScatterND` combines numbers.
@@ -33,12 +38,14 @@ pub enum Limit {
 }
 
 impl Limit {
-    pub(super) const ALL: [Limit; 9] = [
+    pub(super) const ALL: [Limit; 11] = [
         Limit::ScanCaptures,
         Limit::ScanReversed,
         Limit::ScanUnread,
         Limit::ScanFuses,
         Limit::LoopStacks,
+        Limit::LoopEnds,
+        Limit::BroadcastComparison,
         Limit::TopKTies,
         Limit::ScatterCombines,
         Limit::OneSidedDft,
@@ -53,6 +60,8 @@ impl Limit {
             Limit::ScanUnread => "a `Scan` must read all inputs of its body",
             Limit::ScanFuses => "some bodies of `Scan` are computed wrongly",
             Limit::LoopStacks => "a `Loop` cannot stack results",
+            Limit::LoopEnds => "a `Loop` ignores its condition",
+            Limit::BroadcastComparison => "a comparison cannot repeat both operands",
             Limit::TopKTies => "`TopK` returns equal elements in any order",
             Limit::ScatterCombines => "a scatter does not combine numbers",
             Limit::OneSidedDft => "`DFT` has no one-sided form",
@@ -68,6 +77,8 @@ impl Limit {
             Limit::ScanUnread => Ability::ScanUnreadInput,
             Limit::ScanFuses => Ability::ScanAddsThenTanh,
             Limit::LoopStacks => Ability::LoopScanOutput,
+            Limit::LoopEnds => Ability::LoopWhile,
+            Limit::BroadcastComparison => Ability::BroadcastComparison,
             Limit::TopKTies => Ability::TopKManyTies,
             Limit::ScatterCombines => Ability::ScatterNdAddDuplicates,
             Limit::OneSidedDft => Ability::DftOneSided,
@@ -95,6 +106,16 @@ impl Limit {
             Limit::LoopStacks => {
                 let carried = node.inputs.len().saturating_sub(2);
                 is(OpType::Loop) && node.outputs.len() > carried
+            }
+            Limit::LoopEnds => is(OpType::Loop) && node.bodies().any(|body| ends(body, values)),
+            Limit::BroadcastComparison => {
+                let result = node.outputs.first().and_then(|&id| values[id].ty.as_ref());
+                let differs = |id: &ValueId| {
+                    let (ty, result) = (values[*id].ty.as_ref(), result);
+                    ty.zip(result).is_some_and(|(ty, result)| ty.shape != result.shape)
+                };
+                let operands = node.inputs.iter().flatten();
+                node.op.is(COMPARISONS) && operands.filter(|id| differs(id)).count() > 1
             }
             Limit::TopKTies => {
                 is(OpType::TopK) && node.outputs.get(1).is_some_and(|&indices| is_read(indices))
@@ -149,6 +170,19 @@ pub fn captured(body: &Graph, values: &Values) -> Vec<ValueId> {
 
 fn captures(body: &Graph, values: &Values) -> bool {
     !captured(body, values).is_empty()
+}
+
+/// True if the body of a `Loop` computes whether it goes on.
+fn ends(body: &Graph, values: &Values) -> bool {
+    let (Some(&flag), Some(&next)) = (body.inputs.get(1), body.outputs.first()) else {
+        return false;
+    };
+    let is_kept = |value: ValueId| value == flag || values[value].tensor.is_some();
+    let source = body.nodes.iter().find(|node| node.outputs.contains(&next));
+    let copies = source.is_some_and(|node| {
+        node.op == OpType::Identity && node.inputs.iter().flatten().all(|&value| is_kept(value))
+    });
+    !is_kept(next) && !copies
 }
 
 fn has_unread_input(body: &Graph) -> bool {

@@ -1,8 +1,8 @@
 //! The runtimes that jax2onnx knows, as data.
 
 use super::behavior::{WRONG, When, Wrong};
-use super::probed::{self, Ability, Probed, Source};
 use super::generated;
+use super::probed::{self, Ability, Probed, Source};
 use crate::dtype::DType;
 use crate::operator::OpType;
 
@@ -122,6 +122,7 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
     Runtime::probed("openvino", "OpenVINO", &probed::openvino::PROBED),
     Runtime::probed("tract", "tract", &probed::tract::PROBED),
     Runtime::probed("rten", "rten", &probed::rten::PROBED),
+    Runtime::probed("iree", "IREE", &probed::iree::PROBED),
     Runtime::probed("mnn", "MNN", &probed::mnn::PROBED),
     Runtime::probed("tensorrt", "TensorRT", &probed::tensorrt::PROBED),
     Runtime::probed("coreml", "Core ML", &probed::coreml::PROBED),

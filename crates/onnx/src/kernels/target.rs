@@ -6,8 +6,8 @@
 use smallvec::SmallVec;
 
 use super::behavior::{When, Wrong};
-pub(super) use super::runtime::{Release, Row};
 use super::runtime::{RUNTIMES, Runtime};
+pub(super) use super::runtime::{Release, Row};
 use super::{Kernel, Limit, Lookup, Support};
 use crate::dtype::DType;
 use crate::operator::OpType;
@@ -371,8 +371,11 @@ mod tests {
 
     #[test]
     fn a_kernel_of_several_runtimes_takes_what_each_of_them_takes() {
-        let kernel = |inputs: &'static [usize], types: &[u32]| {
-            Kernel { op: OpType::Where, inputs, outputs: &[1], types: types.into() }
+        let kernel = |inputs: &'static [usize], types: &[u32]| Kernel {
+            op: OpType::Where,
+            inputs,
+            outputs: &[1],
+            types: types.into(),
         };
         // The runtimes may number the variables of types in different orders.
         let both = kernel(&[0, 1, 1], &[0b1, 0b110]).and(&kernel(&[2, 1, 1], &[0, 0b10, 0b1]));

@@ -63,6 +63,8 @@ pub const HOLDS_PRODUCTS: Properties = Properties(1 << 26);
 /// ONNX Runtime 1.31 mistakes a function with this name for the operator, whatever its domain. It does not load a
 /// function `Constant`. For the others, it reads operands that the function may not have, which ends the process.
 pub const RESERVES_NAME: Properties = Properties(1 << 27);
+/// Compares two operands, element by element.
+pub const COMPARISONS: Properties = Properties(1 << 28);
 
 /// The layout ops: they keep every element, and change only its position.
 pub const LAYOUT_OPS: Properties = RESHAPES.or(TRANSPOSES);

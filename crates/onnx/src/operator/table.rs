@@ -7,10 +7,10 @@ use std::ops::BitOr;
 
 use super::OpType;
 use super::properties::{
-    ALONG_AN_AXIS, ARITHMETIC, BLIND_TO_ZERO_SIGNS, BRANCHES, BROADCASTING, BY_ROW, CASTS, COPIES,
-    ELEMENTWISE, EXACT, EXPANDS, HOLDS_PRODUCTS, JOINS, LOOPS, NEVER_GROWS, NONE, NORMALIZES,
-    PARTIAL, PICKS, PRODUCTS, QUANTIZED, RANDOM, REDUCTIONS, RESERVES_NAME, RESHAPES, ROUNDS_ONCE,
-    SIGNLESS, TOTAL, TRANSPOSES,
+    ALONG_AN_AXIS, ARITHMETIC, BLIND_TO_ZERO_SIGNS, BRANCHES, BROADCASTING, BY_ROW, CASTS,
+    COMPARISONS, COPIES, ELEMENTWISE, EXACT, EXPANDS, HOLDS_PRODUCTS, JOINS, LOOPS, NEVER_GROWS,
+    NONE, NORMALIZES, PARTIAL, PICKS, PRODUCTS, QUANTIZED, RANDOM, REDUCTIONS, RESERVES_NAME,
+    RESHAPES, ROUNDS_ONCE, SIGNLESS, TOTAL, TRANSPOSES,
 };
 use crate::facts::{self as about, rules as facts};
 use crate::infer::{self as types, rules as infer};
@@ -134,7 +134,7 @@ impl OpType {
             OpType::DynamicQuantizeLinear => row(infer::quantize_dynamically, facts::unknown, QUANTIZED),
             OpType::Einsum => row(infer::einsum, facts::unknown, SIGNLESS | HOLDS_PRODUCTS),
             OpType::Elu => row(infer::same, facts::unknown, ELEMENTWISE),
-            OpType::Equal => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | SIGNLESS | EXACT),
+            OpType::Equal => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | SIGNLESS | EXACT | COMPARISONS),
             OpType::Erf => row(infer::same, facts::limited, ELEMENTWISE | TOTAL | NEVER_GROWS),
             OpType::Exp => row(infer::same, facts::exponential, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL),
             OpType::Expand => row(infer::expand, facts::same, EXPANDS | TOTAL | SIGNLESS | EXACT),
@@ -150,8 +150,8 @@ impl OpType {
             OpType::GlobalAveragePool => row(infer::global_pool, facts::unknown, NONE),
             OpType::GlobalLpPool => row(infer::global_pool, facts::unknown, NONE),
             OpType::GlobalMaxPool => row(infer::global_pool, facts::unknown, NONE),
-            OpType::Greater => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
-            OpType::GreaterOrEqual => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
+            OpType::Greater => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT | COMPARISONS),
+            OpType::GreaterOrEqual => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT | COMPARISONS),
             OpType::GridSample => row(infer::grid_sample, facts::unknown, NONE),
             OpType::GroupNormalization => row(infer::same, facts::unknown, NONE),
             OpType::HammingWindow => row(infer::window_function, facts::unknown, NONE),
@@ -169,8 +169,8 @@ impl OpType {
             OpType::LSTM => row(infer::lstm, facts::unknown, HOLDS_PRODUCTS),
             OpType::LayerNormalization => row(infer::normalize, facts::normalize, BY_ROW | NORMALIZES).axis(-1),
             OpType::LeakyRelu => row(infer::same, facts::unknown, ELEMENTWISE),
-            OpType::Less => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
-            OpType::LessOrEqual => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT),
+            OpType::Less => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT | COMPARISONS),
+            OpType::LessOrEqual => row(infer::compare, facts::unknown, BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT | COMPARISONS),
             OpType::LinearAttention => row(infer::unknown, facts::unknown, HOLDS_PRODUCTS),
             OpType::Log => row(infer::same, facts::logarithm, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL),
             OpType::LogSoftmax => row(infer::same, facts::unknown, BLIND_TO_ZERO_SIGNS | BY_ROW | ALONG_AN_AXIS | NORMALIZES).axis(-1),

@@ -1,6 +1,8 @@
 //! `adapt-forms`: writes operators in the form that most runtimes take.
 
+use onnx::infer::axis_from_front;
 use onnx::kernels::Limit;
+use onnx::operator::properties::COMPARISONS;
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
@@ -12,6 +14,8 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::Slice => dynamic_slice(edit),
         OpType::MatMul => product_with_vector(edit),
         OpType::BitShift => shifted_bytes(edit),
+        OpType::ScatterND => scattered_entry(edit),
+        op if op.is(COMPARISONS) => broadcast_comparison(edit),
         OpType::DFT => one_sided_transform(edit),
         OpType::TopK => stable_order(edit),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
@@ -69,7 +73,7 @@ fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
     };
     let mut cut: ValueId = x;
     for (position, axis) in axes.into_iter().enumerate() {
-        let axis = usize::try_from(if axis < 0 { axis + result.rank() as i64 } else { axis }).ok()?;
+        let axis = axis_from_front(axis, result.rank())?;
         let (size, whole) = (result.shape[axis].known()?, edit.ty(x)?.shape[axis].clone());
         if whole.known() == Some(size) {
             continue;
@@ -84,12 +88,48 @@ fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], cut)
 }
 
+/// Writes a scatter of one entry as a scatter of a list of entries. MNN knows only lists.
+fn scattered_entry(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let [x, indices, updates] = [0, 1, 2].map(|operand| edit.input(index, operand));
+    let (x, indices, updates) = (x?, indices?, updates?);
+    if edit.ty(indices)?.rank() != 1 {
+        return None;
+    }
+    let front = edit.integers(&[0])?;
+    let [indices, updates] =
+        [indices, updates].map(|it| edit.insert(Op::new(OpType::Unsqueeze, &[it, front])));
+    let list = vec![Some(x), Some(indices), Some(updates)];
+    let op = Op::of(edit.node(index), list);
+    edit.done(&[], op)
+}
+
+/// Repeats the operands of a comparison, for runtimes that broadcast only one of them.
+fn broadcast_comparison(edit: &mut Patch<'_, '_>) -> Outcome {
+    let (index, limit) = (edit.root(), Limit::BroadcastComparison);
+    if !edit.target().has_limit(limit) || !edit.has_form(index, limit) {
+        return None;
+    }
+    let shape = edit.ty(edit.node(index).outputs[0])?.shape.clone();
+    let shape: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
+    let Some(shape) = shape else {
+        return declined("the sizes of the operands are not known");
+    };
+    let shape = edit.integers(&shape)?;
+    let operands = edit.inputs(index).into_iter();
+    let expand = |it: Option<ValueId>| Some(edit.insert(Op::new(OpType::Expand, &[it?, shape])));
+    let operands: Vec<Option<ValueId>> = operands.map(expand).collect();
+    let op = Op::of(edit.node(index), operands);
+    edit.done(&[], op)
+}
+
 /// Writes a shift that may lose upper bits as a product, for runtimes in which small integers do not wrap.
 fn shifted_bytes(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let (x, by) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let dtype = edit.ty(x)?.dtype;
-    let is_left = matches!(edit.node(index).attr("direction"), Some(Attr::Str(way)) if &**way == "LEFT");
+    let is_left =
+        matches!(edit.node(index).attr("direction"), Some(Attr::Str(way)) if &**way == "LEFT");
     if !is_left || edit.target().is_ordinary(OpType::Mul, dtype) {
         return None;
     }
@@ -111,7 +151,7 @@ fn one_sided_transform(edit: &mut Patch<'_, '_>) -> Outcome {
         None => return None,
     };
     let result = edit.ty(edit.node(index).outputs[0])?;
-    let place = usize::try_from(if axis < 0 { axis + result.rank() as i64 } else { axis }).ok()?;
+    let place = axis_from_front(axis, result.rank())?;
     let size = result.shape.get(place)?.known()?;
     let mut op = Op::of(edit.node(index), edit.inputs(index));
     op.attrs.retain(|(name, _)| &**name != "onesided");
@@ -135,11 +175,11 @@ fn stable_order(edit: &mut Patch<'_, '_>) -> Outcome {
     let (x, count) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let ty = edit.ty(x)?.clone();
     let axis = match edit.node(index).attr("axis") {
-        Some(&Attr::Int(axis)) if axis < 0 => axis + ty.rank() as i64,
-        Some(&Attr::Int(axis)) => axis,
-        _ => ty.rank() as i64 - 1,
+        Some(&Attr::Int(axis)) => axis_from_front(axis, ty.rank())?,
+        _ => ty.rank().checked_sub(1)?,
     };
-    let size = ty.shape.get(usize::try_from(axis).ok()?)?.known();
+    let size = ty.shape[axis].known();
+    let (first_pad, axis) = (axis, axis as i64);
     let Some(size) = size.filter(|size| (1..=MAX_SORTED).contains(size)) else {
         return declined("the number of elements to sort is unknown or large");
     };
@@ -152,11 +192,12 @@ fn stable_order(edit: &mut Patch<'_, '_>) -> Outcome {
     let earlier = edit.insert(Op::new(OpType::Slice, &[sorted[0], start, before_last, axes]));
     let later = edit.insert(Op::new(OpType::Slice, &[sorted[0], end, last, axes]));
     let same = edit.insert(Op::new(OpType::Equal, &[earlier, later]));
-    let [zero, one, width] = [0, 1, size]
-        .map(|int| Tensor::of_ints(DType::I32, Vec::new(), &[int]).map(|it| edit.constant(it, &[])));
+    let [zero, one, width] = [0, 1, size].map(|int| {
+        Tensor::of_ints(DType::I32, Vec::new(), &[int]).map(|it| edit.constant(it, &[]))
+    });
     let begins = edit.insert(Op::new(OpType::Where, &[same, zero?, one?]));
     let mut pads = vec![0; 2 * ty.rank()];
-    pads[usize::try_from(axis).ok()?] = 1;
+    pads[first_pad] = 1;
     let pads = edit.integers(&pads)?;
     let begins = edit.insert(Op::new(OpType::Pad, &[begins, pads]));
     let place = edit.integer(axis)?;

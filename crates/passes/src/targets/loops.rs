@@ -10,14 +10,12 @@ use onnx::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::loops::{
-    Array, Carry, Counted, LoopCounter, copy_of, replacing, results_in_place,
-};
+use crate::loops::{Array, Carry, Counted, LoopCounter, copy_of, replacing, results_in_place};
 
 /// Writes a `Scan` as a `Loop` if a runtime has no `Scan`, or computes some bodies wrongly.
 pub(crate) fn scan_to_loop(edit: &mut Patch<'_, '_>) -> Outcome {
-    let lacks_scan = !edit.target().has(OpType::Scan, edit.opset())
-        || edit.target().has_limit(Limit::ScanFuses);
+    let lacks_scan =
+        !edit.target().has(OpType::Scan, edit.opset()) || edit.target().has_limit(Limit::ScanFuses);
     if edit.node(edit.root()).op != OpType::Scan || !lacks_scan {
         return None;
     }

@@ -1,5 +1,6 @@
 //! `adapt-operators`: writes an operator that a runtime lacks, or computes wrongly, as a formula of others.
 
+use onnx::infer::axis_from_front;
 use onnx::kernels::Fault;
 use onnx::{
     Attr, DType, Declined, Expr, OpType, Outcome, Patch, Replacement, Tensor, ValueId, declined,
@@ -10,6 +11,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let op = edit.node(index).op.onnx()?;
     let first = edit.input(index, 0)?;
     let dtype = edit.ty(first)?.dtype;
+    if op == OpType::Equal && edit.input(index, 1) == Some(first) && dtype.is_float() {
+        return same_number(edit, first);
+    }
     let formula = match edit.target().fault(op, edit.opset(), dtype)? {
         Fault::OfNan if !edit.exact_nan() || !edit.fact(first).floats().nan => return None,
         Fault::OfNan => with_nan(edit, op, first)?,
@@ -19,6 +23,15 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         Ok(replacement) => edit.done(&[], replacement),
         Err(why) => declined(why),
     }
+}
+
+/// Writes `x = x`, which is true unless `x` is NaN, without this comparison: MNN takes it for granted.
+fn same_number(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
+    if edit.target().is_default() || edit.target().has(OpType::IsNaN, edit.opset()) {
+        return None;
+    }
+    let number = edit.formula([x], |[x]| x.constant(f64::INFINITY).greater_equal(x));
+    edit.settle(number)
 }
 
 type Pair = for<'g> fn(Expr<'g>, Expr<'g>) -> Expr<'g>;
@@ -93,9 +106,8 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
     let index = edit.root();
     let second = edit.input(index, 1);
     let first = edit.input(index, 0)?;
-    let pair = |edit: &mut Patch<'_, '_>, f: Pair| {
-        Some(edit.formula([first, second?], |[a, b]| f(a, b)))
-    };
+    let pair =
+        |edit: &mut Patch<'_, '_>, f: Pair| Some(edit.formula([first, second?], |[a, b]| f(a, b)));
     match op {
         OpType::Max if edit.inputs(index).len() == 2 => {
             pair(edit, |a, b| less(b, a).or(is_nan(a)).select(a, b))
@@ -169,7 +181,7 @@ fn position(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     };
     let keeps = keeps_axes(edit);
     let ty = edit.ty(first)?.clone();
-    let axis = usize::try_from(if axis < 0 { axis + ty.rank() as i64 } else { axis }).ok()?;
+    let axis = axis_from_front(axis, ty.rank())?;
     let size = ty.shape.get(axis)?.known().filter(|_| !last)?;
     let numbers = Tensor::of_ints(DType::I64, vec![size], &(0..size).collect::<Vec<_>>())?;
     let numbers = edit.constant(numbers, &[]);
@@ -199,7 +211,8 @@ fn integer_product(edit: &mut Patch<'_, '_>, first: ValueId, second: ValueId) ->
 
 fn reduction(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     let every = || (0..edit.ty(first).map_or(0, |ty| ty.rank())).collect();
-    let has_axes = edit.input(edit.root(), 1).is_some() || edit.node(edit.root()).attr("axes").is_some();
+    let has_axes =
+        edit.input(edit.root(), 1).is_some() || edit.node(edit.root()).attr("axes").is_some();
     let axes = if has_axes { edit.axes(edit.root())? } else { every() };
     let keeps = keeps_axes(edit);
     let shape = edit.ty(first)?.shape.clone();
@@ -230,10 +243,12 @@ fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
         OpType::Clip => {
             let index = edit.root();
             match (edit.input(index, 1), edit.input(index, 2)) {
-                (Some(low), Some(high)) => Some(edit.formula([first, low, high], |[x, low, high]| {
-                    let raised = less(x, low).select(low, x);
-                    less(high, raised).select(high, raised)
-                })),
+                (Some(low), Some(high)) => {
+                    Some(edit.formula([first, low, high], |[x, low, high]| {
+                        let raised = less(x, low).select(low, x);
+                        less(high, raised).select(high, raised)
+                    }))
+                }
                 (Some(low), None) => {
                     Some(edit.formula([first, low], |[x, low]| less(x, low).select(low, x)))
                 }

@@ -45,7 +45,9 @@ fn flag(row: &'static Row) -> Arg {
         OptionKind::Flag | OptionKind::Text => arg,
         OptionKind::Number { .. } => arg.value_parser(value_parser!(i64)),
         OptionKind::Word { words, .. } => arg.value_parser(PossibleValuesParser::new(words)),
-        OptionKind::Names | OptionKind::Targets => arg.value_delimiter(',').action(ArgAction::Append),
+        OptionKind::Names | OptionKind::Targets => {
+            arg.value_delimiter(',').action(ArgAction::Append)
+        }
         OptionKind::Positions => arg
             .value_delimiter(',')
             .action(ArgAction::Append)
@@ -68,7 +70,9 @@ fn value(row: &Row, matches: &ArgMatches) -> Option<Value> {
     match row.kind {
         OptionKind::Flag | OptionKind::Text | OptionKind::Word { .. } => text().map(Value::Text),
         OptionKind::Number { .. } => matches.get_one::<i64>(name).copied().map(Value::Number),
-        OptionKind::Names | OptionKind::Targets | OptionKind::Code | OptionKind::Prefixes => texts().map(Value::Texts),
+        OptionKind::Names | OptionKind::Targets | OptionKind::Code | OptionKind::Prefixes => {
+            texts().map(Value::Texts)
+        }
         OptionKind::Positions => {
             matches.get_many::<i64>(name).map(|found| Value::Numbers(found.copied().collect()))
         }

@@ -300,7 +300,7 @@ const WRONG: &[Wrong] = &[
     Wrong { op: OpType::GlobalMaxPool, types: &[DType::F64], right_since: None, when: &[When::Large, When::Precise] },
     Wrong { op: OpType::Greater, types: &[DType::U8], right_since: None, when: &[When::Any] },
     Wrong { op: OpType::GreaterOrEqual, types: &[DType::U8], right_since: None, when: &[When::Any] },
-    Wrong { op: OpType::GridSample, types: &[DType::U8, DType::I8, DType::U16, DType::I16, DType::I32, DType::I64, DType::Bool, DType::U32, DType::U64], right_since: None, when: &[When::Any] },
+    Wrong { op: OpType::GridSample, types: &[DType::I8, DType::U16, DType::I16, DType::I32, DType::I64, DType::Bool, DType::U32, DType::U64], right_since: None, when: &[When::Any] },
     Wrong { op: OpType::GridSample, types: &[DType::F64], right_since: None, when: &[When::Precise] },
     Wrong { op: OpType::HardSigmoid, types: &[DType::F32, DType::F16], right_since: None, when: &[When::Nan] },
     Wrong { op: OpType::HardSwish, types: &[DType::F32, DType::F64], right_since: None, when: &[When::Large] },
