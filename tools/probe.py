@@ -39,7 +39,7 @@ def main() -> int:
     for runtime in runtimes():
         if runtime.name not in chosen:
             continue
-        if not Path(runtime.command()[0]).exists() or runtime.packages:
+        if runtime.place is not None and not runtime.place.exists():
             runtime.install()
         started = time.monotonic()
         seconds = 120 if runtime.name in operators.SLOW else 30

@@ -1,4 +1,4 @@
-"""Write files. No other module of the package opens a file for writing.
+"""Write files. No other module of the package opens a file for writing outside of `Scratch`.
 
 The core refuses an output that would replace an input, another output, or the weights of a model,
 and replaces a file in one step.

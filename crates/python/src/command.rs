@@ -96,6 +96,8 @@ fn comparison<'py>(py: Python<'py>, request: &CompareRequest<'_>) -> PyResult<Bo
     keywords.set_item("nan", request.nan)?;
     keywords.set_item("inputs", request.inputs)?;
     keywords.set_item("providers", request.providers)?;
+    keywords.set_item("runtime", request.runtime)?;
+    keywords.set_item("captured", request.captured)?;
     keywords.set_item("rtol", request.rtol)?;
     keywords.set_item("atol", request.atol)?;
     keywords.set_item("top", request.top)?;

@@ -2,8 +2,6 @@
 
 import os
 import sys
-import zipfile
-import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,18 +19,6 @@ if TYPE_CHECKING:
 _DIFFERS: Final = 1
 _NOT_UNDERSTOOD: Final = 2
 _INTERRUPTED: Final = 130
-#: What NumPy raises for a file that is broken.
-_UNREADABLE: Final = (
-    ValueError,
-    OSError,
-    EOFError,
-    MemoryError,
-    SyntaxError,
-    NotImplementedError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def run(
@@ -43,6 +29,8 @@ def run(
     nan: bool,
     inputs: Sequence[str],
     providers: Sequence[str],
+    runtime: str | None,
+    captured: os.PathLike[str] | None,
     rtol: float,
     atol: float,
     top: int,
@@ -62,6 +50,10 @@ def run(
             read: list[_files.Named] = []
             arrays = _arrays(inputs, read)
             read += [("the model", os.fspath(path)) for path in (model, other) if path is not None]
+            if captured is not None:
+                from .._comparing.recordings import files
+
+                read += [("the recording", path) for path in files(captured)]
             _check(reproducer, keep_float32, read)
             lines: dict[str, Any] = {"source_map": source_map, "source_roots": source_roots}
             report: Report | NanReport
@@ -74,12 +66,14 @@ def run(
 
                 first: Any = model if function is None else load(function)
                 second = model if other is None else other
-                if other is None:
+                if function is not None:
                     lines["enable_double_precision"] = double or None
                 report = compare(
                     first,
                     second,
                     arrays,
+                    runtime=runtime,
+                    captured=captured,
                     providers=list(providers) or ["CPUExecutionProvider"],
                     rtol=rtol,
                     atol=atol,
@@ -156,8 +150,6 @@ def _arrays(inputs: Sequence[str], read: list[_files.Named]) -> Any:
 
 def _read(text: str, read: list[_files.Named]) -> list[tuple[str | None, Any]]:
     """Read an input: `[NAME=]FILE.npy`, `FILE.npz`, or `[NAME=]TYPE[SIZE,…]` for random numbers."""
-    import numpy as np
-
     name, equals, path = text.partition("=")
     known, path = (name, path) if equals else (None, text)
     if not path.endswith((".npy", ".npz")) and "[" in path:
@@ -168,20 +160,14 @@ def _read(text: str, read: list[_files.Named]) -> list[tuple[str | None, Any]]:
             "[NAME=]TYPE[SIZE,…]"
         )
     read.append((f"the input {quoted(path)}", path))
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        arrays = None if isinstance(loaded, np.ndarray) else [*loaded.items()]
-    except _UNREADABLE as error:
-        # NumPy takes any other file for a pickle.
-        why = "" if "pickle" in str(error) else f": {error}"
-        raise InputSpecError(
-            f"{quoted(path)} is not a file of NumPy arrays without objects{why}"
-        ) from error
-    if arrays is None:
+    from .._comparing.recordings import load
+
+    loaded = load(path)
+    if not isinstance(loaded, dict):
         return [(known, loaded)]
     if known is not None:
         raise InputSpecError(f"{quoted(path)} contains names: remove {quoted(f'{known}=')}")
-    return arrays
+    return [*loaded.items()]
 
 
 def _random(text: str) -> tuple[str | None, Any]:

@@ -12,6 +12,7 @@ from .._words import quoted
 if TYPE_CHECKING:
     from .arrays import Array, OutputComparison
     from .engine import Comparer
+    from .executors import Executor
     from .graphs import Graph
     from .lines import Lines
     from .models import Loaded
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
 _UNITS_OF_OUTPUTS: Final = 4.0
 #: If a new export shares fewer values with the model, the report says so.
 _SAME_NAMES: Final = 0.9
+_ACCUMULATED: Final = (
+    "rounding errors accumulate: each node is right if it is fed the numbers of the reference"
+)
 
 
 def compare(
     reference: "Callable[..., Any] | AnyModel",
     model: "AnyModel",
-    inputs: Mapping[str, Any] | Sequence[Any],
+    inputs: Mapping[str, Any] | Sequence[Any] = (),
     *,
+    runtime: str | None = None,
+    captured: StrPath | Mapping[str, Any] | None = None,
     providers: Sequence[Any] = ("CPUExecutionProvider",),
     rtol: float = 1e-3,
     atol: float = 1e-5,
@@ -47,6 +53,11 @@ def compare(
         reference: The function in JAX, or the model that `model` was made from.
         model: The model to check: a path, bytes, an `onnx.ModelProto` or an `onnx_ir.Model`.
         inputs: The inputs, as a sequence or by name.
+        runtime: The runtime that runs the model, by default ONNX Runtime in this process: a name
+            such as `"openvino"`, `"onnxruntime-web"` or `"tract"`, or a name and a place such as
+            `"onnxruntime@/path/to/python"`. The reference runs in JAX or in ONNX Runtime.
+        captured: What another device computed for values of the model, by name: a folder of `.npy`
+            files, an `.npz` file, or a mapping. Nothing runs the model then.
         providers: The execution providers of ONNX Runtime that run the model.
         rtol: The relative tolerance for outputs. For single nodes, `compare` knows how much they
             may round, and needs no tolerance.
@@ -61,7 +72,7 @@ def compare(
 
     Raises:
         InputSpecError: The inputs do not match the model.
-        ConfigError: ONNX Runtime is missing, or an argument is not valid.
+        ConfigError: The runtime is missing, or an argument is not valid.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -74,49 +85,34 @@ def compare(
         >>> print(report.first)
         None
     """
-    from . import graphs, models, running
-    from .inputs import feeds_of
-    from .lines import Lines
-    from .runtime import onnxruntime_for
+    from . import executors, models
 
-    onnxruntime_for("compare")
-    running.check_providers(providers)
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if isinstance(tolerance, bool) or not tolerance >= 0:
             raise ConfigError(
                 f"{quoted(name)} is {tolerance!r}, which is not a number greater than or equal to 0"
             )
-    _progress.stage("reading")
-    after = models.Loaded(model)
-    if callable(reference):
-        report = _with_jax(
-            reference,
-            after,
-            inputs,
-            double=enable_double_precision,
-            providers=providers,
-            rtol=rtol,
-            atol=atol,
-            lines=Lines(after, source_map, source_roots),
-        )
-        return replace(report, _models=_models_read((after, source_map), roots=source_roots))
-    before = models.Loaded(reference)
-    question = Question(
-        graphs.main(before),
-        graphs.main(after),
-        feeds_of(before, inputs),
-        Lines(before, source_map, source_roots),
-        Lines(after, None, source_roots),
-        tuple(providers),
-        rtol,
-        atol,
-        reference_name=before.name,
-        model_name=after.name,
-    )
-    if before.name == after.name:
-        question.reference_name, question.model_name = "the first model", "the second model"
-    read = _models_read((before, source_map), (after, None), roots=source_roots)
-    return replace(question.answer(), _models=read)
+    if captured is not None and runtime is not None:
+        raise ConfigError("`captured` and `runtime` exclude each other: nothing runs the model")
+    with executors.chosen(runtime, providers) as executor:
+        _progress.stage("reading")
+        after = models.Loaded(model)
+        before = None if callable(reference) else models.Loaded(reference)
+        options = Options(executor, rtol, atol, source_map, source_roots, enable_double_precision)
+        if captured is not None:
+            from .captured import compare_captured
+
+            report = compare_captured(reference, before, after, inputs, captured, options)
+        elif before is None:
+            question = options.with_jax(reference, after, inputs)  # type: ignore[arg-type]
+            report = question.answer()
+        else:
+            report = options.with_model(before, after, inputs).answer()
+    if before is None:
+        read = _models_read((after, source_map), roots=source_roots)
+    else:
+        read = _models_read((before, source_map), (after, None), roots=source_roots)
+    return replace(report, _models=read)
 
 
 def _models_read(
@@ -130,43 +126,77 @@ def _models_read(
     )
 
 
-def _with_jax(
-    fn: Callable[..., Any],
-    model: "Loaded",
-    inputs: Mapping[str, Any] | Sequence[Any],
-    *,
-    double: bool | None,
-    providers: Sequence[Any],
-    rtol: float,
-    atol: float,
-    lines: "Lines",
-) -> "Report":
-    """Compare a model with the function in JAX that it was exported from."""
-    from . import graphs
-    from .fresh import exported_again
-    from .lines import Lines
+@dataclass(frozen=True)
+class Options:
+    """How to compare."""
 
-    fresh = exported_again(fn, model, inputs, double=double)
-    question = Question(
-        fresh.graph,
-        graphs.main(model),
-        fresh.feeds,
-        Lines(fresh.model),
-        lines,
-        tuple(providers),
-        rtol,
-        atol,
-        reference_name="JAX",
-        model_name=model.name,
-    )
-    question.known = fresh.values
-    if fresh.share < _SAME_NAMES:
-        question.notes.append(
-            f"a new export of the function has only {100 * fresh.share:.0f} % of the values of the "
-            "model, so the model was exported from another function or with other options or "
-            "versions: nodes between the common values are compared together"
+    executor: "Executor"
+    rtol: float
+    atol: float
+    source_map: StrPath | None
+    source_roots: Sequence[StrPath]
+    double: bool | None
+
+    def with_jax(
+        self,
+        fn: Callable[..., Any],
+        model: "Loaded",
+        inputs: Mapping[str, Any] | Sequence[Any],
+    ) -> "Question":
+        """Compare a model with the function in JAX that it was exported from."""
+        from . import graphs
+        from .fresh import exported_again
+        from .lines import Lines
+
+        lines = Lines(model, self.source_map, self.source_roots)
+        fresh = exported_again(fn, model, inputs, double=self.double)
+        question = Question(
+            fresh.graph,
+            graphs.main(model),
+            fresh.feeds,
+            Lines(fresh.model),
+            lines,
+            self.executor,
+            self.rtol,
+            self.atol,
+            reference_name="JAX",
+            model_name=model.name,
         )
-    return question.answer()
+        question.known = fresh.values
+        if fresh.share < _SAME_NAMES:
+            question.notes.append(
+                f"a new export of the function has only {100 * fresh.share:.0f} % of the values of "
+                "the model, so the model was exported from another function or with other options "
+                "or versions: nodes between the common values are compared together"
+            )
+        return question
+
+    def with_model(
+        self, before: "Loaded", after: "Loaded", inputs: Mapping[str, Any] | Sequence[Any]
+    ) -> "Question":
+        """Compare a model with the one that it was made from."""
+        from . import graphs
+        from .inputs import feeds_of
+        from .lines import Lines
+
+        question = Question(
+            graphs.main(before),
+            graphs.main(after),
+            feeds_of(before, inputs),
+            Lines(before, self.source_map, self.source_roots),
+            Lines(after, None, self.source_roots),
+            self.executor,
+            self.rtol,
+            self.atol,
+            reference_name=before.name,
+            model_name=after.name,
+        )
+        if before.name == after.name:
+            question.reference_name, question.model_name = "the first model", "the second model"
+            if not self.executor.is_local:
+                question.reference_name = "ONNX Runtime"
+                question.model_name = f"{after.name} in {self.executor.title}"
+        return question
 
 
 @dataclass
@@ -178,7 +208,7 @@ class Question:
     feeds: "dict[str, Array]"
     lines: "Lines"
     model_lines: "Lines"
-    providers: tuple[Any, ...]
+    executor: "Executor"
     rtol: float
     atol: float
     reference_name: str
@@ -186,6 +216,8 @@ class Question:
     notes: list[str] = field(default_factory=list)
     #: What JAX computes, if it is the reference.
     known: "JaxValues | None" = None
+    #: Where the numbers of the model come from; by default, the executor.
+    runtime_name: str | None = None
 
     def answer(self) -> "Report":
         """Run both, and compare them."""
@@ -195,21 +227,77 @@ class Question:
 
         _progress.stage("running")
         known = self.known
+        found, problem = self._run_whole()
         comparer = Comparer(
             self.model,
-            providers=self.providers,
+            executor=self.executor,
             given={} if known is None else known.given,
             ambiguous={} if known is None else known.ambiguous,
+            is_refused=problem is not None,
         )
         oracle = None if known is None else known.oracle(self.reference)
         expected = Walk(comparer).run(self.reference, self.feeds, oracle)
         if known is not None:
             expected.update(zip(self.reference.outputs, known.results(), strict=True))
-        outputs = self._outputs(expected)
+        outputs = self._missing() if found is None else self.compared(expected, found)
+        if not self.executor.is_local:
+            return self._answer_elsewhere(comparer, expected, outputs, problem)
+        if problem is not None:
+            self.notes.append(f"ONNX Runtime fails: {problem.partition(chr(10))[0]}")
         optimizer = None
         if comparer.first is None and not all(output.is_match for output in outputs):
             optimizer = self._find_optimizer(comparer, expected)
         return summarize(self, comparer, outputs, optimizer)
+
+    def _answer_elsewhere(
+        self,
+        comparer: "Comparer",
+        expected: "Mapping[str, Array]",
+        outputs: "list[OutputComparison]",
+        problem: str | None,
+    ) -> "Report":
+        """Return the report if another runtime runs the model."""
+        from . import optimizers
+        from .refusals import refusal
+        from .summary import summarize
+        from .taps import confirm, is_small
+
+        if problem is not None:
+            return summarize(self, comparer, outputs, refusal=refusal(self, problem))
+        confirm(self, comparer, outputs)
+        if comparer.unrun:
+            self.notes.append(
+                f"{self.executor.title} does not run {len(comparer.unrun)} nodes alone, so nobody "
+                "knows whether they are right"
+            )
+        is_right = all(output.is_match for output in outputs)
+        small = [fault for fault in comparer.faults if is_small(fault, self.rtol, self.atol)]
+        if is_right and small and len(small) == len(comparer.faults):
+            # Some runtimes compute float64 as float32, or round more often.
+            comparer.first = None
+            self.notes.append(
+                f"{self.executor.title} rounds {len(small)} values more than expected, but the "
+                "outputs match"
+            )
+        if comparer.first is None and not is_right:
+            title = self.executor.title
+            if self._is_right(expected, optimize=False):
+                _progress.stage("looking for nodes that are wrong together")
+                comparer.first = optimizers.optimizer_fault(self, *self._given_and_oracle())
+                if comparer.first is None:
+                    self.notes.append(
+                        f"{title} computes each node alone correctly, but not all of them together"
+                    )
+            else:
+                self.notes.append(_ACCUMULATED)
+        return summarize(self, comparer, outputs)
+
+    def _given_and_oracle(self) -> Any:
+        known = self.known
+        return (
+            {} if known is None else known.given,
+            lambda: None if known is None else known.oracle(self.reference),
+        )
 
     def _find_optimizer(self, comparer: "Comparer", expected: "Mapping[str, Array]") -> str | None:
         """Look for an optimization that makes the outputs wrong although each node is right."""
@@ -217,17 +305,9 @@ class Question:
 
         _progress.stage("looking for an optimization")
         if not self._is_right(expected, optimize=False):
-            self.notes.append(
-                "rounding errors accumulate: each node is right if it is fed the numbers of the "
-                "reference"
-            )
+            self.notes.append(_ACCUMULATED)
             return None
-        known = self.known
-        comparer.first = optimizers.optimizer_fault(
-            self,
-            {} if known is None else known.given,
-            lambda: None if self.known is None else self.known.oracle(self.reference),
-        )
+        comparer.first = optimizers.optimizer_fault(self, *self._given_and_oracle())
         found = optimizers.responsible(lambda disabled: self._is_right(expected, disabled=disabled))
         if found is None or comparer.first is None:
             named = "an optimization" if found is None else f"the optimization {quoted(found)}"
@@ -238,16 +318,12 @@ class Question:
         return found
 
     def _is_right(self, expected: "Mapping[str, Array]", **how: Any) -> bool:
-        """Return whether the outputs are right if the runtime works in another way."""
-        from .running import Runner
-
-        loaded = self.model.model
+        """Return whether the outputs are right if ONNX Runtime works in another way."""
         try:
-            runner = Runner(loaded.path or loaded.proto, loaded, providers=self.providers, **how)
-            found = runner.run(self.model_feeds())
+            found = self.executor.whole(self.model.model, **how).run(self.model_feeds())
         except Exception:
             return False
-        return all(output.is_match for output in self._compared(expected, found))
+        return all(output.is_match for output in self.compared(expected, found))
 
     def model_feeds(self) -> "dict[str, Array]":
         """Return the inputs under the names and in the types of the model."""
@@ -260,26 +336,27 @@ class Question:
             for position, name in enumerate(self.model.inputs)
         }
 
-    def _outputs(self, expected: "Mapping[str, Array]") -> "list[OutputComparison]":
-        """Run the model as it is, and compare its outputs."""
-        from .arrays import OutputComparison
-        from .running import Runner
-
-        loaded = self.model.model
+    def _run_whole(self) -> "tuple[dict[str, Array] | None, str | None]":
+        """Run the model as it is. Returns its outputs, or the words of the runtime."""
         try:
-            runner = Runner(loaded.path or loaded.proto, loaded, providers=self.providers)
-            found = runner.run(self.model_feeds())
+            return self.executor.whole(self.model.model).run(self.model_feeds()), None
+        except ConfigError:
+            raise
         except Exception as error:
-            self.notes.append(f"ONNX Runtime fails: {str(error).strip().partition(chr(10))[0]}")
-            return [
-                OutputComparison(name, is_match=False, problem="is missing")
-                for name in self.model.outputs
-            ]
-        return self._compared(expected, found)
+            return None, str(error).strip() or type(error).__name__
 
-    def _compared(
+    def _missing(self) -> "list[OutputComparison]":
+        from .arrays import OutputComparison
+
+        return [
+            OutputComparison(name, is_match=False, problem="is missing")
+            for name in self.model.outputs
+        ]
+
+    def compared(
         self, expected: "Mapping[str, Array]", found: "Mapping[str, Array]"
     ) -> "list[OutputComparison]":
+        """Compare the outputs of the model with those of the reference."""
         from .arrays import compare
         from .judging import is_floating, machine_epsilon
 

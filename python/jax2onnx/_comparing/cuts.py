@@ -4,7 +4,7 @@ The values of two graphs are paired by name. In the cut graph, a node that reads
 reads its expected contents. So no node inherits an error, and all nodes run at once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from .arrays import Array
+from .executors import Executor, Runs
 from .graphs import FUNCTION, LOOPS, Graph, label, submodel
 from .judging import Tolerance, is_floating
 from .levels import Level, contents
@@ -61,30 +62,44 @@ class Cut:
         graph: Graph,
         outer: "Cut | None" = None,
         *,
-        providers: Sequence[Any],
+        executor: Executor,
+        enters_bodies: bool = True,
     ) -> None:
-        """Pair the values of the two graphs, and find the segments."""
+        """Pair the values of the two graphs, and find the segments.
+
+        Args:
+            reference: The graph of the reference.
+            graph: The graph to cut.
+            outer: The cut of the graph around it.
+            executor: The runtime that runs the cut graph.
+            enters_bodies: Whether to compare bodies step by step, not the node as a whole.
+        """
         self.reference = reference.graph
         self.graph = graph
         self._level = reference
         self._outer = outer
-        self._providers = providers
+        self._executor = executor
         self.partners = dict(self._paired())
         self.crossed: list[tuple[str, str]] = []
         self._pair_outputs()
-        self.aligned = dict(self._aligned())
+        self.aligned = dict(self._aligned()) if enters_bodies else {}
         self.types: dict[str, np.dtype[Any]] = inferred_types(graph, outer.types if outer else {})
         self.reference_types: dict[str, np.dtype[Any]] = inferred_types(
             self.reference, outer.reference_types if outer else {}
         )
         self._drop_other_types()
         self._pair_copies()
-        self.segments = list(self._segments())
-        for segment in self.segments:
+        driven = set(self.aligned.values())
+        self.segments = list(self._segments(self.graph.live - driven))
+        #: The nodes whose bodies are compared step by step. Another runtime may compute a loop
+        #: wrongly although it computes each node of its body correctly.
+        self.wholes = [] if executor.is_local else list(self._segments(self.graph.live & driven))
+        for segment in (*self.segments, *self.wholes):
             for name in (segment.partner, *(self.partners[each] for each in segment.inputs)):
                 reference.needs(name, segment.ready)
         #: The models of the segments that are ready in a part, by the part.
-        self._runners: dict[tuple[int, int], tuple[list[Segment], list[Runner | Exception]]] = {}
+        self._runners: dict[tuple[int, int], tuple[list[Segment], list[Runs | Exception]]] = {}
+        self._whole_runners: dict[tuple[int, bool], Runs | Exception] = {}
 
     @property
     def unpaired(self) -> int:
@@ -176,10 +191,9 @@ class Cut:
             for key in own
         )
 
-    def _segments(self) -> Iterator[Segment]:
-        driven = set(self.aligned.values())
+    def _segments(self, numbers: Collection[int]) -> Iterator[Segment]:
         for number, node in enumerate(self.graph.nodes):
-            if number in driven or number not in self.graph.live:
+            if number not in numbers:
                 continue
             for name in node.output:
                 if name in self.partners and name in self.types:
@@ -273,7 +287,7 @@ class Cut:
             return
         feeds = self.feeds({name for each in ready for name in each.inputs}, values)
         results = None
-        if len(runners) == 1 and isinstance(runners[0], Runner):
+        if len(runners) == 1 and not isinstance(runners[0], Exception):
             try:
                 results = runners[0].run(feeds)
             except Exception:
@@ -288,17 +302,65 @@ class Cut:
             if expected is not None:
                 yield segment, got, expected, feeds
 
-    def _made(self, groups: Iterable[Sequence[Segment]]) -> Iterator[Runner | Exception]:
+    def run_wholes(
+        self, start: int, stop: int, values: Mapping[str, Array]
+    ) -> Iterator[tuple[list[Segment], Any, Any, dict[str, Array]]]:
+        """Run the nodes with bodies that are ready in a part of the reference as a whole.
+
+        Yields:
+            The segments of a node; its results by name, or the exception that it raised; the same
+            of ONNX Runtime without optimizations; and the contents that the node was fed.
+        """
+        is_last = stop >= len(self.reference.nodes)
+        groups: dict[int, list[Segment]] = {}
+        for each in self.wholes:
+            if start <= each.ready and (each.ready < stop or is_last):
+                groups.setdefault(each.nodes[-1], []).append(each)
+        for number, group in groups.items():
+            feeds = self.feeds({name for each in group for name in each.inputs}, values)
+            results = [
+                self._whole(number, group, feeds, optimize=optimize) for optimize in (True, False)
+            ]
+            yield group, *results, feeds
+
+    def _whole(
+        self, number: int, group: Sequence[Segment], feeds: Mapping[str, Array], *, optimize: bool
+    ) -> Any:
+        key = number, optimize
+        try:
+            if key not in self._whole_runners:
+                self._whole_runners[key] = self.runner(group, optimize=optimize)
+            runner = self._whole_runners[key]
+            if isinstance(runner, Exception):
+                return runner
+            found = runner.run(feeds)
+        except Exception as error:
+            self._whole_runners[key] = error
+            return error
+        return {each.value: found[each.value + _COMPUTED] for each in group}
+
+    def _made(self, groups: Iterable[Sequence[Segment]]) -> Iterator[Runs | Exception]:
         for group in groups:
             try:
                 yield self.runner(group)
             except Exception as error:
                 yield error
 
-    def runner(self, segments: Sequence[Segment], *, optimize: bool = True) -> Runner:
+    def runner(self, segments: Sequence[Segment], *, optimize: bool = True) -> Runs:
         """Return the model of some segments."""
-        return Runner(
-            self.model(segments), self.graph.model, optimize=optimize, providers=self._providers
+        return self._executor.load(
+            self.model(segments),
+            self.graph.model,
+            types={each.value + _COMPUTED: self.types[each.value] for each in segments},
+            constants=self.constants,
+            optimize=optimize,
+        )
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """Return the values that nodes called `Constant` compute."""
+        return frozenset(
+            name for node in self.graph.nodes if node.op_type == "Constant" for name in node.output
         )
 
     def model(self, segments: Sequence[Segment]) -> onnx.ModelProto:
@@ -338,7 +400,7 @@ class Cut:
 
 def _run_each(
     segments: Sequence[Segment],
-    runners: Sequence[Runner | Exception],
+    runners: Sequence[Runs | Exception],
     feeds: Mapping[str, Array],
 ) -> dict[str, Any]:
     """Run each segment alone, so that one that fails does not hide the others."""

@@ -1,13 +1,14 @@
 """Find the nodes that add errors of their own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from .arrays import Array
 from .cuts import Cut, Segment
+from .executors import Executor
 from .graphs import Graph, Key
 from .judging import (
     ROUNDING_FACTOR,
@@ -18,12 +19,16 @@ from .judging import (
     judge,
     machine_epsilon,
 )
-from .levels import Level, Values
+from .levels import Level, Values, contents
 from .replay import Replay
 from .walk import Place
 
 #: How often the float64 result of one value is computed.
 _MAX_REPLAYS: Final = 32
+#: Behind everything that happens in the iterations of a loop.
+_AFTER_ALL: Final = 1 << 62
+#: How many faults are kept.
+_MAX_FAULTS: Final = 64
 #: An error that is fewer tolerances large may still be rounding.
 _BORDERLINE: Final = 4.0
 
@@ -92,34 +97,48 @@ class Comparer:
         measured: What was measured of each value of the model, by its graph and name.
         first: The earliest fault.
         faulty: The values with a fault, by graph and name.
+        faults: The faults that were found first, one per value.
+        refused: The faults of nodes that the runtime refuses, if it refuses the whole model.
+        unrun: The values of nodes that the runtime runs in the model, but not alone.
+        unknown: The position of the first of these nodes.
     """
 
     def __init__(
         self,
         model: Graph,
         *,
-        providers: Sequence[Any],
+        executor: Executor,
         given: Mapping[Key, frozenset[str]],
         ambiguous: Mapping[Key, set[str]],
+        is_refused: bool = False,
+        enters_bodies: bool = True,
     ) -> None:
         """Compare the main graph of a model.
 
         Args:
             model: The graph.
-            providers: The execution providers that run it.
+            executor: The runtime that runs it.
             given: The values of the reference whose contents somebody else knows, by graph.
             ambiguous: Those of them that are right with other contents, too, such as the negative
                 of an eigenvector.
+            is_refused: Whether the runtime refuses the whole model, so that some node must fail.
+            enters_bodies: Whether to compare bodies step by step.
         """
         self._ambiguous = ambiguous
         self._model = model
-        self._providers = providers
+        self._executor = executor
+        self._is_refused = is_refused
+        self._enters_bodies = enters_bodies
         self._given = given
         self._replay = Replay()
         self.cuts: dict[Key, Cut] = {}
         self.measured: dict[tuple[Key, str], Measured] = {}
         self.first: Fault | None = None
         self.faulty: set[tuple[Key, str]] = set()
+        self.faults: list[Fault] = []
+        self.refused: list[Fault] = []
+        self.unknown: tuple[int, ...] | None = None
+        self.unrun: set[tuple[Key, str]] = set()
 
     def level(self, graph: Graph) -> Level:
         """Cut the graph of the model that belongs to a graph of the reference."""
@@ -129,12 +148,16 @@ class Comparer:
         if outer is not None and graph.owner is not None:
             attribute = graph.key[-1][1]
             own = outer.graph.bodies(outer.aligned[graph.owner])[attribute]
-        self.cuts[graph.key] = Cut(level, own, outer, providers=self._providers)
+        self.cuts[graph.key] = Cut(
+            level, own, outer, executor=self._executor, enters_bodies=self._enters_bodies
+        )
         return level
 
     def part(self, place: Place, start: int, stop: int, values: Values) -> None:
         """Compare the values that some nodes of the reference computed."""
         cut = self.cuts[place.graph.key]
+        if self._is_late(place):
+            return
         for segment, got, expected, feeds in cut.run(start, stop, values):
             order = (*place.order, segment.nodes[-1])
             found = self._measured(cut, segment)
@@ -143,6 +166,9 @@ class Comparer:
                 own = self._replay.run(cut.reference, segment.partner, values, wide=False)
                 expected = expected if own is None else own
             if isinstance(got, Exception):
+                if not self._executor.is_local:
+                    self._note_refusal(place, order, cut, segment, got)
+                    continue
                 problem = str(got).strip().partition("\n")[0]
                 verdict = Verdict(Statistics(excess=np.inf), np.inf, problem=problem)
                 kind = "failure"
@@ -178,8 +204,76 @@ class Comparer:
                         is_conversion,
                     )
                 )
+        self._part_as_a_whole(place, cut, start, stop, values)
         if stop >= len(place.graph.nodes):
             self._check_outputs(place, cut, values)
+
+    def _is_late(self, place: Place) -> bool:
+        """Return whether another runtime need not run an iteration: an earlier one is wrong.
+
+        Each run takes its time there.
+        """
+        first = self.first
+        if first is None or self._executor.is_local or not first.graph.key or not place.graph.key:
+            return False
+        return place.order > first.order
+
+    def _note_refusal(
+        self,
+        place: Place,
+        order: tuple[int, ...],
+        cut: Cut,
+        segment: Segment,
+        error: Exception,
+    ) -> None:
+        """Note that another runtime refuses a node.
+
+        If it runs the whole model, the node does not fail there, and nobody knows its result.
+        """
+        if not self._is_refused:
+            self.unrun.add((cut.graph.key, segment.value))
+            self.unknown = order if self.unknown is None else min(self.unknown, order)
+            return
+        verdict = Verdict(Statistics(excess=np.inf), np.inf, problem=str(error).strip())
+        wanted = (order, cut, segment.nodes, segment.value, segment.partner, place.iterations)
+        nothing = np.zeros(0)
+        self.refused.append(Fault(*wanted, verdict, "failure", {}, nothing, segment))
+
+    def _part_as_a_whole(
+        self, place: Place, cut: Cut, start: int, stop: int, values: Values
+    ) -> None:
+        """Compare nodes with bodies that another runtime runs as a whole."""
+        for group, found, plain, feeds in cut.run_wholes(start, stop, values):
+            # If a node of the body is wrong, it is the first one.
+            order = (*place.order, group[0].nodes[-1], _AFTER_ALL)
+            if isinstance(found, Exception):
+                self._note_refusal(place, order, cut, group[0], found)
+                continue
+            for segment in group:
+                expected = contents(cut.reference, values, segment.partner)
+                if expected is None or isinstance(plain, Exception):
+                    continue
+                verdict = judge(expected, found[segment.value], segment.tolerance)
+                own = judge(expected, plain[segment.value], segment.tolerance)
+                if verdict.is_wrong and not own.is_wrong:
+                    fed = {name: feeds[name] for name in segment.inputs if name in feeds}
+                    wanted = (order, cut, segment.nodes, segment.value, segment.partner)
+                    is_clear = verdict.excess > _BORDERLINE and self._is_beyond(
+                        order, cut, segment, feeds, verdict
+                    )
+                    self._note(
+                        Fault(
+                            *wanted,
+                            place.iterations,
+                            verdict,
+                            kind_of(verdict),
+                            fed,
+                            expected,
+                            segment,
+                            is_clear,
+                        )
+                    )
+                    break
 
     def enters(self, place: Place, number: int, values: Values) -> bool:
         """Check what an aligned node passes to its body."""
@@ -336,6 +430,8 @@ class Comparer:
         return bool(np.abs(distance) * ROUNDING_FACTOR < np.abs(error))
 
     def _note(self, fault: Fault) -> None:
+        if (fault.graph.key, fault.value) not in self.faulty and len(self.faults) < _MAX_FAULTS:
+            self.faults.append(fault)
         self.faulty.add((fault.graph.key, fault.value))
         if self.first is None or fault.order < self.first.order:
             self.first = fault

@@ -52,7 +52,11 @@ class SourceLine:
 
 
 class Lines:
-    """The lines of all nodes of a model."""
+    """The lines of all nodes of a model.
+
+    Attributes:
+        frames: All lines.
+    """
 
     def __init__(
         self, model: Loaded, source_map: StrPath | None = None, roots: Sequence[StrPath] = ()
@@ -65,7 +69,7 @@ class Lines:
                 source_roots=[os.fspath(root) for root in roots],
             )
         document = json.loads(answer)
-        self._frames = [
+        self.frames = [
             SourceLine(each["file"], each["line"], each["function"], each["text"], each["excerpt"])
             for each in document["frames"]
         ]
@@ -86,7 +90,7 @@ class Lines:
     @property
     def exist(self) -> bool:
         """Whether any node has a line."""
-        return bool(self._frames)
+        return bool(self.frames)
 
     def of_node(self, graph: Graph, number: int) -> list[SourceLine]:
         """Return the lines of a node, the one to show first at the front."""
@@ -94,7 +98,7 @@ class Lines:
         position = graph.numbers[number]
         if place is None or position >= len(self._nodes[place]):
             return []
-        return [self._frames[each] for each in self._nodes[place][position]]
+        return [self.frames[each] for each in self._nodes[place][position]]
 
     def of_nodes(self, graph: Graph, numbers: Iterable[int]) -> list[SourceLine]:
         """Return the lines of some nodes, each once."""
@@ -107,7 +111,7 @@ class Lines:
         while at is not None:
             place = self._graph(at.place)
             if place is not None and name in self._weights[place]:
-                return [self._frames[each] for each in self._weights[place][name]]
+                return [self.frames[each] for each in self._weights[place][name]]
             at = at.outer
         return []
 

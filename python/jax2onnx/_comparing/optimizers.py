@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from .arrays import Array
 from .cuts import Cut, Segment
 from .engine import Fault
+from .executors import Runs
 from .graphs import Graph, Key, submodel
 from .judging import Tolerance, Verdict, judge
 from .levels import Level, Values
-from .running import Runner, tensor_type
+from .running import tensor_type
 from .walk import Oracle, Place, Walk
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class _Hunter:
         self._question, self._given, self._depth = question, given, depth
         self._cuts: dict[Key, Cut] = {}
         self._groups: dict[Key, list[Segment]] = {}
-        self._runners: dict[tuple[Key, str], dict[bool, Runner | None]] = {}
+        self._runners: dict[tuple[Key, str], dict[bool, Runs | None]] = {}
         self.first: Fault | None = None
 
     def level(self, graph: Graph) -> Level:
@@ -101,7 +102,7 @@ class _Hunter:
         own = self._question.model
         if outer is not None and graph.owner is not None:
             own = outer.graph.bodies(outer.aligned[graph.owner])[graph.key[-1][1]]
-        cut = Cut(level, own, outer, providers=self._question.providers)
+        cut = Cut(level, own, outer, executor=self._question.executor)
         self._cuts[graph.key] = cut
         groups = [self._group(cut, each) for each in cut.segments]
         self._groups[graph.key] = [each for each in groups if len(each.nodes) > 1]
@@ -216,12 +217,13 @@ class _Hunter:
 
     def _runner(
         self, cut: Cut, group: Segment, feeds: Mapping[str, Array], *, optimize: bool
-    ) -> Runner:
-        return Runner(
+    ) -> Runs:
+        return self._question.executor.load(
             group_model(cut, group, feeds),
             cut.graph.model,
+            types={f"{name}|computed": dtype for name, dtype in cut.types.items()},
+            constants=cut.constants,
             optimize=optimize,
-            providers=self._question.providers,
         )
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .reproducer import Case
 
 VERSION: Final = 1
+_ONNXRUNTIME: Final = "ONNX Runtime"
+#: The runtime of a report on numbers that a device recorded.
+RECORDING: Final = "the recording"
 _SHOWN_ROWS: Final = 10
 _MAX_LINES: Final = 8
 
@@ -30,7 +33,7 @@ _KINDS: Final = {
     "shape": "computes an array of the wrong shape",
     "input": "passes on other numbers than the reference",
     "failure": "fails",
-    "optimizer": "is computed wrongly after ONNX Runtime optimized it",
+    "optimizer": "is computed wrongly after {runtime} optimized it",
 }
 
 
@@ -186,6 +189,7 @@ class Report:
         notes: Further remarks, one sentence each.
         reference: The name of the reference.
         model: The name of the model.
+        runtime: The runtime that ran the model, with its version if it is another one.
     """
 
     __module__ = "jax2onnx"
@@ -197,6 +201,7 @@ class Report:
     notes: tuple[str, ...]
     reference: str
     model: str
+    runtime: str = "ONNX Runtime"
     _kept: tuple[str, ...] = field(default=(), repr=False)
     _case: "Case | None" = field(default=None, repr=False)
     _models: tuple[_files.ModelInput, ...] = field(default=(), repr=False)
@@ -209,8 +214,8 @@ class Report:
         """Return the first wrong number with its line, and the outputs."""
         parts = [self._headline()]
         if self.first is not None:
-            parts += _explained(self.first)
-        parts += [f"   = {_output(each, self.reference)}" for each in self.outputs]
+            parts += _explained(self.first, self.runtime)
+        parts += [f"   = {_output(each, self.reference, self.runtime)}" for each in self.outputs]
         parts.append(f"   = {self.coverage}")
         parts += [f"note: {note}" for note in self.notes]
         return lines(parts)
@@ -227,7 +232,11 @@ class Report:
             )
         first = self.first
         where = in_iterations(first.iterations)
-        return f"error: {quoted(first.node)} ({first.op}) {_KINDS[first.kind]}{where}"
+        what = _KINDS[first.kind]
+        if self.runtime != _ONNXRUNTIME and "{runtime}" not in what:
+            what += " in {runtime}"
+        what = what.replace("{runtime}", self.runtime)
+        return f"error: {quoted(first.node)} ({first.op}) {what}{where}"
 
     def table(self, top: int = _SHOWN_ROWS) -> str:
         """Return a table of the lines and their errors, the largest error first.
@@ -254,6 +263,7 @@ class Report:
             "version": VERSION,
             "reference": self.reference,
             "model": self.model,
+            "runtime": self.runtime,
             "agrees": bool(self),
             "first": None if self.first is None else self.first.to_json(),
             "outputs": [_output_json(output) for output in self.outputs],
@@ -329,7 +339,7 @@ class Report:
         )
 
 
-def _explained(first: First) -> list[str]:
+def _explained(first: First, runtime: str) -> list[str]:
     """Return the line with its excerpt, and both values, line by line."""
     shown = [text for line in first.lines[:1] for text in line.excerpt.splitlines()]
     facts = []
@@ -337,7 +347,8 @@ def _explained(first: First) -> list[str]:
         place = "" if not first.index else f" at {list(first.index)}"
         facts.append(f"expected {_shown(first.expected)}{place}, got {_shown(first.got)}")
     if first.problem:
-        facts.append(first.problem)
+        is_refused = first.kind == "failure" and runtime != _ONNXRUNTIME
+        facts.append(f"{runtime} says: {first.problem}" if is_refused else first.problem)
     statistics = first.statistics
     if first.kind in ("error", "optimizer") and statistics.elements:
         facts.append(
@@ -351,8 +362,12 @@ def _explained(first: First) -> list[str]:
         )
     if first.kind == "optimizer":
         facts.append("each node alone is right, so the error disappears when values are inspected")
-    elif first.kind != "input":
-        facts.append("the node received the numbers of the reference, so it causes the error")
+    elif first.kind not in ("input", "failure") or runtime == _ONNXRUNTIME:
+        facts.append(
+            "ONNX Runtime computes another result from the recorded operands"
+            if runtime == RECORDING
+            else "the node received the numbers of the reference, so it causes the error"
+        )
     others = first.lines[1:]
     if others:
         facts.append(
@@ -393,7 +408,7 @@ def in_iterations(iterations: Sequence[int]) -> str:
     return f" in iteration {', '.join(map(str, iterations))} (outermost loop first)"
 
 
-def _output(output: OutputComparison, reference: str) -> str:
+def _output(output: OutputComparison, reference: str, runtime: str) -> str:
     text = f"output {quoted(output.name)} "
     if output.is_match:
         return text + ("is equal" if output.error == 0 else f"matches, off by {output.error:.3g}")
@@ -401,7 +416,7 @@ def _output(output: OutputComparison, reference: str) -> str:
     if output.index is not None:
         text += (
             f"; worst at {list(output.index)}: {_shown(output.expected)} in {reference}, "
-            f"{_shown(output.found)} in ONNX Runtime"
+            f"{_shown(output.found)} in {runtime}"
         )
     return text
 

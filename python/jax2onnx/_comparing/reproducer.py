@@ -18,6 +18,7 @@ import onnx
 from .. import _core, _files
 from .._errors import ConfigError, WriteError
 from .arrays import Array
+from .executors import with_weights
 from .graphs import Graph
 
 if TYPE_CHECKING:
@@ -38,16 +39,30 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
 folder = Path(__file__).parent
 case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
 with np.load(folder / "inputs.npz") as arrays:
     inputs = {name: arrays[key] for key, name in case["inputs"].items()}
 expected = np.load(folder / "expected.npy")
-providers = [tuple(each) if isinstance(each, list) else each for each in case["providers"]]
-session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=providers)
-(got,) = session.run([case["output"]], inputs)
+model = str(folder / "model.onnx")
+if case["runtime"] == "onnxruntime":
+    import onnxruntime
+
+    providers = [tuple(each) if isinstance(each, list) else each for each in case["providers"]]
+    session = onnxruntime.InferenceSession(model, providers=providers)
+    (got,) = session.run([case["output"]], inputs)
+elif case["runtime"] == "openvino":
+    import openvino
+
+    precision = {"INFERENCE_PRECISION_HINT": "f32"}
+    got = openvino.Core().compile_model(model, "CPU", precision)(inputs)[0]
+elif case["runtime"] == "onnx.reference":
+    from onnx.reference import ReferenceEvaluator
+
+    (got,) = ReferenceEvaluator(model).run(None, inputs)
+else:
+    raise SystemExit(f"run model.onnx with inputs.npz in {case['runtime']}")
 print(case["about"])
 print("expected", expected)
 print("got     ", got)
@@ -69,6 +84,7 @@ class Case:
     expected: Array
     output: str
     providers: tuple[Any, ...]
+    runtime: str = "onnxruntime"
 
     def save(self, folder: str, report: "Report", inputs: Sequence[_files.Named]) -> str:
         """Write the files. Returns the path of the script."""
@@ -87,6 +103,7 @@ class Case:
             "inputs": keys,
             "output": self.output,
             "providers": list(self.providers),
+            "runtime": self.runtime,
             # They tell whether somebody changed the files.
             "sha256": {name: _sha256(data) for name, data in contents.items()},
         }
@@ -103,14 +120,8 @@ class Case:
 
     def _whole_model(self) -> bytes:
         """Return the model with all weights inside."""
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
-        for tensor in model.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                array = np.array(self.graph.model.array(tensor))
-                tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
         try:
-            data: bytes = model.SerializeToString()
+            data: bytes = with_weights(self.model, self.graph.model).SerializeToString()
         except Exception as error:
             raise ConfigError(
                 "the reproducer is too large: one ONNX file holds at most 2 GiB"

@@ -1,6 +1,7 @@
 """Turn what was measured into a report."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from .graphs import Graph, label
 from .judging import Statistics, float_info, machine_epsilon
 from .lines import SourceLine
 from .optimizers import group_model
+from .refusals import Refusal, guilty
 from .report import Coverage, First, Report, Row
 from .reproducer import Case
 
@@ -27,6 +29,7 @@ def summarize(
     comparer: Comparer,
     outputs: Sequence[OutputComparison],
     optimizer: str | None = None,
+    refusal: Refusal | None = None,
 ) -> Report:
     """Return the report on a comparison.
 
@@ -35,19 +38,74 @@ def summarize(
         comparer: What was measured.
         outputs: The outputs of the model as it is.
         optimizer: The optimization of the runtime that is responsible, if one is.
+        refusal: The words of the runtime, if it refuses the model.
     """
     fault = comparer.first
-    agrees = all(output.is_match for output in outputs)
+    # A recording need not contain the outputs.
+    agrees = bool(outputs) and all(output.is_match for output in outputs)
+    is_sure = comparer.unknown is None or fault is None or fault.order < comparer.unknown
+    first = None
+    if fault is not None:
+        first = _first(question, fault, optimizer, agrees=agrees or not is_sure)
+    elif refusal is not None:
+        fault, first = _refused(question, comparer, refusal)
+    if refusal is not None and (first is None or first.kind != "failure"):
+        where = f" ({refusal.lines[0]})" if refusal.lines else ""
+        question.notes.append(
+            f"{question.executor.title} refuses the model{where}: {refusal.sentence}"
+        )
     return Report(
-        None if fault is None else _first(question, fault, optimizer, agrees=agrees),
+        first,
         tuple(outputs),
         tuple(_rows(question, comparer)),
         _coverage(question, comparer),
         tuple(question.notes),
         question.reference_name,
         question.model_name,
+        question.runtime_name or question.executor.title,
         tuple(dict.fromkeys(_kept(comparer))),
         None if fault is None else _case(question, fault),
+    )
+
+
+def _refused(
+    question: "Question", comparer: Comparer, refusal: Refusal
+) -> tuple[Fault | None, First | None]:
+    """Return the node that another runtime refuses: by a run of it alone, or by the message."""
+
+    def lines_of_fault(fault: Fault) -> list[SourceLine]:
+        return lines_of(question, fault.cut, fault.nodes, fault.partner, fault.segment)
+
+    def lines_around(fault: Fault) -> list[SourceLine]:
+        graph, found = fault.cut.reference, []
+        while graph.around is not None and graph.owner is not None:
+            found += question.lines.of_node(graph.around, graph.owner)
+            graph = graph.around
+        return found
+
+    fault, is_sure = guilty(refusal, comparer.refused, lines_of_fault, lines_around)
+    if fault is not None:
+        found = _first(question, replace(fault, is_clear=is_sure), None, agrees=False)
+        return fault, replace(found, problem=refusal.sentence)
+    if not refusal.lines:
+        return None, None
+    best, node = refusal.lines[0], refusal.node or ("", "")
+    return None, First(
+        best.file,
+        best.line,
+        best.function,
+        iterations=(),
+        index=None,
+        expected=None,
+        got=None,
+        node=node[0],
+        op=node[1],
+        value="",
+        lines=refusal.lines,
+        sure=is_sure,
+        kind="failure",
+        nodes=(node[0],),
+        problem=refusal.sentence,
     )
 
 
@@ -204,12 +262,14 @@ def _largest_number(dtype: "np.dtype[np.generic]") -> float:
 
 
 def _case(question: "Question", fault: Fault) -> Case | None:
-    if fault.segment is None:
+    if fault.segment is None or (fault.kind == "failure" and not question.executor.is_local):
         return None
     if fault.kind == "optimizer":
         model = group_model(fault.cut, fault.segment, fault.feeds)
     else:
         model = fault.cut.model([fault.segment])
-    names = tuple(each[0] if isinstance(each, tuple) else each for each in question.providers)
+    providers = question.executor.providers
+    names = tuple(each[0] if isinstance(each, tuple) else each for each in providers)
     output = model.graph.output[0].name
-    return Case(fault.graph, model, fault.feeds, fault.expected, output, names)
+    runtime = question.executor.name
+    return Case(fault.graph, model, fault.feeds, fault.expected, output, names, runtime)

@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import jax2onnx
@@ -82,6 +83,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     images = np.linspace(0, 1, 3072, dtype=np.float32).reshape(1, 32, 32, 3)
     np.save(folder / "batch.npy", images)
     np.savez(folder / "inputs.npz", x=images)
+    (folder / "phone").mkdir()
+    output = onnx.load(folder / "model.onnx").graph.output[0].name
+    np.save(folder / "phone" / f"{output}.npy", np.zeros((1, 4), np.float32))
     done = bash("jax2onnx strip model.onnx -o release.onnx --map release.onnx.map", folder)
     assert done.returncode == 0, done.stderr
     return folder

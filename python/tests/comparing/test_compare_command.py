@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from jax2onnx import __main__, to_onnx
@@ -90,6 +91,37 @@ def test_the_first_nan_is_found(
     out = capfd.readouterr().out
     assert "`sqrt` (Sqrt) creates a NaN\n" in out
     assert "the element at [37] is nan, and no operand contains one" in out
+
+
+def test_another_runtime_runs_the_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = ("--fn", "train.py:forward", "-i", "x=batch.npy", "--runtime", "onnx.reference")
+    assert run(monkeypatch, "wrong.onnx", *target, "--format", "json") == 1
+    answer = json.loads(capfd.readouterr().out)
+    assert answer["runtime"] == f"onnx.reference {onnx.__version__}"
+    assert (answer["first"]["line"], answer["first"]["sure"]) == (8, True)
+    assert run(monkeypatch, "model.onnx", "-i", "batch.npy", "--runtime", "openvnio") == 2
+    assert "did you mean `openvino`?" in capfd.readouterr().err
+
+
+def test_a_recording_is_compared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "phone").mkdir()
+    model = onnx.load("model.onnx")
+    session = onnxruntime.InferenceSession("model.onnx")
+    outputs = [value.name for value in model.graph.output]
+    found = session.run(outputs, {"x": np.load("batch.npy")})
+    for name, array in zip(outputs, found, strict=True):
+        np.save(folder / "phone" / f"{name}.npy", array)
+    captured = ("model.onnx", "-i", "x=batch.npy", "--captured", "phone")
+    assert run(monkeypatch, *captured) == 0
+    assert "model.onnx agrees with ONNX Runtime" in capfd.readouterr().out
+    np.save(folder / "phone" / f"{outputs[0]}.npy", found[0] + 1)
+    assert run(monkeypatch, *captured, "--fn", "train.py:forward") == 1
+    assert "in the recording" in capfd.readouterr().out
+    assert run(monkeypatch, *captured[:-1], "missing") == 2
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,23 @@ use crate::output::{Format, OutputArgs};
 ///
 /// Feeds each node the reference's inputs, also inside loops, branches and functions, and shows the first line
 /// with a wrong result: the iteration, the element, and both values. With --fn, the reference is the function in
-/// JAX. With OTHER, the reference is MODEL. With --nan, there is no reference: the command shows the line that
-/// computes the first NaN or infinity.
+/// JAX. With OTHER, the reference is MODEL. With --runtime or --captured alone, the reference is MODEL in ONNX
+/// Runtime. With --nan, there is no reference: the command shows the line that computes the first NaN or infinity.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  jax2onnx compare model.onnx --fn train.py:forward -i x=batch.npy\n  \
                   jax2onnx compare model.onnx fp16.onnx -i x=batch.npy --keep-float32 keep.txt\n  \
                   jax2onnx compare model.onnx --nan -i x=batch.npy\n  \
-                  jax2onnx compare model.onnx --fn m:f -i inputs.npz --reproducer case/\n\n\
+                  jax2onnx compare model.onnx --fn m:f -i inputs.npz --reproducer case/\n  \
+                  jax2onnx compare model.onnx --fn m:f -i x=batch.npy --runtime onnx.reference\n  \
+                  jax2onnx compare model.onnx -i x=batch.npy --captured phone/\n\n\
                   Inputs:\n  \
                   INPUT is [NAME=]FILE.npy, or FILE.npz with one array per input. For random\n  \
                   numbers, use [NAME=]TYPE[SIZE,…] as for `export`, with numbers as sizes.\n\n\
+                  Runtimes:\n  \
+                  onnxruntime, onnxruntime-web, onnxruntime-node, openvino, onnx.reference,\n  \
+                  tract, rten, iree and mnn. PLACE is a Python interpreter, a folder with the\n  \
+                  packages, or the program that runs tract and rten.\n\n\
                   Exit codes:\n  \
                   0 if all numbers agree, 1 if some differ, 2 if the command line or an input\n  \
                   is wrong"
@@ -41,6 +47,12 @@ pub(crate) struct Args {
     /// An execution provider of ONNX Runtime; may be repeated [default: `CPUExecutionProvider`]
     #[arg(long = "provider", value_name = "NAME")]
     providers: Vec<String>,
+    /// The runtime that runs the model, such as `openvino`, `onnxruntime-web` or `onnxruntime@FOLDER`
+    #[arg(long, value_name = "NAME[@PLACE]", conflicts_with_all = ["nan", "captured"])]
+    runtime: Option<String>,
+    /// Compare arrays that another device recorded: a folder of .npy files, or an .npz file
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["nan", "providers"])]
+    captured: Option<PathBuf>,
     /// The relative tolerance for outputs
     #[arg(long, value_name = "NUMBER", default_value_t = 1e-3)]
     rtol: f64,
@@ -78,6 +90,8 @@ pub struct CompareRequest<'a> {
     pub nan: bool,
     pub inputs: &'a [String],
     pub providers: &'a [String],
+    pub runtime: Option<&'a str>,
+    pub captured: Option<&'a PathBuf>,
     pub rtol: f64,
     pub atol: f64,
     pub top: usize,
@@ -93,9 +107,10 @@ pub struct CompareRequest<'a> {
 impl Args {
     /// Returns the comparison, or an error if an argument is missing.
     pub(crate) fn request(&self) -> anyhow::Result<CompareRequest<'_>> {
-        if self.other.is_none() && self.function.is_none() && !self.nan {
+        let has_reference = self.other.is_some() || self.function.is_some();
+        if !has_reference && !self.nan && self.runtime.is_none() && self.captured.is_none() {
             anyhow::bail!(
-                "nothing to compare the model with: add another model, --fn TARGET, or --nan"
+                "nothing to compare the model with: add another model, --fn TARGET, --runtime NAME, or --nan"
             );
         }
         Ok(CompareRequest {
@@ -105,6 +120,8 @@ impl Args {
             nan: self.nan,
             inputs: &self.inputs,
             providers: &self.providers,
+            runtime: self.runtime.as_deref(),
+            captured: self.captured.as_ref(),
             rtol: self.rtol,
             atol: self.atol,
             top: self.top,

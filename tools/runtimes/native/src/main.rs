@@ -1,5 +1,6 @@
-//! Runs models in tract or rten, as `workers/frame.py` describes.
+//! Runs models in tract or rten, as `python/jax2onnx/_runtimes/serve.py` describes.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
 use std::io::{BufRead, Write};
@@ -12,23 +13,53 @@ use tract_onnx::prelude::*;
 
 type Answer = Result<Json, Box<dyn Error>>;
 
+/// Runs a loaded model with the inputs in a folder.
+type Run = Box<dyn Fn(&Path) -> Answer>;
+
+/// Loads the model in a folder.
+type Load = fn(&Path) -> Result<Run, Box<dyn Error>>;
+
+/// How many models stay loaded.
+const KEPT: usize = 64;
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let run: fn(&Path) -> Answer = match std::env::args().nth(1).as_deref() {
-        Some("tract") => run_tract,
-        Some("rten") => run_rten,
+    let (load, version): (Load, &str) = match std::env::args().nth(1).as_deref() {
+        Some("tract") => (load_tract, "0.23.9"),
+        Some("rten") => (load_rten, "0.27.0"),
         _ => return Err("name a runtime: tract or rten".into()),
     };
+    let mut kept: HashMap<String, Run> = HashMap::new();
     for line in std::io::stdin().lock().lines() {
-        let folder = line?;
-        let answer = match run(Path::new(folder.trim())) {
-            Ok(outputs) => json!({ "outputs": outputs }),
-            // A program that returns the error from `main` prints its debug form.
-            Err(error) => json!({ "error": chain(&*error), "log": format!("Error: {error:?}") }),
+        let line = line?;
+        let folder = line.trim();
+        let answer = if folder.is_empty() {
+            json!({ "version": version })
+        } else {
+            match run(folder, load, &mut kept) {
+                Ok(outputs) => json!({ "outputs": outputs }),
+                // A program that returns the error from `main` prints its debug form.
+                Err(error) => {
+                    json!({ "error": chain(&*error), "log": format!("Error: {error:?}") })
+                }
+            }
         };
         println!("{answer}");
         std::io::stdout().flush()?;
     }
     Ok(())
+}
+
+/// Runs the model in a folder, which stays loaded.
+fn run(folder: &str, load: Load, kept: &mut HashMap<String, Run>) -> Answer {
+    let changed = fs::metadata(Path::new(folder).join("model.onnx"))?.modified()?;
+    let key = format!("{folder} {changed:?}");
+    if !kept.contains_key(&key) {
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(key.clone(), load(Path::new(folder))?);
+    }
+    kept[&key](Path::new(folder))
 }
 
 /// Returns the text of an error and of its causes.
@@ -65,11 +96,10 @@ fn inputs(folder: &Path) -> Result<Vec<Input>, Box<dyn Error>> {
     .collect()
 }
 
-fn run_tract(folder: &Path) -> Answer {
-    let inputs = inputs(folder)?;
-    let mut model = tract_onnx::onnx().model_for_path(folder.join("model.onnx")).map_err(boxed)?;
+/// Returns the inputs in a folder as tensors.
+fn tensors(folder: &Path) -> Result<TVec<TValue>, Box<dyn Error>> {
     let mut values: TVec<TValue> = tvec![];
-    for input in &inputs {
+    for input in inputs(folder)? {
         let dtype = match input.dtype.as_str() {
             "bool" => DatumType::Bool,
             "float16" => DatumType::F16,
@@ -89,12 +119,21 @@ fn run_tract(folder: &Path) -> Answer {
         let tensor = unsafe { Tensor::from_raw_dt(dtype, &input.shape, &input.bytes) };
         values.push(tensor.map_err(boxed)?.into());
     }
-    for (index, value) in values.iter().enumerate() {
+    Ok(values)
+}
+
+fn load_tract(folder: &Path) -> Result<Run, Box<dyn Error>> {
+    let mut model = tract_onnx::onnx().model_for_path(folder.join("model.onnx")).map_err(boxed)?;
+    for (index, value) in tensors(folder)?.iter().enumerate() {
         let fact = InferenceFact::dt_shape(value.datum_type(), value.shape());
         model.set_input_fact(index, fact).map_err(boxed)?;
     }
     let runnable = model.into_optimized().and_then(|model| model.into_runnable()).map_err(boxed)?;
-    let results = runnable.run(values).map_err(boxed)?;
+    Ok(Box::new(move |folder| written(folder, &runnable.run(tensors(folder)?).map_err(boxed)?)))
+}
+
+/// Writes the results of tract.
+fn written(folder: &Path, results: &[TValue]) -> Answer {
     let mut outputs = Vec::new();
     for (index, result) in results.iter().enumerate() {
         let dtype = format!("{:?}", result.datum_type()).to_lowercase();
@@ -126,8 +165,12 @@ fn boxed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Box<dyn Error> {
     error.into()
 }
 
-fn run_rten(folder: &Path) -> Answer {
+fn load_rten(folder: &Path) -> Result<Run, Box<dyn Error>> {
     let model = rten::Model::load_file(folder.join("model.onnx"))?;
+    Ok(Box::new(move |folder| run_rten(&model, folder)))
+}
+
+fn run_rten(model: &rten::Model, folder: &Path) -> Answer {
     let mut values: Vec<(NodeId, rten::ValueOrView<'_>)> = Vec::new();
     for input in inputs(folder)? {
         let node = model.node_id(&input.name)?;
@@ -137,9 +180,15 @@ fn run_rten(folder: &Path) -> Answer {
     let mut outputs = Vec::new();
     for (index, result) in results.iter().enumerate() {
         let (dtype, shape, bytes) = match result {
-            Value::FloatTensor(t) => ("float32", t.shape().to_vec(), bytes_of(t.to_vec(), f32::to_le_bytes)),
-            Value::Int32Tensor(t) => ("int32", t.shape().to_vec(), bytes_of(t.to_vec(), i32::to_le_bytes)),
-            Value::Int8Tensor(t) => ("int8", t.shape().to_vec(), bytes_of(t.to_vec(), i8::to_le_bytes)),
+            Value::FloatTensor(t) => {
+                ("float32", t.shape().to_vec(), bytes_of(t.to_vec(), f32::to_le_bytes))
+            }
+            Value::Int32Tensor(t) => {
+                ("int32", t.shape().to_vec(), bytes_of(t.to_vec(), i32::to_le_bytes))
+            }
+            Value::Int8Tensor(t) => {
+                ("int8", t.shape().to_vec(), bytes_of(t.to_vec(), i8::to_le_bytes))
+            }
             Value::UInt8Tensor(t) => ("uint8", t.shape().to_vec(), t.to_vec()),
             _ => return Err("the result is not a tensor of a known type".into()),
         };
@@ -162,7 +211,11 @@ fn to_rten(input: &Input) -> Result<Value, Box<dyn Error>> {
         "int8" => Value::from_shape(shape, read(&input.bytes, i8::from_le_bytes))?,
         "uint8" => Value::from_shape(shape, input.bytes.clone())?,
         "bool" => Value::from_shape(shape, read(&input.bytes, |[byte]| i32::from(byte)))?,
-        "int64" => Value::from_shape(shape, read(&input.bytes, |b| i64::from_le_bytes(b) as i32))?,
+        "int64" => {
+            let narrow = |bytes| i32::try_from(i64::from_le_bytes(bytes));
+            let elements: Result<Vec<i32>, _> = read(&input.bytes, narrow).into_iter().collect();
+            Value::from_shape(shape, elements?)?
+        }
         other => return Err(format!("no tensors of {other}").into()),
     };
     Ok(value)
