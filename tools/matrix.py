@@ -80,9 +80,7 @@ def _export(program: Program, target: str | None, folder: Path) -> Path:
     folder.mkdir(parents=True)
     model = folder / "exported.onnx"
     specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in program.arguments]
-    jax2onnx.to_onnx(
-        program.function, specs, target=target, return_mode="file", output_path=model
-    )
+    jax2onnx.to_onnx(program.function, specs, target=target, return_mode="file", output_path=model)
     return model
 
 
