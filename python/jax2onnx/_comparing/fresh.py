@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import onnx
 
 from .. import _progress
+from .._errors import UnsupportedError
 from . import graphs
 from .graphs import Graph
 from .inputs import check_count
@@ -25,6 +26,11 @@ _OTHER_OPTIONS: Final[tuple[dict[str, Any], ...]] = (
     {"normalization_mode": "force_decomposed"},
     {"optimize": False},
 )
+#: The target of a model for a runtime.
+_TARGETS: Final = {
+    **{name: name for name in ("openvino", "onnxruntime-web", "tract", "rten", "iree", "mnn")},
+    "onnxruntime-node": "onnxruntime-web",
+}
 _SAME_NAMES: Final = 0.9
 _WIDE_TYPES: Final = (
     onnx.TensorProto.DOUBLE,
@@ -58,8 +64,11 @@ def exported_again(
     inputs: Mapping[str, Any] | Sequence[Any],
     *,
     double: bool | None,
+    runtime: str | None = None,
 ) -> Fresh:
     """Export a function with the names, sizes and opset of a model, and run it in JAX.
+
+    If the names differ, it tries other options: the runtime that runs the model may be its target.
 
     Raises:
         InputSpecError: The inputs do not fit the function or the model.
@@ -114,8 +123,13 @@ def exported_again(
 
         proto, (jaxpr, pairs) = export(), found.pop()
         share = _share_of_nodes(proto, model.proto)
-        for options in _OTHER_OPTIONS if share < _SAME_NAMES else ():
-            other = export(**options)
+        targets = [{"target": _TARGETS[runtime]}] if runtime in _TARGETS else []
+        for options in (*targets, *_OTHER_OPTIONS) if share < _SAME_NAMES else ():
+            try:
+                other = export(**options)
+            except UnsupportedError:
+                # The target lacks something.
+                continue
             if _share_of_nodes(other, model.proto) > share:
                 proto, (jaxpr, pairs) = other, found[-1]
                 share = _share_of_nodes(other, model.proto)
