@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import onnx
 
 from .. import _progress
-from .._errors import UnsupportedError
+from .._errors import ConfigError, UnsupportedError
 from . import graphs
 from .graphs import Graph
 from .inputs import check_count
@@ -127,8 +127,8 @@ def exported_again(
         for options in (*targets, *_OTHER_OPTIONS) if share < _SAME_NAMES else ():
             try:
                 other = export(**options)
-            except UnsupportedError:
-                # The target lacks something.
+            except (ConfigError, UnsupportedError):
+                # There is no such target, or it lacks something.
                 continue
             if _share_of_nodes(other, model.proto) > share:
                 proto, (jaxpr, pairs) = other, found[-1]
