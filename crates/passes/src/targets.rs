@@ -3,3 +3,5 @@
 pub(crate) mod forms;
 pub(crate) mod loops;
 pub(crate) mod operators;
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,13 @@ pub(crate) fn check_at(opset: i64, pass: impl Fn(&mut Edit<'_>), graph: &str, ex
     check_model_of(graph, set_opset, &[&pass], expect);
 }
 
+/// Like [`check`], for a runtime.
+#[track_caller]
+pub(crate) fn check_for(target: &str, pass: RewriteNode, graph: &str, expect: Expect) {
+    let target = onnx::kernels::Target::parse([target]).unwrap();
+    check_model_of(graph, |model| model.target = target, &[&each(pass), &drop_dead], expect);
+}
+
 /// Like [`check`], with results that need not be exact for NaN.
 #[track_caller]
 pub(crate) fn check_ignoring_nan(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {

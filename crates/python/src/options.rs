@@ -185,6 +185,7 @@ fn target(names: &[String]) -> PyResult<Target> {
 
 /// Returns the newest opset that all runtimes load. Fails if a name stands for none.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
 pub(crate) fn target_opset(names: Vec<String>) -> PyResult<Option<i64>> {
     Ok(target(&names)?.newest_opset())
 }

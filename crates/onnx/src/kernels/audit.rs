@@ -234,7 +234,7 @@ impl Auditor<'_> {
         }
         let mut limits = Limit::ALL.into_iter();
         let limit = limits.find(|limit| {
-            self.runtime.lacks(limit.ability())
+            limit.holds_in(self.runtime)
                 && limit.concerns(node, values, &|value| {
                     self.reads.contains(&value) && !self.is_settled(value)
                 })

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::probed::Ability;
+use super::runtime::Runtime;
 
 use crate::attr::Attr;
 use crate::model::{Graph, Node};
@@ -66,6 +67,15 @@ impl Limit {
             Limit::ScatterCombines => "a scatter does not combine numbers",
             Limit::OneSidedDft => "`DFT` has no one-sided form",
             Limit::DynamicSlice => "a `Slice` cannot start at a computed position",
+        }
+    }
+
+    /// True if a runtime has the limit.
+    pub(super) fn holds_in(self, runtime: &Runtime) -> bool {
+        match self {
+            // Only a wrong result shows it.
+            Limit::ScanFuses => runtime.miscomputes(self.ability()),
+            _ => runtime.lacks(self.ability()),
         }
     }
 

@@ -109,7 +109,7 @@ impl Target {
 
     /// True if some runtime has a limit.
     pub fn has_limit(&self, limit: Limit) -> bool {
-        self.ranges().any(|range| range.runtime.lacks(limit.ability()))
+        self.ranges().any(|range| limit.holds_in(range.runtime))
     }
 
     /// True if every runtime has the operator, for some types.
@@ -376,6 +376,7 @@ mod tests {
             inputs,
             outputs: &[1],
             types: types.into(),
+            narrows: false,
         };
         // The runtimes may number the variables of types in different orders.
         let both = kernel(&[0, 1, 1], &[0b1, 0b110]).and(&kernel(&[2, 1, 1], &[0, 0b10, 0b1]));

@@ -48,7 +48,7 @@ fn product_with_vector(edit: &mut Patch<'_, '_>) -> Outcome {
         (1, 3..) => -2,
         _ => return None,
     };
-    let unit = edit.integers(&[if axis == -1 { 1 } else { 0 }])?;
+    let unit = edit.integers(&[i64::from(axis == -1)])?;
     let vector = if axis == -1 { right } else { left };
     let matrix = edit.insert(Op::new(OpType::Unsqueeze, &[vector, unit]));
     let operands = if axis == -1 { [left, matrix] } else { [matrix, right] };

@@ -26,7 +26,7 @@ pub(crate) fn scan_to_loop(edit: &mut Patch<'_, '_>) -> Outcome {
     let first = counted.arrays.first().copied()?;
     let iterations = match counted.iterations {
         Dim::Known(iterations) => edit.integer(iterations)?,
-        _ => length(edit, first.whole)?,
+        Dim::Symbolic(_) => length(edit, first.whole)?,
     };
     let flag = Type::new(DType::Bool, []);
     let number = edit.body_input(Type::new(DType::I64, []));
@@ -166,7 +166,7 @@ fn flip(edit: &mut Patch<'_, '_>, array: ValueId) -> Option<ValueId> {
             let backwards = edit.integers(&(0..size).rev().collect::<Vec<_>>())?;
             Op::new(OpType::Gather, &[array, backwards]).attr("axis", 0)
         }
-        _ => {
+        Dim::Symbolic(_) => {
             let [start, end, axis, step] = [-1, i64::MIN, 0, -1].map(|int| edit.integers(&[int]));
             Op::new(OpType::Slice, &[array, start?, end?, axis?, step?])
         }
