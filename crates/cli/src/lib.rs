@@ -310,7 +310,7 @@ mod tests {
         let mut python = |_: &Task<'_>| unreachable!("nothing is compared");
         let (code, err) = run_python(&["compare", "m.onnx"], Some(&mut python));
         assert_eq!(code, 2);
-        assert!(err.contains("add another model, --fn TARGET, or --nan"), "{err}");
+        assert!(err.contains("add another model, --fn TARGET, --runtime NAME, or --nan"), "{err}");
         let (code, err) = run_python(&["compare", "a.onnx", "b.onnx", "--fn", "m:f"], None);
         assert_eq!(code, 2);
         assert!(err.contains("cannot be used with"), "{err}");
