@@ -1,5 +1,6 @@
 //! The sentences in which runtimes name nodes, operators and values.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -235,22 +236,40 @@ pub(super) struct Clues {
     pub(super) is_loose: bool,
 }
 
+/// The parts of a text in which names were found: the end of each part, by its start.
+#[derive(Default)]
+struct Taken(BTreeMap<usize, usize>);
+
+impl Taken {
+    fn add(&mut self, range: &Range<usize>) {
+        let end = self.0.entry(range.start).or_default();
+        *end = range.end.max(*end);
+    }
+
+    fn overlaps(&self, range: &Range<usize>) -> bool {
+        let before = self.0.range(..range.end).next_back();
+        before.is_some_and(|(_, &end)| range.start < end)
+    }
+}
+
 /// Returns the names in a message.
 pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     let mut clues: Vec<(Range<usize>, Clue)> = Vec::new();
     let mut loose: Vec<(Range<usize>, Clue)> = Vec::new();
     clues.extend(operands::find(text));
+    let mut taken = Taken::default();
+    clues.iter().for_each(|(range, _)| taken.add(range));
     for (about, sentence) in TAKEN_APART.iter() {
         for found in find(sentence, text) {
             let range = found.start..found.end;
-            let overlaps = |(other, _): &(Range<usize>, Clue)| {
-                other.start < range.end && range.start < other.end
-            };
-            if clues.iter().chain(&loose).any(overlaps) {
+            if taken.overlaps(&range) {
                 continue;
             }
             let list = if matches!(about, About::LooseNode) { &mut loose } else { &mut clues };
-            list.extend(clue(*about, found).map(|clue| (range, clue)));
+            if let Some(clue) = clue(*about, found) {
+                taken.add(&range);
+                list.push((range, clue));
+            }
         }
     }
     let is_inner = |(_, clue): &(Range<usize>, Clue)| matches!(clue, Clue::Inner { .. });
@@ -275,8 +294,12 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     } else if found.iter().any(|(_, clue)| is_exact(clue)) {
         found.retain(|(_, clue)| !is_vague(clue));
     }
+    found.drain(..found.len().saturating_sub(MAX_CLUES));
     Clues { found, is_loose }
 }
+
+/// The maximum number of names in a message. A message with more of them concerns the last ones.
+const MAX_CLUES: usize = 64;
 
 fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
     let mut holes = found.holes;
