@@ -34,7 +34,7 @@ help:
 	@echo "make sweep              try every public function of jnp, jax.nn, jax.lax and jax.scipy"
 	@echo "make grid               compare every elementwise function with JAX at special values of every type"
 	@echo "make test-jax-versions  run the end-to-end tests with the oldest and the newest JAX"
-	@echo "make test-runtimes      run the end-to-end cases with four releases of ONNX Runtime"
+	@echo "make test-runtimes      run the end-to-end cases with four ONNX Runtimes, and programs in other runtimes"
 	@echo "make test-libraries     compare programs of Keras, diffrax, brax and other libraries with JAX"
 	@echo "make test-faults        kill exports at every system call, fill the disk, and write one path together"
 	@echo "make docs               build the documentation site"
@@ -112,6 +112,7 @@ test-jax-versions: build
 
 test-runtimes: build
 	$(PY) tools/test_runtimes.py
+	$(PY) tools/matrix.py --write
 
 # Programs of other libraries, in an environment of their own; writes docs/libraries.md. Like the path that
 # maturin writes into .venv, `jax2onnx.pth` names the folder of `jax2onnx` and `testkit`.
