@@ -4,7 +4,7 @@
 //! If the scale and the bias vary along the normalized axes or along the channels of an instance, they are operands of
 //! the norm. Otherwise, they stay separate nodes.
 
-use onnx::{Op, OpType, Tensor, Type, ValueId};
+use onnx::{Dim, Op, OpType, Tensor, Type, ValueId};
 
 use super::affine::{Affine, MAX_EQUAL, Vector};
 use super::{epsilon, expect_whole, group, normalized_axes};
@@ -22,8 +22,7 @@ pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     expect_whole(found, x)?;
     let shape = found.ty(x)?.shape;
     let rank = shape.len();
-    ensure(!axes.is_empty(), "no axis is reduced")?;
-    ensure(axes.iter().all(|&axis| shape[axis].is_positive()), "a normalized axis may be empty")?;
+    expect_elements(&shape, &axes)?;
     if let Some((source, groups)) = group::Groups::behind(found, x, &axes) {
         let affine = Affine::over(found, x, &[rank - 2, rank - 1])?;
         return group::to_split_groups(found, source, &groups, affine);
@@ -47,13 +46,19 @@ pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     }
 }
 
+/// Expects axes that are never empty: ONNX Runtime fails if there is nothing to normalize.
+fn expect_elements(shape: &[Dim], axes: &[usize]) -> Result<()> {
+    ensure(!axes.is_empty(), "no axis is reduced")?;
+    ensure(axes.iter().all(|&axis| shape[axis].is_positive()), "a normalized axis may be empty")
+}
+
 pub(super) fn to_rms_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;
     let axes = found.axes("square mean")?;
     found.expect_reduced(found.value("factor")?, x, &axes)?;
     expect_whole(found, x)?;
     let Type { shape, dtype } = found.ty(x)?;
-    ensure(!axes.is_empty(), "no axis is reduced")?;
+    expect_elements(&shape, &axes)?;
     found.expect_kernel(OpType::RMSNormalization, x)?;
     let epsilon = epsilon(found, dtype)?;
     let scale = match Vector::over(found, "scale", x, &axes)? {

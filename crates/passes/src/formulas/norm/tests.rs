@@ -238,6 +238,29 @@ y:f32[2,3] = Mul(%5, [0.0, 0.0, 0.0])",
 }
 
 #[test]
+fn an_rms_norm_of_an_axis_that_may_be_empty_is_kept_as_a_formula() {
+    check(
+        formulas(&super::STAGES),
+        "graph g(x:f32[2,N], s:f32[N]) -> (y)
+%0:f32[2,N] = Mul(x, x)
+%1:f32[2,1] = ReduceMean(%0, [1]:i64) {keepdims=1}
+%2:f32[2,1] = Add(%1, 0.00001)
+%3:f32[2,1] = Sqrt(%2)
+%4:f32[2,N] = Div(x, %3)
+y:f32[2,N] = Mul(%4, s)",
+        expect![[r#"
+            graph g(x:f32[2,N], s:f32[N]) -> (y)
+            %0 = Mul(x, x)  # 2
+            %1 = ReduceMean(%0, [1]:i64) {keepdims=1}  # 3
+            %2 = Add(%1, 1e-5)  # 4
+            %3 = Sqrt(%2)  # 5
+            %4 = Div(x, %3)  # 6
+            y:f32[2,N] = Mul(%4, s)  # 7
+        "#]],
+    );
+}
+
+#[test]
 fn an_epsilon_of_float64_is_not_rounded() {
     check(
         formulas(&super::STAGES),
