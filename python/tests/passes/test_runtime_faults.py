@@ -120,6 +120,36 @@ def test_a_product_that_sums_over_an_empty_axis_is_zero(optimize: bool, dtype: A
         np.testing.assert_allclose(found, np.asarray(fn(x, x)), rtol=digits, atol=digits)
 
 
+BROADCAST = {
+    "a matrix": (lambda a, b: jnp.einsum("ik,bkj->bij", a, b), [(3, "N"), (4, "N", 5)]),
+    "a vector": (lambda a, b: jnp.einsum("k,bkj->bj", a, b), [("N",), (4, "N", 5)]),
+    "by a vector": (lambda a, b: jnp.exp(a) @ jnp.exp(b), [(4, 3, "N"), ("N",)]),
+    "of a matrix by a vector": (lambda a, b: jnp.exp(a) @ jnp.exp(b), [(4, "N"), ("N",)]),
+    "a unit axis": (lambda a, b: jnp.matmul(a, b), [(1, 3, "N"), (4, "N", 5)]),
+    "a batch": (lambda a, b: jnp.matmul(a, b), [(2, 3, "N"), (4, 2, "N", 5)]),
+    "with a transpose": (lambda a, b: (a * a).T @ b, [("N", 3, 4), ("N",)]),
+}
+
+
+@pytest.mark.parametrize("name", BROADCAST)
+@pytest.mark.parametrize("optimize", [True, False])
+def test_a_broadcast_product_that_sums_over_an_empty_axis_is_zero(
+    name: str, optimize: bool
+) -> None:
+    """The runtime writes the first matrix or number alone, so the others are those of the run before."""
+    fn, specs = BROADCAST[name]
+    model = jax2onnx.to_onnx(fn, specs, optimize=optimize)
+    sessions = [bench.session(model, optimize=runtime) for runtime in (True, False)]
+    for size in (7, 0, 2, 0, 7, 0):
+        inputs = [
+            np.ones([size if extent == "N" else extent for extent in spec], np.float32)
+            for spec in specs
+        ]
+        for session in sessions:
+            (found,) = bench.run_session(session, model, inputs)
+            np.testing.assert_allclose(found, np.asarray(fn(*map(jnp.asarray, inputs))), rtol=1e-5)
+
+
 def test_a_transpose_of_short_integers_next_to_a_product() -> None:
     fn = lambda a, b: (jnp.transpose(a, (1, 2, 0)), b @ b)  # noqa: E731
     model = jax2onnx.to_onnx(fn, [jax.ShapeDtypeStruct((2, "N", 4), np.int16), (2, 2)])

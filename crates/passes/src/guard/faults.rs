@@ -8,7 +8,7 @@ use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId, known_shape};
 
-use crate::algebra::axis_map::{Step, emit_after};
+use crate::algebra::axis_map::{Step, emit, emit_after};
 use crate::canonicalize::replace_by_constant;
 use crate::layout_ops::columns::multiply_with_column;
 use crate::operators::gemm::product_of_transposed;
@@ -78,6 +78,14 @@ pub const FAULTS: &[Fault] = &[
         result: "the result is not initialized",
         instead: "`MatMul(Max(Transpose(a)), b)` if the size is not known to be positive",
         avoid: sum_that_may_be_empty,
+    },
+    Fault {
+        optimizer: "none",
+        versions: "1.23 to 1.31",
+        form: "`MatMul(a, b)` that sums over an axis of size 0, and broadcasts `a` or has a vector `b`",
+        result: "the result is not initialized",
+        instead: "`Where(size > 0, MatMul(a, b), 0)`, or a product with a column, if the size is not known to be positive",
+        avoid: broadcast_that_may_sum_nothing,
     },
     Fault {
         optimizer: "DivMulFusion",
@@ -360,6 +368,52 @@ fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Presen
         None => may_be_empty(1) || may_be_empty(2),
     };
     if is_form { separate(edit, index) } else { None }
+}
+
+fn broadcast_that_may_sum_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    require(edit.node(index).op == OpType::MatMul)?;
+    let (left, right) = edit.pair(index)?;
+    let (rows, columns) = (edit.shape(left)?.to_vec(), edit.shape(right)?.to_vec());
+    require(!rows.last()?.is_positive() && !is_chosen_by_size(edit, index))?;
+    if columns.len() == 1 {
+        require(rows.len() > 1)?;
+        return multiply_with_column(edit);
+    }
+    let is_one = |size: &Dim| size.known() == Some(1);
+    let matrix = rows.len().saturating_sub(2);
+    let of_left = |axis: usize| (axis + rows.len()).checked_sub(columns.len()).map(|at| &rows[at]);
+    let is_broadcast = |axis: usize| !is_one(&columns[axis]) && of_left(axis).is_none_or(is_one);
+    require((0..columns.len() - 2).any(is_broadcast))?;
+    let left = match rows[..matrix].iter().all(is_one) {
+        true if matrix > 0 => {
+            emit(edit, &[], left, &[Step::Reshape(rows[matrix..].to_vec())]).ok()?
+        }
+        _ => left,
+    };
+    // If the operands have the same rank, the shape of the result is wrong too.
+    require(edit.rank(left)? < columns.len() && rows.len() <= columns.len())?;
+    let dtype = edit.result_ty(index)?.dtype;
+    // ONNX Runtime has no `Where` of these types.
+    require(!matches!(dtype, DType::U32 | DType::U64))?;
+    let zero = edit.constant(Tensor::of_ints(dtype, Vec::new(), &[0])?, &[]);
+    let rank = edit.rank(left)? as i64;
+    let terms = Op::new(OpType::Shape, &[left]).attr("start", rank - 1).attr("end", rank);
+    let (terms, none) = (edit.insert(terms), edit.integers(&[0])?);
+    let has_terms = edit.insert(Op::new(OpType::Greater, &[terms, none]));
+    let product = edit.insert(Op::new(OpType::MatMul, &[left, right]));
+    edit.done(&[], Op::new(OpType::Where, &[has_terms, product, zero]))
+}
+
+/// True if the only reader of a product chooses it by the size of an operand.
+fn is_chosen_by_size(edit: &Edit<'_>, index: usize) -> bool {
+    let result = edit.result(index);
+    let choice = edit.sole_reader(result).filter(|&reader| edit.node(reader).op == OpType::Where);
+    choice.is_some_and(|choice| {
+        let comparison = edit.input(choice, 0).and_then(|flag| edit.made_by(flag, OpType::Greater));
+        let terms = comparison.and_then(|comparison| edit.input(comparison, 0));
+        let is_size = terms.is_some_and(|terms| edit.made_by(terms, OpType::Shape).is_some());
+        is_size && edit.input(choice, 1) == Some(result)
+    })
 }
 
 fn quotient_of_one(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {

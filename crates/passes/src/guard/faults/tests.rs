@@ -432,3 +432,68 @@ y:f32[0] = Add(%0, 1.0)",
         "#]],
     );
 }
+
+#[test]
+fn a_product_that_broadcasts_a_matrix_and_may_sum_nothing_is_chosen_by_size() {
+    check(
+        "graph g(a:f32[4,N], b:f32[B,N,5], c:f32[1,4,N], d:f32[2,4,N], e:f32[B,2,N,5]) -> (x, y, z)
+x:f32[B,4,5] = MatMul(a, b)
+y:f32[B,4,5] = MatMul(c, b)
+z:f32[B,2,4,5] = MatMul(d, e)",
+        expect![[r#"
+            graph g(a:f32[4,N], b:f32[B,N,5], c:f32[1,4,N], d:f32[2,4,N], e:f32[B,2,N,5]) -> (x, y, z)
+            %0 = Shape(a) {end=2, start=1}  # 2
+            %1 = Greater(%0, [0]:i64)  # 2
+            %2 = MatMul(a, b)  # 2
+            x:f32[B,4,5] = Where(%1, %2, 0.0)  # 2
+            %3 = Reshape(c, [4, -1]:i64)  # 3
+            %4 = Shape(%3) {end=2, start=1}  # 3
+            %5 = Greater(%4, [0]:i64)  # 3
+            %6 = MatMul(%3, b)  # 3
+            y:f32[B,4,5] = Where(%5, %6, 0.0)  # 3
+            %7 = Shape(d) {end=3, start=2}  # 4
+            %8 = Greater(%7, [0]:i64)  # 4
+            %9 = MatMul(d, e)  # 4
+            z:f32[B,2,4,5] = Where(%8, %9, 0.0)  # 4
+        "#]],
+    );
+}
+
+#[test]
+fn a_product_with_a_vector_that_may_sum_nothing_is_one_with_a_column() {
+    check(
+        "graph g(a:f32[4,N], v:f32[N], b:f32[B,N,5]) -> (x, y)
+x:f32[4] = MatMul(a, v)
+y:f32[B,5] = MatMul(v, b)",
+        expect![[r#"
+            graph g(a:f32[4,N], v:f32[N], b:f32[B,N,5]) -> (x, y)
+            %0 = Reshape(v, [0, 1]:i64)  # 2
+            %1 = MatMul(a, %0)  # 2
+            x:f32[4] = Reshape(%1, [4]:i64)  # 2
+            %2 = Shape(v) {end=1, start=0}  # 3
+            %3 = Greater(%2, [0]:i64)  # 3
+            %4 = MatMul(v, b)  # 3
+            y:f32[B,5] = Where(%3, %4, 0.0)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_product_that_does_not_broadcast_its_left_operand_may_sum_nothing() {
+    check(
+        "graph g(a:f32[B,4,N], b:f32[N,5], c:f32[B,N,5], d:f32[1,N,5], v:f32[N], e:f32[3,4], f:f32[B,4,5]) -> (x, y, z, w, u)
+x:f32[B,4,5] = MatMul(a, b)
+y:f32[B,4,5] = MatMul(a, c)
+z:f32[B,4,5] = MatMul(a, d)
+w:f32[5] = MatMul(v, b)
+u:f32[B,3,5] = MatMul(e, f)",
+        expect![[r#"
+            graph g(a:f32[B,4,N], b:f32[N,5], c:f32[B,N,5], d:f32[1,N,5], v:f32[N], e:f32[3,4], f:f32[B,4,5]) -> (x, y, z, w, u)
+            x:f32[B,4,5] = MatMul(a, b)  # 2
+            y:f32[B,4,5] = MatMul(a, c)  # 3
+            z:f32[B,4,5] = MatMul(a, d)  # 4
+            w:f32[5] = MatMul(v, b)  # 5
+            u:f32[B,3,5] = MatMul(e, f)  # 6
+        "#]],
+    );
+}
