@@ -1,10 +1,11 @@
 //! Finds sizes that must be positive, because some kernels of ONNX Runtime fail on empty axes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use onnx::Operator;
 use onnx::operator::properties::POINTWISE;
 use onnx::scan::{AttributeValue, Dim, Node, ValueType};
+use provenance::outline::GraphPlace;
 
 use crate::{Document, Frame};
 
@@ -122,17 +123,39 @@ fn names<'d>(
 
 /// Returns the values that the runtime may compute as transposed matrices: the results of a transpose, and what
 /// pointwise operators compute from them, because the runtime's optimizer moves a transpose past such operators.
-/// It does not move one past a `Max` with one operand. Calls count as pointwise: the runtime inlines functions.
+/// It does not move one past a `Max` with one operand. The runtime inlines functions, so the inputs of a function are
+/// transposed if the operands of a call are, and calls count as pointwise.
 fn transposed<'d>(document: &'d Document<'_>) -> HashSet<(usize, &'d str)> {
+    let graphs = document.scan.graphs.iter().enumerate();
+    let functions: HashMap<&str, usize> = graphs
+        .filter_map(|(number, graph)| match &graph.place {
+            GraphPlace::Function(name) => Some((&**name, number)),
+            _ => None,
+        })
+        .collect();
     let mut found = HashSet::new();
-    for node in &document.scan.nodes {
-        let graph = node.graph as usize;
-        let op = Operator::new(node.domain(), node.op);
-        let is_moved = (op.is(POINTWISE) || !op.is_onnx())
-            && (node.op != "Max" || node.inputs.len() > 1)
-            && node.inputs.iter().any(|name| found.contains(&(graph, &**name)));
-        if is_moved || swaps_matrices(node) {
-            found.extend(node.outputs.iter().map(|name| (graph, &**name)));
+    let mut before = None;
+    // A function may be stored before one that calls it.
+    while before.replace(found.len()) != Some(found.len()) {
+        for node in &document.scan.nodes {
+            let graph = node.graph as usize;
+            let op = Operator::new(node.domain(), node.op);
+            let is_found = |name: &&str| found.contains(&(graph, *name));
+            let is_moved = (op.is(POINTWISE) || !op.is_onnx())
+                && (node.op != "Max" || node.inputs.len() > 1)
+                && node.inputs.iter().any(is_found);
+            let called = format!("{}::{}", node.domain, node.op);
+            if let Some(&function) = functions.get(&*called).filter(|_| is_moved) {
+                let inputs = document.scan.graphs[function].inputs.iter().zip(&node.inputs);
+                let moved: Vec<&str> = inputs
+                    .filter(|(_, name)| is_found(name))
+                    .map(|(input, _)| input.name)
+                    .collect();
+                found.extend(moved.into_iter().map(|name| (function, name)));
+            }
+            if is_moved || swaps_matrices(node) {
+                found.extend(node.outputs.iter().map(|name| (graph, &**name)));
+            }
         }
     }
     found

@@ -147,6 +147,30 @@ def test_a_product_that_fails_only_if_it_is_optimized_is_listed(tmp_path: Path, 
     assert positive_sizes(model, tmp_path, capfd) == {"B"}
 
 
+def times_weights(x: jax.Array) -> jax.Array:
+    return jnp.dot(x, np.ones((4, 5), np.float32))
+
+
+def called_twice(x: jax.Array) -> jax.Array:
+    return jax2onnx.onnx_function(times_weights)(x) * 2
+
+
+@pytest.mark.parametrize("fn", [times_weights, called_twice])
+def test_a_product_in_a_function_whose_operand_is_transposed_is_listed(
+    fn: Callable[[jax.Array], jax.Array], tmp_path: Path, capfd: Any
+) -> None:
+    function = jax2onnx.onnx_function(fn)
+    for transposes in (True, False):
+        model = bench.convert(
+            lambda x: function(jnp.swapaxes(x, 1, 2) if transposes else x),  # noqa: B023
+            [("B", 4, 4)],
+            optimize=False,
+        )
+        assert "MatMul" not in {node.op_type for node in model.graph.node}
+        assert fails(model, {"B": 0}) == ({False, True} if transposes else {False})
+        assert positive_sizes(model, tmp_path, capfd) == ({"B"} if transposes else set())
+
+
 def halved(x: jax.Array) -> jax.Array:
     return x / (x + x)
 
