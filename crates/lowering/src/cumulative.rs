@@ -1,12 +1,16 @@
 //! Cumulative sums, products and extremes along an axis.
 
-use onnx::{Attr, Expr, OpType};
+use onnx::{Attr, Dim, Expr, OpType};
 
 use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic::{max, min};
 use crate::elementwise::exponential::log1p;
 use crate::error::{Refused, Result};
+
+/// With more elements, doubling takes fewer nodes.
+const MAX_SPLIT: i64 = 16;
+const MAX_SPLIT_REVERSED: i64 = 5;
 
 /// `yᵢ = Σ xⱼ` for `j ≤ i`
 pub(crate) fn cumsum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
@@ -19,8 +23,33 @@ pub(crate) fn cumsum<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 }
 
 /// `yᵢ = Π xⱼ` for `j ≤ i`
-pub(crate) fn cumprod<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    by_doubling(eqn, |x, y| x * y)
+///
+/// The elements of a short axis are multiplied one after the other from the first to the last, as
+/// XLA does, so that the same products overflow. This also takes fewer nodes than doubling.
+pub(crate) fn cumprod<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
+    let axis: usize = eqn.param("axis")?;
+    let reverse: bool = eqn.param("reverse")?;
+    let [x] = eqn.operands()?;
+    let longest = if reverse { MAX_SPLIT_REVERSED } else { MAX_SPLIT };
+    let Some(size) = x.shape()[axis].known().filter(|size| (2..=longest).contains(size)) else {
+        return by_doubling(eqn, |x, y| x * y);
+    };
+    let mut shape = x.shape().to_vec();
+    shape[axis] = Dim::Known(1);
+    let sizes = ctx.builder.ints(&vec![1; size as usize]);
+    let attrs = vec![("axis", Attr::Int(axis as i64))];
+    let shapes = vec![&shape[..]; size as usize];
+    let parts = ctx.builder.sized_nodes(OpType::Split, &[Some(x), Some(sizes)], attrs, &shapes);
+    let mut products = vec![parts[0]];
+    for (place, &part) in parts.iter().enumerate().skip(1) {
+        if reverse {
+            products.iter_mut().for_each(|product| *product = *product * part);
+            products.push(part);
+        } else {
+            products.push(products[place - 1] * part);
+        }
+    }
+    Ok(Expr::concat(&products, axis))
 }
 
 /// `yᵢ = Π zⱼ` for `j ≤ i`, for complex numbers
@@ -117,6 +146,32 @@ mod tests {
                 %8 = Slice(%4, [0]:i64, [2]:i64, [0]:i64)
                 out_0:f32[3] = Concat(%8, %7) {axis=0}
             "]],
+        );
+    }
+
+    #[test]
+    fn a_short_product_is_split_and_multiplied_in_order() {
+        check(
+            "x:f32[B,4] -> y:f32[B,4] = cumprod{axis=1; reverse=False} x",
+            expect![[r#"
+                graph test(in_0:f32[B,4]) -> (out_0)
+                %0, %1, %2, %3 = Split(in_0, [1, 1, 1, 1]:i64) {axis=1}
+                %4 = Mul(%0, %1)
+                %5 = Mul(%4, %2)
+                %6 = Mul(%5, %3)
+                out_0:f32[B,4] = Concat(%0, %4, %5, %6) {axis=1}
+            "#]],
+        );
+        check(
+            "x:f32[3] -> y:f32[3] = cumprod{axis=0; reverse=True} x",
+            expect![[r#"
+                graph test(in_0:f32[3]) -> (out_0)
+                %0, %1, %2 = Split(in_0, [1, 1, 1]:i64) {axis=0}
+                %3 = Mul(%0, %1)
+                %4 = Mul(%3, %2)
+                %5 = Mul(%1, %2)
+                out_0:f32[3] = Concat(%4, %5, %2) {axis=0}
+            "#]],
         );
     }
 

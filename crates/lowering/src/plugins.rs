@@ -165,6 +165,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("cumprod", cumprod).complex_eqn(complex_cumprod).limits(&[
         "the axis must have a known size",
         "JAX multiplies complex numbers by 1 + 0i, which makes parts of infinite ones NaN",
+        "with more than 16 elements, or more than 5 in reverse, other products may overflow than in JAX",
     ]),
     eqn("cumsum", cumsum).linear().limits(&["a sum of negative zeros is -0, and 0 in JAX"]),
     // Shapes.
@@ -250,7 +251,9 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("imag", complex::imag).parts(),
     eqn("real", complex::real).parts(),
     // Linear algebra.
-    eqn("cholesky", cholesky).parts().ambiguous(),
+    eqn("cholesky", cholesky).parts().ambiguous().limits(&[
+        "an infinite element below an infinite pivot becomes NaN, and 0 in LAPACK",
+    ]),
     eqn("cholesky_update", cholesky_update),
     many("custom_linear_solve", custom_linear_solve).parts(),
     eqn("dot_general", dot_general).bilinear().limits(&["`precision` is ignored"]),

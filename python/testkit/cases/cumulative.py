@@ -126,11 +126,18 @@ TYPES = (
     ]
 )
 
+#: The product of the last two is too large.
+OVERFLOWS = np.array([0.29, -2.9e19, 1.5e19, 0.5, 1.0], np.float32)
+
 SPECIAL_VALUES = [
     case(name, f"NaN and infinities{way}", SPECIAL, 1, reverse, **tolerance(name, np.float32))
     for name in RUNNING
     for reverse, way in [(False, ""), (True, " backwards")]
 ] + [
+    *(
+        case("cumprod", f"another order would overflow{way}", OVERFLOWS, reverse=reverse, rtol=1e-6)
+        for reverse, way in [(False, ""), (True, " backwards")]
+    ),
     case("cumlogsumexp", "large", np.array([1000, 1001, -1000, 999], np.float32), rtol=1e-6),
     case("cumlogsumexp", "far apart", np.array([0, -200, 200, 0], np.float32), rtol=1e-6),
     case("cumsum", "bits above 53", np.array([2**60, 1, 1, -(2**60)], np.int64)),

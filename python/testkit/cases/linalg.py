@@ -191,6 +191,11 @@ DEFICIENT = np.stack([np.ones((4, 3)), np.zeros((4, 3)), np.outer([1, 2, 3, 4], 
     np.float32
 )
 NOT_POSITIVE = np.stack([positive(3, 3), -positive(3, 3), np.zeros((3, 3), np.float32)])
+#: Each matrix has one NaN or infinity in its lower triangle, and its mirror image.
+NOT_FINITE = np.stack([positive(3, 3)] * 12)
+for number, (row, column) in enumerate(itertools.combinations_with_replacement(range(3), 2)):
+    NOT_FINITE[number, [row, column], [column, row]] = np.nan
+    NOT_FINITE[number + 6, [row, column], [column, row]] = np.inf
 SWAPS = np.array([[2, 2, 4], [1, 1, 2]], np.int32)
 SINGULAR = (np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32))
 
@@ -199,6 +204,7 @@ CASES = [
     *both("cholesky.1x1", linalg.cholesky, (positive(1, 1),)),
     *both("cholesky.batch", linalg.cholesky, (positive(2, 3, 4, 4),)),
     *both("cholesky.not_positive", linalg.cholesky, (NOT_POSITIVE,)),
+    *both("cholesky.not_finite", linalg.cholesky, (NOT_FINITE,)),
     *both(
         "cholesky.lower_only",
         lambda a: linalg.cholesky(a, symmetrize_input=False),

@@ -9,11 +9,12 @@ use super::{matrices, operands};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
-/// `L` with `L · Lᴴ = A`, from the lower triangle of `A`; all elements are NaN if `A` is not
-/// positive definite
+/// `L` with `L · Lᴴ = A`, from the lower triangle of `A`; all elements are NaN if a pivot is not
+/// positive
 ///
-/// Step `k` computes column `k`, `lᵢₖ = aᵢₖ / √aₖₖ`, and subtracts `lᵢₖ · l̄ⱼₖ` from the columns
-/// after it. The imaginary part of the diagonal is ignored.
+/// Step `k` subtracts `lᵢₖ · l̄ⱼₖ` from the columns after column `k`, where `lᵢₖ = aᵢₖ / √aₖₖ`. The
+/// elements above the diagonal do not reach those below it. The imaginary part of the diagonal is
+/// ignored. As in LAPACK, a pivot may be NaN, and the columns before it are right.
 pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     eqn.ignore(&["symmetrize_input"]);
     let [a] = matrices(eqn)?;
@@ -23,17 +24,18 @@ pub(crate) fn cholesky<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>>
 
     let real = |im: Expr<'g>| rows.equal(columns).select(im.constant(0.0), im);
     let a = Matrix { re: a.re, im: a.im.map(real) };
-    let factor = loop_over(ctx.builder, &size, a, |k, a| {
+    let reduced = loop_over(ctx.builder, &size, a, |k, a| {
         let current = a.column(k);
-        let root = row(current.re, k).sqrt();
-        let done = Matrix::choose(rows.less(k), a.constant(0.0), current.over(root));
-        let rest = a - done * done.adjoint();
-        let is_current = columns.equal(k);
-        Matrix::choose(is_current, done, Matrix::choose(columns.less(k), a, rest))
+        let done = current.over(row(current.re, k).sqrt());
+        Matrix::choose(columns.greater(k), a - done * done.adjoint(), a)
     });
-    let is_broken = rows.equal(columns).and(factor.re.greater(0.0).logical_not());
     let (row_axis, column_axis) = axes(a.re);
-    let failures = is_broken.cast(DType::I32).reduce_sum(&[row_axis, column_axis], true);
+    let is_pivot = rows.equal(columns);
+    let pivots = is_pivot.select(reduced.re, 0.0).reduce_sum(&[row_axis], true);
+    let roots = pivots.sqrt();
+    let factor = Matrix::choose(is_pivot, Matrix::real(roots), reduced.over(roots));
+    let factor = Matrix::choose(rows.less(columns), a.constant(0.0), factor);
+    let failures = pivots.less_equal(0.0).cast(DType::I32).reduce_sum(&[column_axis], true);
     let fails = failures.greater(0.0);
     Ok(factor.map(|part| fails.select(part.constant(f64::NAN), part)).value())
 }
@@ -159,31 +161,32 @@ mod tests {
             expect![[r#"
                 graph test(in_0:f32[5,5]) -> (out_0)
                 %0 = Loop(5:i64, true, in_0) {body={
-                  graph round(%8:i64[], %9:bool[], %10:f32[5,5]) -> (%25, %24)
-                  %11 = Unsqueeze(%8, [0]:i64)
-                  %12 = Gather(%10, %11) {axis=1}
-                  %13 = Gather(%12, %11) {axis=0}
-                  %14 = Sqrt(%13)
-                  %15 = Less([[0], [1], [2], [3], [4]]:i64, %11)
-                  %16 = Div(%12, %14)
-                  %17 = Where(%15, 0.0, %16)
-                  %18 = Transpose(%17) {perm=[1, 0]}
-                  %19 = Mul(%17, %18)
-                  %20 = Sub(%10, %19)
-                  %21 = Equal([0, 1, 2, 3, 4]:i64, %11)
-                  %22 = Less([0, 1, 2, 3, 4]:i64, %11)
-                  %23 = Where(%22, %10, %20)
-                  %24:f32[5,5] = Where(%21, %17, %23)
-                  %25:bool[] = Identity(%9)
+                  graph round(%13:i64[], %14:bool[], %15:f32[5,5]) -> (%26, %25)
+                  %16 = Unsqueeze(%13, [0]:i64)
+                  %17 = Gather(%15, %16) {axis=1}
+                  %18 = Gather(%17, %16) {axis=0}
+                  %19 = Sqrt(%18)
+                  %20 = Div(%17, %19)
+                  %21 = Greater([0, 1, 2, 3, 4]:i64, %16)
+                  %22 = Transpose(%20) {perm=[1, 0]}
+                  %23 = Mul(%20, %22)
+                  %24 = Sub(%15, %23)
+                  %25:f32[5,5] = Where(%21, %24, %15)
+                  %26:bool[] = Identity(%14)
                 }}
                 %1 = Equal([[0], [1], [2], [3], [4]]:i64, [0, 1, 2, 3, 4]:i64)
-                %2 = Greater(%0, 0.0)
-                %3 = Not(%2)
-                %4 = And(%1, %3)
-                %5 = Cast(%4) {to=6}
-                %6 = ReduceSum(%5, [0, 1]:i64) {keepdims=1}
-                %7 = Greater(%6, 0:i32)
-                out_0:f32[5,5] = Where(%7, nan, %0)
+                %2 = Where(%1, %0, 0.0)
+                %3 = ReduceSum(%2, [0]:i64) {keepdims=1}
+                %4 = Sqrt(%3)
+                %5 = Div(%0, %4)
+                %6 = Where(%1, %4, %5)
+                %7 = Less([[0], [1], [2], [3], [4]]:i64, [0, 1, 2, 3, 4]:i64)
+                %8 = Where(%7, 0.0, %6)
+                %9 = LessOrEqual(%3, 0.0)
+                %10 = Cast(%9) {to=6}
+                %11 = ReduceSum(%10, [1]:i64) {keepdims=1}
+                %12 = Greater(%11, 0:i32)
+                out_0:f32[5,5] = Where(%12, nan, %8)
             "#]],
         );
     }
