@@ -160,7 +160,8 @@ class Change(enum.IntEnum):
     """What a run of the program changes in the results of a step, beside the noise."""
 
     NOTHING = 0
-    #: Products and Fourier transforms of complex numbers where they are not finite.
+    #: Products and Fourier transforms of complex numbers where they are not finite, and factors
+    #: of matrices that have infinities.
     NAN = 1
     INFINITY = 2
     FINITE = 3
@@ -260,16 +261,16 @@ class Reference:
         """Whether no other way to run the program in JAX has other results.
 
         XLA may simplify the program otherwise without noise: it computes `exp(x) / exp(y)` as
-        `exp(x - y)`, for example. JAX without `jit` computes one operation after the other. With
-        symbolic sizes, JAX indexes by 64-bit integers where it otherwise converts them to 32 bits.
+        `exp(x - y)`, for example, and takes an unsigned index that it knows for a signed one. JAX
+        without `jit` computes one operation after the other. With symbolic sizes, JAX indexes by
+        64-bit integers where it otherwise converts them to 32 bits.
         """
         with double_precision_kept(self.double):
             if self.wrong([np.asarray(value) for value in self.plain()]) is not None:
                 return False
-            # Without `jit`, JAX has fewer types, and counters of loops are numbers of Python.
-            with jax.disable_jit(), contextlib.suppress(*REFUSALS, AttributeError):
-                arrays = map(jnp.asarray, self.inputs)
-                results = [np.asarray(value) for value in self.program(*arrays)]
+            with contextlib.suppress(*REFUSALS):
+                values = self.program.values(list(map(jnp.asarray, self.inputs)), run=without_jit)
+                results = [np.asarray(values[index]) for index in self.program.results()]
                 if self.wrong(found, results) is None:
                     return False
             if not self.program.is_symbolic:
@@ -332,6 +333,16 @@ class Reference:
         if self.program.may_lose_zero_signs:
             unsure |= np.isinf(want) & (found == -want)
         return unsure | (np.isnan(found) & np.isnan(want)) | (found == want) | (finite & close)
+
+
+def without_jit(step: Step, operands: Sequence[Any]) -> jax.Array:
+    """The result of a step, without `jit` where JAX can.
+
+    Without `jit`, JAX has fewer types, no loops without rounds, and numbers of Python as counters.
+    """
+    with jax.disable_jit(), contextlib.suppress(*REFUSALS, AttributeError):
+        return step.run(*operands)
+    return step.run(*operands)
 
 
 def symbolic(specs: Sequence[jax.ShapeDtypeStruct]) -> list[jax.ShapeDtypeStruct]:

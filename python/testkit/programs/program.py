@@ -51,13 +51,15 @@ HAS_SIGMOID: Final = re.compile(
 #: them may differ.
 IS_PRODUCT: Final = re.compile(r"lax\.complex\([^()]*\) (@|\*\*? (lax|jnp|-?\d\b(?!\.)))")
 IS_TRANSFORM: Final = re.compile(r"fft\.(fft|ifft|rfft)\(")
+#: Factors of matrices. `docs/primitives.md` says how those with infinities may differ.
+IS_FACTOR: Final = re.compile(r"linalg\.cholesky\(")
 
 #: Expressions that choose elements, where ONNX Runtime loses the sign of a zero, as complex
 #: functions do, and those whose zeros may be numbers below the normal ones, which XLA takes for
 #: zeros. `docs/grid.md` has both.
 CHOOSES: Final = re.compile(r"where|select|trunc")
 LOSES_ZERO_SIGNS: Final = re.compile(rf"complex|{CHOOSES.pattern}")
-UNDERFLOWS: Final = re.compile(r"\bexp2?\(|softmax")
+UNDERFLOWS: Final = re.compile(r"\bexp2?\(|softmax|nextafter")
 
 #: What the symbol `N` is when the model runs, and what `M` is then.
 SIZES: Final = (0, 1, 2, 7)
@@ -145,14 +147,20 @@ class Step:
             # The axis of the two parts follows those that are mapped.
             axes = (1 if self.context in ("map", "vmap") else 0, -1)
             return jnp.where(jnp.isfinite(value).all(axes, keepdims=True), value, number)
+        if IS_FACTOR.search(source):
+            return jnp.where(jnp.isinf(value).any((-2, -1), keepdims=True), number, value)
         return value
 
     def with_zeros(self, number: float, value: jax.Array) -> jax.Array:
-        """A result of this step, with another number for each zero that may be this number."""
+        """A result of this step, with another number for each zero that may be this number.
+
+        A number below the normal ones keeps its sign.
+        """
         expression = LOSES_ZERO_SIGNS if number == 0 else UNDERFLOWS
         if not expression.search(self.text) or not jnp.issubdtype(value.dtype, np.floating):
             return value
-        return jnp.where(value == 0, jnp.asarray(number, value.dtype), value)
+        other = jnp.asarray(number, value.dtype)
+        return jnp.where(value == 0, other if number == 0 else jnp.copysign(other, value), value)
 
     def run(self, *operands: Any) -> jax.Array:
         names = "abcd"[: len(operands)]
@@ -204,11 +212,13 @@ class Program:
         inputs: Sequence[Any],
         read: Callable[[Any, int, Any], Any] | None = None,
         made: Callable[[Any, Step], Any] | None = None,
+        run: Callable[[Step, Sequence[Any]], Any] | None = None,
     ) -> list[Any]:
         """Every value.
 
         `read` changes what steps read that round their operands anyway, and `made` what they make.
-        The arguments of `read` are the value, its number, and the step as a function.
+        The arguments of `read` are the value, its number, and the step as a function. `run`
+        computes the steps another way.
         """
         given = iter(inputs)
         values: list[Any] = [
@@ -218,11 +228,15 @@ class Program:
         for step in self.steps:
             operands = [values[index] for index in step.operands]
             if read is not None and step.rounds:
-                run = functools.partial(step.run, *operands)
+                function = functools.partial(step.run, *operands)
                 pairs = zip(operands, step.operands, strict=True)
-                operands = [read(value, index, run) for value, index in pairs]
-            is_plain = made is None
-            values.append(step.run(*operands) if is_plain else step.run_by_rounds(made, operands))
+                operands = [read(value, index, function) for value, index in pairs]
+            if run is not None:
+                values.append(run(step, operands))
+            elif made is not None:
+                values.append(step.run_by_rounds(made, operands))
+            else:
+                values.append(step.run(*operands))
         return values
 
     def __call__(self, *inputs: jax.Array) -> tuple[jax.Array, ...]:

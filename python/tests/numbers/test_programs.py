@@ -109,6 +109,15 @@ MAY_DIFFER = [
             ("{0} - {1}", (3, 3)),
         ),
     ),
+    # The number after zero is positive, and XLA takes it for zero.
+    (
+        [-0.0, 0.5, 1.0],
+        steps_of(
+            ("jnp.exp({0})", (0,)),
+            ("jnp.nextafter({0}, {1})", (0, 1)),
+            ("jnp.where({0} > 0, {0}, {1})", (2, 1)),
+        ),
+    ),
     # The real parts of the transform are zero or a rounding error, and the model divides by them.
     (
         [-0.35, 0.53, -0.38],
@@ -126,6 +135,40 @@ MAY_DIFFER = [
 def test_what_differs_as_documented_is_right(numbers: list[float], steps: tuple[Step, ...]) -> None:
     x = np.array(numbers, np.float32)
     assert difference(Program((Leaf({7: x}, x.shape, x.dtype),), steps)) is None
+
+
+def test_a_factor_of_a_matrix_with_infinities_may_differ() -> None:
+    """LAPACK replaces the elements below an infinite pivot with zeros."""
+    (steps,) = [
+        Step(index, (0,), (("name", "cholesky"),), rounds=True)
+        for index, operation in enumerate(OPERATIONS)
+        if operation.source.startswith("jnp.linalg.{name}(")
+    ]
+    for number, may_differ in [(np.inf, True), (0.5, False)]:
+        x = np.full((2, 2), number, np.float32)
+        program = Program((Leaf({7: x}, x.shape, x.dtype),), (steps,))
+        assert difference(program) is None
+        reference = Reference(program, 7)
+        found = np.where(np.eye(2) > 0, reference.want[0], np.nan).astype(np.float32)
+        assert (reference.wrong([found]) is None) == may_differ
+
+
+def test_a_loop_without_rounds_does_not_hide_what_xla_simplifies() -> None:
+    """XLA computes `exp(x) / exp(x)` as 1, and JAX runs no empty loop without `jit`."""
+    numbers, nothing = np.array([-1e30], np.float32), np.zeros((0, 3), np.float32)
+    leaves = tuple(Leaf({7: each}, each.shape, each.dtype) for each in (numbers, nothing))
+    quotient = "jnp.exp({0}) / jnp.exp({0}).sum({axis}, keepdims=True)"
+    steps = (
+        *steps_of((quotient, (0,)), params={"axis": 0}, context="function"),
+        *steps_of(("jnp.exp({0})", (1,)), context="map"),
+    )
+    reference = Reference(Program(leaves, steps), 7)
+    one, empty = reference.want
+    assert one == 1
+    nan = np.full_like(one, np.nan)
+    assert reference.wrong([nan, empty]) is not None
+    assert reference.wrong([np.asarray(value) for value in reference.plain()]) is None
+    assert not reference.is_sure([nan, empty])
 
 
 def test_a_zero_that_is_no_underflow_is_exact() -> None:
