@@ -136,7 +136,7 @@ BROADCAST = {
 def test_a_broadcast_product_that_sums_over_an_empty_axis_is_zero(
     name: str, optimize: bool
 ) -> None:
-    """The runtime writes the first matrix or number alone, so the others are those of the run before."""
+    """The runtime writes only the first matrix or number, so the others are from the run before."""
     fn, specs = BROADCAST[name]
     model = jax2onnx.to_onnx(fn, specs, optimize=optimize)
     sessions = [bench.session(model, optimize=runtime) for runtime in (True, False)]
