@@ -43,7 +43,9 @@ pub(crate) fn cumprod<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> 
     let mut products = vec![parts[0]];
     for (place, &part) in parts.iter().enumerate().skip(1) {
         if reverse {
-            products.iter_mut().for_each(|product| *product = *product * part);
+            for product in &mut products {
+                *product = *product * part;
+            }
             products.push(part);
         } else {
             products.push(products[place - 1] * part);
