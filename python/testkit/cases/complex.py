@@ -72,6 +72,7 @@ MOVES: dict[str, Callable[..., Any]] = {
     "convert": lambda z: z + jnp.arange(4.0),
     "cumsum": lambda z: jnp.cumsum(z, axis=0),
     "pad": lambda z: jnp.pad(z, ((1, 0), (0, 2)), constant_values=1 + 2j),
+    "power of integers": lambda z: jnp.power(z, jnp.arange(4)),
     "reshape": lambda z: z.reshape(2, 6),
     "reverse": lambda z: z[::-1],
     "select": lambda z: jnp.where(z.real > 0, z, 0),

@@ -72,6 +72,7 @@ VALUES: dict[str, tuple[Any, str, str, str | None, Any]] = {
     "text": ("net", "net", '"net"', "net", "net"),
     "number": (17, "17", "17", "17", 17),
     "names": (["a", "b"], "a,b", '["a", "b"]', "a,b", ["a", "b"]),
+    "targets": (["tract"], "tract", '["tract"]', "tract", ["tract"]),
     "positions": ([0, 2], "0,2", "[0, 2]", "0,2", [0, 2]),
     "path": ("/calls.txt", "/calls.txt", '"/calls.txt"', "/calls.txt", "/calls.txt"),
     "flag or path": (True, "on", "true", None, True),

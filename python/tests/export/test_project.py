@@ -177,7 +177,7 @@ def test_a_project_file_that_is_no_file_is_ignored() -> None:
 
 def test_a_key_that_resembles_none_lists_all() -> None:
     section("zzz = 1")
-    with pytest.raises(jax2onnx.ConfigError, match=r"`: use opset, model-name, "):
+    with pytest.raises(jax2onnx.ConfigError, match=r"`: use opset, target, model-name, "):
         export()
 
 

@@ -258,7 +258,9 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     let mut loose: Vec<(Range<usize>, Clue)> = Vec::new();
     clues.extend(operands::find(text));
     let mut taken = Taken::default();
-    clues.iter().for_each(|(range, _)| taken.add(range));
+    for (range, _) in &clues {
+        taken.add(range);
+    }
     for (about, sentence) in TAKEN_APART.iter() {
         for found in find(sentence, text) {
             let range = found.start..found.end;

@@ -134,7 +134,8 @@ impl<'g> Complex<'g> {
     /// if `c` is negative.
     pub fn pow(self, power: Complex<'g>) -> Complex<'g> {
         let Complex { re: a, im: b } = self;
-        let Complex { re: c, im: d } = power;
+        // JAX takes integers as powers too.
+        let [c, d] = [power.re, power.im].map(|part| part.cast(a.dtype()));
         let (size, angle) = (self.abs(), atan2(b, a));
         let is_real = b.equal(0.0);
         let to_real = d.equal(0.0);

@@ -25,12 +25,16 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     }
 }
 
-/// Writes `x = x`, which is true unless `x` is NaN, without this comparison: MNN takes it for granted.
+/// Writes `x = x`, which is true unless `x` is NaN, without this comparison: some compilers take it for granted.
 fn same_number(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
-    if edit.target().is_default() || edit.target().has(OpType::IsNaN, edit.opset()) {
+    if edit.target().is_default() || !edit.exact_nan() {
         return None;
     }
-    let number = edit.formula([x], |[x]| x.constant(f64::INFINITY).greater_equal(x));
+    let has_operator = edit.target().has(OpType::IsNaN, edit.opset());
+    let number = edit.formula([x], |[x]| match has_operator {
+        true => x.is_nan().logical_not(),
+        false => x.constant(f64::INFINITY).greater_equal(x),
+    });
     edit.settle(number)
 }
 
