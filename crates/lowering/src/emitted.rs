@@ -95,7 +95,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("pmin", &["ReduceMin", "Where"], &[]),
     ("polygamma", &["Abs", "Add", "And", "Cast", "Cos", "Div", "Equal", "Exp", "Floor", "GreaterOrEqual", "IsInf", "Less", "LessOrEqual", "Log", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "Round", "Sin", "Sub", "Where"], &[]),
     ("population_count", &["Add", "BitShift", "BitwiseAnd", "Cast", "Sub"], &[]),
-    ("pow", &["Cast", "Pow"], &["Abs", "Add", "And", "Atan", "Concat", "Cos", "Div", "Equal", "Exp", "Gather", "Greater", "GreaterOrEqual", "Log", "Max", "Min", "Mul", "Neg", "Or", "Reciprocal", "Sign", "Sin", "Sqrt", "Sub", "Where"]),
+    ("pow", &["Cast", "Pow"], &["Abs", "Add", "And", "Atan", "Concat", "Cos", "Div", "Equal", "Exp", "Gather", "Greater", "GreaterOrEqual", "Log", "Max", "Min", "Mul", "Neg", "Or", "Reciprocal", "Sign", "Sin", "Sqrt", "Sub", "Unsqueeze", "Where"]),
     ("psum", &["Cast", "ReduceSum"], &[]),
     ("qr", &["Abs", "Add", "ArgMax", "Cast", "Div", "Equal", "Gather", "Identity", "Less", "MatMul", "Max", "Mul", "Neg", "ReduceMax", "ReduceSum", "ReduceSumSquare", "Reshape", "Scan", "Slice", "Sqrt", "Squeeze", "Sub", "Transpose", "Trilu", "Where"], &["And", "Concat", "Gemm", "Unsqueeze"]),
     ("random_bits", &["Add", "BitShift", "BitwiseOr", "BitwiseXor", "Cast", "Gather", "Range", "Reshape", "Slice"], &[]),

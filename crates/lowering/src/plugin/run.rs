@@ -90,8 +90,13 @@ impl Plugin {
             }
             Parts::Binary(formula) => {
                 eqn.ignore_hints()?;
-                let [z, w] = eqn.operands()?.map(Complex::of);
-                Ok(vec![formula(z, w).pairs()])
+                let [x, y] = eqn.operands()?;
+                // The power of a complex number may be an integer.
+                let number = |index: usize, x: Expr<'g>| match eqn.is_complex_operand(index) {
+                    true => Complex::of(x),
+                    false => Complex { re: x, im: x.constant(0.0) },
+                };
+                Ok(vec![formula(number(0, x), number(1, y)).pairs()])
             }
             Parts::Eqn(lower) => Ok(vec![lower(ctx, eqn)?]),
         }
