@@ -32,6 +32,7 @@ __all__ = [
     "read_input",
     "recorded_calls",
     "restoring",
+    "target_opset",
     "view_page",
     "write_files",
 ]

@@ -93,6 +93,17 @@ impl Runtime {
         self.rows[start..].iter().take_while(move |row| row.op == op)
     }
 
+    /// True if it runs loops or branches of this kind. Their types follow from their bodies, so that a table may have no
+    /// row for them.
+    pub fn has_body(&self, op: OpType) -> bool {
+        match op {
+            OpType::If => !self.lacks(Ability::If),
+            OpType::Loop => !self.lacks(Ability::Loop),
+            OpType::Scan => !self.lacks(Ability::Scan),
+            _ => false,
+        }
+    }
+
     /// True if it does not run a form, or computes wrong numbers.
     pub fn lacks(&self, ability: Ability) -> bool {
         self.abilities.is_some_and(|able| able.binary_search(&ability).is_err())

@@ -289,7 +289,7 @@ impl Range {
         match self.kernel(op, opset) {
             Lookup::Kernel(kernel) => kernel.types.iter().any(|&mask| mask != 0),
             Lookup::Later(_) => false,
-            Lookup::Unlisted => self.runtime.has_functions,
+            Lookup::Unlisted => self.runtime.has_functions || self.runtime.has_body(op),
         }
     }
 
