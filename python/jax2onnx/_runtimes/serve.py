@@ -249,7 +249,7 @@ def _answer(folder: Path, kept: OrderedDict[Any, Run], load: Callable[[Path], Ru
 
 def main() -> None:
     """Answer until standard input ends."""
-    # What a runtime prints must not mix with the answers.
+    # The output of a runtime must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     load, module = _LOADERS[sys.argv[1]]
@@ -262,7 +262,7 @@ def main() -> None:
             said = f"{type(error).__name__}: {error}"
             answer = {"error": said, "log": traceback.format_exc()}
         with contextlib.suppress(Exception):
-            # What a runtime printed must be in its file before the answer.
+            # The output of a runtime must be in its file before the answer.
             ctypes.CDLL(None).fflush(None)
         print(json.dumps(answer), file=answers, flush=True)
 

@@ -27,7 +27,7 @@ pub struct Finding {
     pub evidence: Evidence,
 }
 
-/// What a runtime lacks.
+/// The reason why a runtime does not run a node correctly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// It does not load models of this opset.

@@ -1,4 +1,4 @@
-//! What other runtimes run, as measured by running tiny models in them.
+//! The abilities of other runtimes, measured with tiny models.
 //!
 //! `tools/probe.py` runs each operator with each type in a runtime, with numbers that show how it computes, and each form of
 //! `tools/probing/forms.py`. It stores the verdicts in `tools/probing/results`, and writes them as the tables below. If a
@@ -21,7 +21,7 @@ use crate::dtype::DType;
 
 pub(crate) use abilities::Ability;
 
-/// How the facts about a runtime were found.
+/// The source of the facts about a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// By running models.

@@ -29,7 +29,7 @@ pub(crate) struct Row {
     pub types: &'static [&'static [(usize, u32)]],
 }
 
-/// How the table of a runtime was made.
+/// The source of the table of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// Each row is from the kernels that the runtime lists, or was run in it.

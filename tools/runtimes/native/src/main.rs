@@ -19,7 +19,7 @@ type Run = Box<dyn Fn(&Path) -> Answer>;
 /// Loads the model in a folder.
 type Load = fn(&Path) -> Result<Run, Box<dyn Error>>;
 
-/// How many models stay loaded.
+/// The maximum number of models that stay loaded.
 const KEPT: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
