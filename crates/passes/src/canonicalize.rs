@@ -24,7 +24,7 @@ use crate::layout_ops;
 use crate::phases::RewriteNode;
 
 pub(crate) use booleans::number_behind;
-pub(crate) use broadcasts::{adds_leading_axes, broadcast_shape};
+pub(crate) use broadcasts::broadcast_shape;
 pub(crate) use folding::replace_by_constant;
 
 /// A local change that always improves the graph.

@@ -15,11 +15,11 @@ mod role;
 pub(crate) mod rotary;
 pub(crate) mod small_axes;
 
+use algebra::axis_map::{AxisMap, transpose};
+use algebra::axis_order::AxisOrder;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::FxHashMap;
 
-use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::algebra::axis_order::AxisOrder;
 use regions::Regions;
 use role::Role;
 

@@ -1,6 +1,6 @@
 //! Rewrites of layout ops: `Transpose`, `Reshape`, `Squeeze` and `Unsqueeze`.
 //!
-//! Each one reads chains of them as an [`AxisMap`](crate::algebra::axis_map::AxisMap) and writes the fewest nodes.
+//! Each one reads chains of them as an [`AxisMap`](algebra::axis_map::AxisMap) and writes the fewest nodes.
 
 pub(crate) mod blocks;
 pub(crate) mod columns;

@@ -3,7 +3,6 @@
 //! [`PHASES`] lists all rewrites, their order, and the reasons for the order. A pass sees nodes and
 //! values, never origins: [`onnx::Edit`] carries those.
 
-mod algebra;
 mod canonicalize;
 mod formulas;
 mod guard;
@@ -14,12 +13,12 @@ mod loops;
 mod operators;
 mod phases;
 mod prune;
-mod rewrite;
 mod share;
 mod targets;
 #[cfg(test)]
 mod testing;
 
+pub use algebra::rewrite::{Formulas, Rewrite};
 use onnx::tensor::Assumptions;
 use onnx::{Edit, Model};
 use options::{NormalizationMode, Options};
@@ -28,7 +27,6 @@ pub use canonicalize::{RULES, Rule};
 pub use guard::faults;
 pub use phases::{PHASES, Pass, Phase};
 use phases::{Run, When};
-pub use rewrite::{Formulas, Rewrite};
 
 /// Runs every phase, and calls `begin` with each one before it runs.
 ///

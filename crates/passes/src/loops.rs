@@ -15,11 +15,10 @@ pub(crate) mod unroll;
 
 use std::sync::Arc;
 
+use algebra::rewrite::require;
 use onnx::edit::{for_each_read, rename};
 use onnx::{Attr, Dim, Edit, Graph, Node, Op, OpType, Patch, Replacement, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::rewrite::require;
 
 /// A loop that runs a known number of times: a `Scan`, or a `Loop` that only counts.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! Lists the phases, and the rewrites of each phase.
 
+use algebra::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
 use onnx::{Edit, Label, Model, Outcome, Patch};
 use options::Options;
 
@@ -16,7 +17,6 @@ use crate::operators::{
     batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, split_products,
 };
 use crate::prune::{bound_counters, drop_carries};
-use crate::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
 use crate::{canonicalize, layout, layout_ops, loops, targets};
 

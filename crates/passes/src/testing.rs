@@ -6,12 +6,12 @@ mod same_numbers;
 
 use std::fmt::Write;
 
+use algebra::rewrite::Formulas;
 use expect_test::Expect;
 use onnx::{Edit, Model, Node};
 
 use crate::canonicalize::Rule;
 use crate::phases::{RewriteNode, run_each};
-use crate::rewrite::Formulas;
 
 /// Numbers for which mathematically equal formulas may differ. The property tests draw from them.
 const SPECIAL_FLOATS: [f64; 19] = [

@@ -1,13 +1,13 @@
 //! `simplify-booleans`: simplifies booleans that are compared with constants, negated twice, or cast to numbers
 //! and back.
 
+use algebra::eval::eval;
+use algebra::rewrite::require;
 use onnx::operator::properties::{BROADCAST_OPS, CASTS};
 use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
 use super::broadcasts::broadcast_shape;
 use super::{Change, Rule};
-use crate::algebra::eval::eval;
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "simplify-booleans",

@@ -1,11 +1,11 @@
 //! `drop-bounds`: drops clamps and comparisons of integers that are always within bounds.
 
+use algebra::rewrite::require;
 use onnx::operator::properties::BROADCAST_OPS;
 use onnx::{Edit, OpType, ValueId};
 
 use super::Rule;
 use super::broadcasts::without_leading_axes;
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",

@@ -1,12 +1,13 @@
 //! `bypass-expand`: drops the broadcast of an operand if the operator broadcasts it itself.
 
+use algebra::axis_map::{Step, added_units, emit_last};
+use algebra::rewrite::require;
+use algebra::sizes::adds_leading_axes;
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
-use crate::algebra::axis_map::{Step, added_units, emit_last};
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "bypass-expand",
@@ -153,11 +154,6 @@ pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId,
     let (passed, sources): (Vec<usize>, Vec<ValueId>) =
         edit.walk(value, BROADCAST_OPS).take_while(adds_axes).unzip();
     (sources.last().copied().unwrap_or(value), passed)
-}
-
-/// True if `wide` is `narrow` with additional leading unit axes.
-pub(crate) fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
-    wide.strip_suffix(narrow).is_some_and(|lead| lead.iter().all(|axis| axis.is(1)))
 }
 
 #[cfg(test)]

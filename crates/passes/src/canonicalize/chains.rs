@@ -1,10 +1,10 @@
 //! `merge-chains`: merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis.
 
+use algebra::rewrite::require;
 use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch};
 
 use super::{Change, Rule};
 use crate::layout_ops::stacks::Stack;
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",

@@ -2,13 +2,13 @@
 //!
 //! Programs compute masks in that way: they compare `where(i >= j, 1, 0)` with 0, or subtract it from 1 and scale it.
 
+use algebra::eval::eval;
+use algebra::rewrite::require;
 use onnx::operator::properties::POINTWISE;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use super::Rule;
 use super::booleans::element_behind;
-use crate::algebra::eval::eval;
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-choices",

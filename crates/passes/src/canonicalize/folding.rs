@@ -1,12 +1,12 @@
 //! `fold-constants`: evaluates small nodes with constant operands.
 
+use algebra::eval::eval;
+use algebra::rewrite::require;
+use algebra::stored::Stored;
 use onnx::operator::properties::{RESHAPES, SELECTIONS};
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, known_shape};
 
 use super::Rule;
-use crate::algebra::eval::eval;
-use crate::algebra::stored::Stored;
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",

@@ -1,10 +1,10 @@
 //! `drop-identity`: drops nodes that return their operand.
 
+use algebra::rewrite::require;
 use onnx::operator::properties::{BROADCAST_OPS, RESHAPES};
 use onnx::{Edit, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-identity",

@@ -3,10 +3,10 @@
 //! `jnp.argsort` sorts the indices `0, 1, 2, …` together with the keys, and looks up the sorted indices. Indices have 32
 //! bits in JAX, and 64 bits in ONNX.
 
+use algebra::rewrite::require;
 use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
-use crate::rewrite::require;
 
 pub(crate) const RANGE_RULE: Rule = Rule {
     name: "drop-ranges",

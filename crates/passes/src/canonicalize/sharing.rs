@@ -1,10 +1,10 @@
 //! `share-nodes`: replaces a node by an earlier node that computes the same.
 
+use algebra::rewrite::require;
 use onnx::operator::properties::{LAYOUT_OPS, RANDOM};
 use onnx::{Edit, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
 
 use super::Rule;
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "share-nodes",

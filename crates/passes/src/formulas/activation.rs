@@ -5,14 +5,13 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
 
-use onnx::kernels::Support;
-use onnx::{Attr, Op, OpType, Tensor};
-
-use crate::algebra::pattern::{
+use algebra::pattern::{
     Pattern, abs, either, erf, erfc, exp, expm1, greater, greater_or_equal, hole, log1p, maximum,
     minimum, node, number, product, relu, tanh,
 };
-use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
+use algebra::rewrite::{Formulas, Match, Result, ensure, rewrite};
+use onnx::kernels::Support;
+use onnx::{Attr, Op, OpType, Tensor};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-gelu", gelu_by_erf, |found| gelu(found, "none")),

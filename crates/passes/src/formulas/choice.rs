@@ -3,12 +3,12 @@
 //! JAX computes the index of the first true condition, and compares the index with the number of each case. A chain of
 //! `Where` with the conditions needs no index.
 
+use algebra::pattern::{Pattern, hole, node, number, repeated};
+use algebra::rewrite::{Formulas, Match, Result, ensure, require, rewrite};
 use onnx::operator::properties::{CASTS, EXPANDS, Properties};
 use onnx::{Attr, DType, Edit, Op, OpType, ValueId};
 
-use crate::algebra::pattern::{Pattern, hole, node, number, repeated};
 use crate::canonicalize::{broadcast_shape, number_behind};
-use crate::rewrite::{Formulas, Match, Result, ensure, require, rewrite};
 
 /// Every type of at least 8 bits can represent this number.
 const MAX_CONDITIONS: usize = 127;

@@ -1,10 +1,9 @@
 //! `keep-axes`: keeps the axes of a reduction if a later node restores them.
 
+use algebra::rewrite::require;
 use onnx::expr::reduced_shape;
 use onnx::operator::properties::{BROADCAST_OPS, REDUCTIONS};
 use onnx::{Op, Outcome, Patch, declined};
-
-use crate::rewrite::require;
 
 /// Replaces a node that restores the axes of a reduction by the same reduction with `keepdims`. JAX reduces and then
 /// broadcasts, even for `keepdims=True`.

@@ -5,13 +5,12 @@
 //! by a few units in the last place of `x · a`, `b` or the result, whichever is largest. Chains with larger
 //! constants are kept, because more digits could get lost.
 
+use algebra::eval::arithmetic;
+use algebra::rewrite::require;
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::algebra::eval::arithmetic;
-use crate::rewrite::require;
 
 /// Larger constants are not computed, as in `fold-constants`.
 const MAX_ELEMENTS: usize = 1 << 18;

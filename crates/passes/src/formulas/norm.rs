@@ -9,14 +9,13 @@ mod affine;
 mod group;
 mod layer;
 
-use onnx::{Attr, DType, Dim, Op, OpType, ValueId};
-
-use crate::algebra::pattern::{
+use algebra::pattern::{
     Pattern, either, hole, number, power, product, reciprocal, reduce_mean, reduce_sum, relu,
     spread, sqrt, square,
 };
-use crate::algebra::sizes::computed_size;
-use crate::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Formulas, Match, Result, ensure, rewrite};
+use algebra::rewrite::{AXES_ARE_AN_OPERAND_SINCE, Formulas, Match, Result, ensure, rewrite};
+use algebra::sizes::computed_size;
+use onnx::{Attr, DType, Dim, Op, OpType, ValueId};
 
 pub(crate) static MEANS: Formulas = Formulas::new(&[&[rewrite("fuse-mean", mean, to_mean)]]);
 

@@ -1,11 +1,10 @@
 //! Fuses means and maxima over windows.
 
+use algebra::axis_map::AxisMap;
+use algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
+use algebra::rewrite::{Formulas, Match, Result, ensure, rewrite};
 use onnx::operator::properties::{LAYOUT_OPS, VIEW_OPS};
 use onnx::{Attr, Node, Op, OpType, ValueId};
-
-use crate::algebra::axis_map::AxisMap;
-use crate::algebra::pattern::{Pattern, composite, either, hole, moved, node, number};
-use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-average-pool", average, to_average_pool),

@@ -2,13 +2,12 @@
 //!
 //! `logsumexp` stays a formula: `ReduceLogSumExp` of ONNX Runtime is correct but many times slower.
 
-use onnx::expr::reduced_shape;
-use onnx::{Attr, DType, Op, OpType, Type};
-
-use crate::algebra::pattern::{
+use algebra::pattern::{
     Pattern, abs, exp, hole, log, node, reciprocal, reduce_max, reduce_sum, spread, sqrt,
 };
-use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
+use algebra::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
+use onnx::expr::reduced_shape;
+use onnx::{Attr, DType, Op, OpType, Type};
 
 /// The root of a sum comes first, because it contains the sum.
 pub(crate) static STAGES: Formulas = Formulas::new(&[

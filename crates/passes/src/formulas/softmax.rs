@@ -1,14 +1,13 @@
 //! Fuses `Softmax` and `LogSoftmax`.
 
+use algebra::axis_map::AxisMap;
+use algebra::pattern::{
+    Pattern, either, exp, hole, log, node, number, one_of, reduce_max, reduce_sum, spread, view,
+};
+use algebra::rewrite::{Formulas, Match, Result, ensure, rewrite};
 use onnx::expr::reduced_shape;
 use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{Dim, Op, OpType};
-
-use crate::algebra::axis_map::AxisMap;
-use crate::algebra::pattern::{
-    Pattern, either, exp, hole, log, node, number, one_of, reduce_max, reduce_sum, spread, view,
-};
-use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-softmax", softmax, |found| over_one_axis(found, OpType::Softmax)),

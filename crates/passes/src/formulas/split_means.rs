@@ -2,9 +2,8 @@
 //!
 //! For no elements, `ReduceMean` of ONNX Runtime returns 0. JAX returns NaN, which is `0 / 0`.
 
+use algebra::rewrite::require;
 use onnx::{Expr, OpType, Outcome, Patch};
-
-use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();

@@ -2,10 +2,9 @@
 //!
 //! <https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html>
 
+use algebra::pattern::{Pattern, greater, hole, node, number};
+use algebra::rewrite::{Formulas, Match, Result, ensure, rewrite};
 use onnx::{Attr, DType, Op, OpType};
-
-use crate::algebra::pattern::{Pattern, greater, hole, node, number};
-use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-thresholded-relu", thresholded_relu, to_thresholded_relu)]]);

@@ -3,10 +3,9 @@
 //! JAX converts random bits to numbers between 0 and 1 in this way. Both formulas are exact: the remaining bits of `x` are
 //! the fraction of a number with the exponent of 1.
 
+use algebra::pattern::{Pattern, composite, either, either_order, hole, node, number};
+use algebra::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 use onnx::{Attr, DType, Op, OpType};
-
-use crate::algebra::pattern::{Pattern, composite, either, either_order, hole, node, number};
-use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-uniform", uniform, to_product)]]);

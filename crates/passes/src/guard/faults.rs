@@ -4,15 +4,15 @@
 //! inlines functions before it optimizes, so a pattern may cross the boundary of a call. An unknown reader is treated as
 //! the node that completes the pattern.
 
+use algebra::axis_map::{Step, emit, emit_after};
+use algebra::rewrite::require;
 use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId, known_shape};
 
-use crate::algebra::axis_map::{Step, emit, emit_after};
 use crate::canonicalize::replace_by_constant;
 use crate::layout_ops::columns::multiply_with_column;
 use crate::operators::gemm::product_of_transposed;
-use crate::rewrite::require;
 
 /// A pattern that a runtime computes wrongly, and its replacement.
 pub struct Fault {

@@ -4,13 +4,12 @@
 //! `Clip` return the operand. `Where` returns `0` for a `−0` whose condition is true. JAX begins sums with `0`, and ONNX
 //! Runtime begins them with the first element. Most readers do not depend on the sign of zero, but a quotient does.
 
+use algebra::rewrite::require;
 use onnx::operator::properties::BLIND_TO_ZERO_SIGNS;
 use onnx::{
     DType, Dim, Edit, Expr, Function, Graph, Model, Node, Op, OpType, Outcome, Patch, Type, ValueId,
 };
 use rustc_hash::FxHashSet;
-
-use crate::rewrite::require;
 
 pub(crate) fn run(model: &mut Model) {
     if !model.target.includes_default() {

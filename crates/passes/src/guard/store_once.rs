@@ -4,13 +4,12 @@
 //! several constants have the elements of an array of the program, but none is the array itself, the model stores the
 //! array, and nodes compute the constants from it. ONNX Runtime folds these nodes when it loads the model.
 
+use algebra::axis_map::transpose;
+use algebra::stored::large_constants;
 use onnx::edit::for_each_read;
 use onnx::tensor::{Memory, Step};
 use onnx::{Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::algebra::axis_map::transpose;
-use crate::algebra::stored::large_constants;
 
 pub(crate) fn run(model: &mut Model) {
     let ids: Vec<ValueId> = model.values.ids().collect();

@@ -1,9 +1,8 @@
 //! Simplifies the floor division of integers that are not negative: the quotient needs no correction.
 
+use algebra::pattern::{Pattern, either_order, hole, node, number};
+use algebra::rewrite::{Formulas, Match, Result, ensure, rewrite};
 use onnx::{Op, OpType};
-
-use crate::algebra::pattern::{Pattern, either_order, hole, node, number};
-use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("drop-floor", floor, to_quotient)]]);

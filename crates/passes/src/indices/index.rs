@@ -3,11 +3,11 @@
 //! JAX counts a negative index from the end, and then clamps it or fills. ONNX itself counts a negative index from
 //! the end, so the index only needs to be clamped on both sides.
 
+use algebra::pattern::{Pattern, either, greater, hole, node, number};
+use algebra::rewrite::{Formulas, Match, Result, ensure, rewrite};
 use onnx::{DType, Op, OpType, ValueId};
 
 use super::pick::{pick, to_entry_of_one_axis};
-use crate::algebra::pattern::{Pattern, either, greater, hole, node, number};
-use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-gather", || gather(OpType::Gather), to_gather),

@@ -1,9 +1,8 @@
 //! Fuses the read of one entry of an axis: `x[…, i, …]`.
 
+use algebra::pattern::{Pattern, hole, node};
+use algebra::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 use onnx::{Op, OpType, Tensor};
-
-use crate::algebra::pattern::{Pattern, hole, node};
-use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-pick", pick, to_entry_of_one_axis)]]);

@@ -1,10 +1,9 @@
 //! Removes the order of `−0` and `0` from `argmax`, if `−0` does not occur.
 
+use algebra::pattern::{Pattern, hole, node, number, reciprocal};
+use algebra::rewrite::{Formulas, Match, Result, ensure, rewrite};
 use onnx::facts::floats::NegativeZero;
 use onnx::{Op, OpType};
-
-use crate::algebra::pattern::{Pattern, hole, node, number, reciprocal};
-use crate::rewrite::{Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("drop-zero-order", zeros_apart, to_zeros_alike)]]);

@@ -3,11 +3,10 @@
 //! `jax.image.resize(…, "nearest")` reads at constant indices, one axis after the other. If each index occurs the
 //! same number of times in a row, that is a `Resize` to a multiple of the size, which copies the same elements.
 
+use algebra::axis_map::AxisMap;
+use algebra::rewrite::{Result, require};
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
-
-use crate::algebra::axis_map::AxisMap;
-use crate::rewrite::{Result, require};
 
 /// Rewrites a broadcast that repeats elements in place along several axes, as `jnp.repeat` does to enlarge an image,
 /// as gathers. A repeat along one axis, such as that of heads, stays a broadcast.

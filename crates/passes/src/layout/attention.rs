@@ -20,13 +20,13 @@ mod mask;
 mod spread;
 mod stack;
 
+use algebra::axis_map::{AxisMap, emit_after};
+use algebra::rewrite::{self, Result, ensure, require};
+use algebra::sizes::adds_leading_axes;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
-use crate::algebra::axis_map::{AxisMap, emit_after};
-use crate::canonicalize::adds_leading_axes;
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::{Side, following, side};
-use crate::rewrite::{self, Result, ensure, require};
 use choice::Choice;
 use mask::Prepared;
 use stack::Stack;

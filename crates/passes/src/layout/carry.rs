@@ -1,10 +1,10 @@
 //! Applies an operator to transposed operands.
 
+use algebra::axis_order::AxisOrder;
+use algebra::rewrite::require;
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
 use super::role::data_operands;
-use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::require;
 
 /// Returns the operator of the node at `index` for arrays in another order. `stored` returns the replacement of an
 /// array. `None` if an axis or a list is unknown, which [`role`](super::role::role) rules out.

@@ -1,9 +1,8 @@
 //! `fold-layout-ops`: folds layout ops and slices of constants into the constants.
 
+use algebra::eval::eval;
+use algebra::rewrite::require;
 use onnx::{OpType, Outcome, Patch, Tensor, known_shape};
-
-use crate::algebra::eval::eval;
-use crate::rewrite::require;
 
 /// Evaluates a transpose or a slice of a constant. The result has no more elements than the constant, so its size
 /// does not matter.

@@ -6,11 +6,10 @@
 
 use std::ops::RangeInclusive;
 
+use algebra::rewrite::require;
+use algebra::stored::Stored;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
-
-use crate::algebra::stored::Stored;
-use crate::rewrite::require;
 
 /// With a factor outside this range, a term may overflow or underflow although the sum does not.
 const FACTORS: RangeInclusive<f64> = 1e-9..=1e9;

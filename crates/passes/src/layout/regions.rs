@@ -1,11 +1,11 @@
 //! Finds regions of arrays that share an axis order, and chooses the order that needs the fewest transposes.
 
+use algebra::axis_order::AxisOrder;
 use onnx::{Dim, Edit, OpType, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::carry::axes_to_add;
 use super::role::{Role, data_values, narrow_values, role};
-use crate::algebra::axis_order::AxisOrder;
 
 /// The maximum number of passes over all regions.
 const MAX_SWEEPS: usize = 4;

@@ -1,10 +1,9 @@
 //! Describes how an operator depends on the order of axes.
 
+use algebra::axis_order::AxisOrder;
+use algebra::rewrite::require;
 use onnx::operator::properties::{ALONG_AN_AXIS, BROADCASTING, ELEMENTWISE, REDUCTIONS};
 use onnx::{Dim, Edit, Node, OpType, Type, ValueId};
-
-use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::require;
 
 /// True if all operands of an operator broadcast. The slope of a `PRelu` broadcasts, but its first operand does not.
 fn broadcasts(op: OpType) -> bool {

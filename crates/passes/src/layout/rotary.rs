@@ -8,14 +8,14 @@ mod half;
 mod layout;
 mod table;
 
+use algebra::axis_order::AxisOrder;
+use algebra::pattern::{
+    Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
+};
+use algebra::rewrite::require;
 use onnx::operator::properties::{RESHAPES, TRANSPOSES};
 use onnx::{Edit, OpType, ValueId};
 
-use crate::algebra::axis_order::AxisOrder;
-use crate::algebra::pattern::{
-    Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
-};
-use crate::rewrite::require;
 use half::Half;
 use layout::fuse;
 

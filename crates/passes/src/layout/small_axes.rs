@@ -7,15 +7,15 @@
 
 mod entries;
 
+use algebra::axis_map::transpose;
+use algebra::axis_order::AxisOrder;
+use algebra::rewrite::{Result, ensure, require};
 use onnx::operator::properties::{BROADCASTING, POINTWISE, REDUCTIONS};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{carry, transposed_constant};
-use crate::algebra::axis_map::transpose;
-use crate::algebra::axis_order::AxisOrder;
 use crate::layout_ops::{arrays, readers};
-use crate::rewrite::{Result, ensure, require};
 
 /// With longer runs, the rewrite saves little, and reductions over the first axis take longer.
 const MAX_SMALL: i64 = 8;

@@ -1,11 +1,11 @@
 //! `fuse-blocks`: fuses layout ops that turn channels into blocks of pixels, or blocks of pixels into channels.
 
+use algebra::axis_map::{AxisMap, transposes};
+use algebra::rewrite::require;
 use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::is_layout_op;
 use super::merge::links;
-use crate::algebra::axis_map::{AxisMap, transposes};
-use crate::rewrite::require;
 
 /// A mode of `DepthToSpace`: the order of the factors of the channel axis, which are the rows and columns of a block
 /// and the remaining channels.

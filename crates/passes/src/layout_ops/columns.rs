@@ -3,10 +3,9 @@
 //!
 //! For a vector, ONNX Runtime multiplies row by row, which is up to fifteen times slower.
 
+use algebra::axis_map::{Step, emit, emit_after};
+use algebra::rewrite::require;
 use onnx::{Dim, Op, OpType, Outcome, Patch, declined};
-
-use crate::algebra::axis_map::{Step, emit, emit_after};
-use crate::rewrite::require;
 
 /// For smaller matrices, the additional nodes cost more than they save.
 const FEWEST_ELEMENTS: i64 = 1024;

@@ -1,12 +1,12 @@
 //! `merge-layout-ops`: rewrites a chain of layout ops with the fewest nodes.
 
+use algebra::axis_map::{AxisMap, Step, emit_last, plan, transposes};
+use algebra::rewrite::require;
 use onnx::operator::properties::{LAYOUT_OPS, RESHAPES};
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::is_layout_op;
-use crate::algebra::axis_map::{AxisMap, Step, emit_last, plan, transposes};
 use crate::canonicalize::{MAX_LINKS, Rule};
-use crate::rewrite::require;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-layout-ops",

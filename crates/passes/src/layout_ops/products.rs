@@ -3,13 +3,13 @@
 //! `A·B = (Bᵀ·Aᵀ)ᵀ`, and the rows of a side can be in any order that the readers of the result accept. JAX always
 //! returns the result of `dot_general` in one order of axes, and transposes it afterward.
 
+use algebra::axis_map::{AxisMap, cost, emit, emit_after, plan};
+use algebra::rewrite::require;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 use rustc_hash::FxHashMap;
 
 use super::is_layout_op;
 use super::merge::links;
-use crate::algebra::axis_map::{AxisMap, cost, emit, emit_after, plan};
-use crate::rewrite::require;
 
 /// The maximum number of layout ops to follow after a product.
 const MAX_FOLLOWING: usize = 8;

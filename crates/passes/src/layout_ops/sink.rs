@@ -5,12 +5,12 @@
 //! reshapes it. The bias after a product is added before its columns are split, so that ONNX Runtime finds the
 //! product and the sum next to each other.
 
+use algebra::axis_map::{AxisMap, Step, emit, plan};
+use algebra::rewrite::require;
 use onnx::operator::properties::POINTWISE;
 use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::{arrays, is_layout_op};
-use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
-use crate::rewrite::require;
 
 /// The maximum number of nodes up to the other layout op.
 const MAX_DISTANCE: usize = 8;

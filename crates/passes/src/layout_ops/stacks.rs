@@ -2,10 +2,9 @@
 //!
 //! `jnp.stack` adds the new axis to each array first, which takes one `Unsqueeze` per array.
 
+use algebra::axis_map::{Step, emit_after};
+use algebra::rewrite::require;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
-
-use crate::algebra::axis_map::{Step, emit_after};
-use crate::rewrite::require;
 
 /// If a `Reshape` computes an output, ONNX Runtime copies the array. Copying up to this many elements takes less time
 /// than the nodes.

@@ -2,14 +2,14 @@
 
 mod lookups;
 
+use algebra::axis_map::transpose;
+use algebra::rewrite::require;
 use onnx::infer::axes_from_front;
 use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, NORMALIZES, REDUCTIONS, RESHAPES};
 use onnx::{Dim, Edit, Node, Op, OpType, Patch, Type, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Counted;
-use crate::algebra::axis_map::transpose;
-use crate::rewrite::require;
 
 /// The result of a step may have at most this many times the elements of its operands.
 const MAX_GROWTH: i64 = 8;

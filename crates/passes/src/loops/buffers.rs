@@ -6,13 +6,13 @@
 //! entry: one that no iteration has written yet, or the one that the previous iteration wrote, which the loop then
 //! carries.
 
+use algebra::axis_map::transpose;
+use algebra::rewrite::require;
 use onnx::edit::for_each_read;
 use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Array, Carry, Counted, Stack, copy_of, replacing, results_in_place};
-use crate::algebra::axis_map::transpose;
-use crate::rewrite::require;
 
 /// The maximum number of indices to compare.
 const MAX_PLACES: usize = 1 << 20;

@@ -4,9 +4,8 @@
 //! ONNX Runtime, a `Where` of small arrays takes 1.2 µs, and needs four nodes if the sign of a zero matters. An `If`
 //! takes 0.7 µs, plus 0.5 µs per result, and keeps all signs.
 
+use algebra::rewrite::require;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
-
-use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     if !edit.is_in_loop() {

@@ -5,10 +5,10 @@
 //! depends only on the counter can be computed before the loop. An iteration of a `Scan` takes 0.4 µs less than one
 //! of a `Loop`, which computes its number and its condition, so a loop without a counter scans over zeros.
 
+use algebra::rewrite::require;
 use onnx::{DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, declined};
 
 use super::{Array, Carry, Counted, node_reads, number, plus_constant};
-use crate::rewrite::require;
 
 /// A loop with more iterations keeps its counter.
 const MAX_ITERATIONS: i64 = 1 << 16;

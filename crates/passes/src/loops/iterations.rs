@@ -3,10 +3,10 @@
 //! `while_loop(lambda s: s[0] < 100, …)` is a `for` loop. If the number of iterations is known, the other rewrites of
 //! loops apply to it. If there is another condition too, it stays, and the `Loop` itself counts.
 
+use algebra::rewrite::require;
 use onnx::{DType, Edit, Fact, Graph, Node, Op, OpType, Outcome, Patch, ValueId};
 
 use super::{node_reads, number, plus_constant};
-use crate::rewrite::require;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();

@@ -4,13 +4,13 @@
 //! value. Then only the initial value and the result are reshaped. If a body reshapes each entry of an array, the
 //! whole array is reshaped before the loop.
 
+use algebra::rewrite::require;
+use algebra::sizes::adds_leading_axes;
 use onnx::operator::properties::{BROADCASTING, RESHAPES};
 use onnx::{Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 
 use super::node_reads;
-use crate::canonicalize::adds_leading_axes;
 use crate::prune::drop_carries::Carries;
-use crate::rewrite::require;
 
 /// A carry that a body reshapes.
 struct Reshaped {

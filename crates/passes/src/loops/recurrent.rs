@@ -16,9 +16,9 @@ mod lstm;
 #[cfg(test)]
 mod tests;
 
+use algebra::rewrite::{Declined, Result, ensure};
 use onnx::{Attr, DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
-use crate::rewrite::{Declined, Result, ensure};
 use body::Body;
 use linear::Linear;
 

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use algebra::rewrite::require;
 use onnx::edit::for_each_read;
 use onnx::operator::properties::{BY_ROW, POINTWISE, REDUCTIONS, RESHAPES};
 use onnx::{Edit, Node, Outcome, Patch, ValueId};
@@ -14,7 +15,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batches::{Batches, is_small_beside};
 use super::{Counted, Stack, copy_of, replacing};
 use crate::loops::recurrent;
-use crate::rewrite::require;
 
 /// The maximum number of nodes to inspect before a result.
 const MAX_NODES: usize = 256;

@@ -14,6 +14,9 @@
 mod body;
 mod equation;
 
+use algebra::axis_map::transpose;
+use algebra::eval::eval;
+use algebra::rewrite::require;
 use onnx::edit::for_each_read;
 use onnx::{
     Attr, DType, Dim, Edit, Graph, Node, Op, OpType, Outcome, Patch, Tensor, ValueId, declined,
@@ -25,9 +28,6 @@ use self::body::{Body, Choosing, Effect, numbers};
 use self::equation::{Approximation, Equation, beginning, cast, half, reshaped};
 use super::batches::Batches;
 use super::{Carry, Counted, node_reads, renew, replacing, results_in_place};
-use crate::algebra::axis_map::transpose;
-use crate::algebra::eval::eval;
-use crate::rewrite::require;
 
 /// The name of the original loop, which runs if the products did not find a solution.
 const LOOP: &str = "settle-flags/loop";

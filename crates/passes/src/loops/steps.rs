@@ -4,6 +4,7 @@
 //! Runtime spends about as much time on a small node as on a product of small matrices, so each node that leaves the
 //! body saves time in every step.
 
+use algebra::rewrite::require;
 use onnx::edit::{for_each_read, rename};
 use onnx::operator::properties::{PARTIAL, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Node, OpType, Outcome, Patch, Tensor, ValueId, declined};
@@ -11,7 +12,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
 use super::{Array, Counted};
-use crate::rewrite::require;
 
 /// Larger constants are not inspected.
 const MAX_CONSTANT: usize = 1 << 16;

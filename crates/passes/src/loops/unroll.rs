@@ -4,12 +4,12 @@
 //! sixteen. In an unrolled loop, taking an entry of an array and adding one to a result are nodes, unless the array
 //! is a constant.
 
+use algebra::rewrite::{Declined, Result, ensure};
 use onnx::{Attr, Edit, Op, OpType, Patch, ValueId};
 use options::Options;
 use rustc_hash::FxHashMap;
 
 use super::{Counted, results_in_place};
-use crate::rewrite::{Declined, Result, ensure};
 
 /// The costs of a loop in tenths of a small node: to enter it, per iteration, and per carried value.
 const ENTRY: i64 = 160;

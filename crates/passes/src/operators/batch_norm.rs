@@ -5,10 +5,9 @@
 //!
 //! <https://onnx.ai/onnx/operators/onnx__BatchNormalization.html>
 
+use algebra::pattern::{Pattern, constant, hole};
+use algebra::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 use onnx::{Attr, Op, OpType, Tensor, Type, ValueId};
-
-use crate::algebra::pattern::{Pattern, constant, hole};
-use crate::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
 
 pub(crate) static REWRITES: Formulas =
     Formulas::new(&[&[rewrite("fuse-batch-norm", scaled_and_shifted, to_batch_norm)]]);

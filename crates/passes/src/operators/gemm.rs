@@ -1,8 +1,7 @@
 //! `make-gemm`: fuses a matrix product with the transposes of its operands and a bias.
 
+use algebra::rewrite::require;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
-
-use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     match patch.op(patch.root())? {

@@ -4,12 +4,11 @@
 //! `Unsqueeze` before the `Concat`. Vectors of one element need none. The same applies to `y[..., 0]` and a stack
 //! along the last axis.
 
+use algebra::rewrite::{Result, ensure, require};
 use onnx::operator::properties::{BROADCASTING, ELEMENTWISE, POINTWISE};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
-
-use crate::rewrite::{Result, ensure, require};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
     let mut seen: FxHashSet<usize> = FxHashSet::default();

@@ -1,8 +1,7 @@
 //! `fuse-pads`: folds zero padding into the convolution that reads it.
 
+use algebra::rewrite::require;
 use onnx::{Attr, Edit, OpType, Outcome, Patch};
-
-use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     let (by, amounts) = padding(patch, patch.root())?;

@@ -4,10 +4,9 @@
 //! needs all axes from the last axis of the other operand that is larger than 1. With fewer axes, ONNX Runtime
 //! computes a column element by element, which takes up to 70 times as long.
 
+use algebra::rewrite::require;
 use onnx::operator::properties::BROADCASTING;
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
-
-use crate::rewrite::require;
 
 /// With fewer elements, the node that reshapes a computed scalar costs as much as it saves.
 const MIN_ELEMENTS: i64 = 128;

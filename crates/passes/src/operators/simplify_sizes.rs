@@ -1,9 +1,8 @@
 //! `simplify-sizes`: reads all sizes of one array with a single node.
 
+use algebra::rewrite::require;
+use algebra::sizes::{computed_size, shape_of};
 use onnx::{DType, Dim, Op, OpType, Outcome, Patch, Type, ValueId};
-
-use crate::algebra::sizes::{computed_size, shape_of};
-use crate::rewrite::require;
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
     match patch.op(patch.root())? {

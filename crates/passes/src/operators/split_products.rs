@@ -3,9 +3,8 @@
 //! ONNX Runtime has a fast kernel for sums over any axis, but none for products. For the two extents of 10,000 boxes,
 //! `ReduceProd` takes 50 µs, while the entries and their product take 10 µs.
 
+use algebra::rewrite::require;
 use onnx::{Dim, Op, OpType, Outcome, Patch, ValueId, declined};
-
-use crate::rewrite::require;
 
 /// The longest axis for which the nodes take less time than the reduction.
 const MAX_ENTRIES: i64 = 4;

@@ -1,8 +1,7 @@
 //! Finds the scale and the bias of a norm.
 
+use algebra::rewrite::{Match, Result, ensure};
 use onnx::{DType, Dim, Op, OpType, Tensor, Type, ValueId, known_shape};
-
-use crate::rewrite::{Match, Result, ensure};
 
 /// The maximum number of elements of a constant that repeats one number, such as a scale of ones.
 pub(super) const MAX_EQUAL: i64 = 4096;

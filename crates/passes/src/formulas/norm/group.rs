@@ -4,14 +4,14 @@
 //! group as an instance of `InstanceNormalization`. ONNX Runtime sums its elements one by one in single precision, so
 //! results differ from JAX by up to 10⁻⁶ · (1 + |mean| / σ) · √n for `n` elements.
 
+use algebra::axis_map::{AxisMap, Step, emit, plan, transpose};
+use algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
+use algebra::rewrite::{Match, Result, ensure};
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, Vector};
 use super::{Quotient, epsilon, expect_whole, fast_variance, normalized_axes, radicand};
-use crate::algebra::axis_map::{AxisMap, Step, emit, plan, transpose};
-use crate::algebra::pattern::{either, hole, node, reduce_mean, relu, spread, square};
-use crate::rewrite::{Match, Result, ensure};
 
 /// Smaller groups often have equal elements. The fast variance, the mean square minus the squared mean, then consists of
 /// rounding errors, which the operator does not reproduce.

@@ -4,12 +4,12 @@
 //! If the scale and the bias vary along the normalized axes or along the channels of an instance, they are operands of
 //! the norm. Otherwise, they stay separate nodes.
 
+use algebra::axis_map::{AxisMap, transpose};
+use algebra::rewrite::{Match, Result, ensure};
 use onnx::{Dim, Op, OpType, Tensor, Type, ValueId};
 
 use super::affine::{Affine, MAX_EQUAL, Vector};
 use super::{epsilon, expect_whole, group, normalized_axes};
-use crate::algebra::axis_map::{AxisMap, transpose};
-use crate::rewrite::{Match, Result, ensure};
 
 pub(super) fn to_layer_norm(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let x = found.value("x")?;

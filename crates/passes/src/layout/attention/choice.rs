@@ -3,15 +3,15 @@
 //! Batch axes of the scores can serve as heads, and so can a part of their rows: each is an independent attention
 //! with the same `k` and `v`. So every choice is correct, and the cheapest one needs the fewest transposes.
 
+use algebra::axis_map::{AxisMap, Step, cost, emit, plan, transposes};
+use algebra::rewrite::{Result, require};
 use onnx::operator::properties::EXPANDS;
 use onnx::{Dim, Edit, OpType, Patch, ValueId, known_shape};
 
 use super::stack::Stack;
 use super::{Attention, Stage};
-use crate::algebra::axis_map::{AxisMap, Step, cost, emit, plan, transposes};
 use crate::layout_ops::is_layout_op;
 use crate::layout_ops::products::Side;
-use crate::rewrite::{Result, require};
 
 /// A layout for the operands and the result of an attention.
 pub(super) struct Choice {

@@ -2,15 +2,15 @@
 //!
 //! Several masks become one array: it starts with the added masks, and choices replace its numbers.
 
+use algebra::axis_map::{AxisMap, Step, emit, plan};
+use algebra::rewrite::{Declined, Result, ensure, require};
+use algebra::sizes::adds_leading_axes;
 use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
 use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights};
 
 use super::choice::View;
 use super::{Attention, LOWEST, Mask, spread};
-use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
-use crate::canonicalize::adds_leading_axes;
-use crate::rewrite::{Declined, Result, ensure, require};
 
 /// The number that the kernel adds to a masked score: far below any score, but above the lowest number.
 const MASKED: f64 = -2.381_976_325_057_654e38;

@@ -4,14 +4,14 @@
 //! limits its numbers, so no score overflows, and a score is NaN only if a number in one of its two rows of `x` is.
 //! Then the whole row of `v` is NaN, and so is everything that is computed from `v`: zero times NaN is NaN.
 
+use algebra::axis_map::AxisMap;
+use algebra::rewrite::require;
 use onnx::facts::floats::Floats;
 use onnx::operator::properties::{ARITHMETIC, LAYOUT_OPS, VIEW_OPS};
 use onnx::{Dim, Edit, Fact, Facts, OpType, ValueId};
 
 use super::Attention;
-use crate::algebra::axis_map::AxisMap;
 use crate::layout_ops::products::Side;
-use crate::rewrite::require;
 
 /// The maximum number of nodes between the operands and their common rows.
 const MOST_NODES: usize = 100;

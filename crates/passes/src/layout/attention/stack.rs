@@ -3,12 +3,12 @@
 //! Each pick is a contiguous part of an earlier axis, so one `Split` returns all of them, in the order of axes that
 //! the product has.
 
+use algebra::axis_map::{AxisMap, Step, emit, plan};
+use algebra::rewrite::{Result, require};
 use onnx::operator::properties::LAYOUT_OPS;
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 
-use crate::algebra::axis_map::{AxisMap, Step, emit, plan};
 use crate::layout_ops::products::Side;
-use crate::rewrite::{Result, require};
 
 /// The maximum number of layout ops before the picks.
 const MAX_LINKS: usize = 4;

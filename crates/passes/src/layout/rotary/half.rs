@@ -1,9 +1,8 @@
 //! Finds one element of each pair of an array: one of its halves, or every second element.
 
+use algebra::axis_order::AxisOrder;
+use algebra::rewrite::require;
 use onnx::{Edit, OpType, ValueId};
-
-use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::require;
 
 /// One element of each pair of an array.
 pub(super) struct Half {

@@ -2,13 +2,13 @@
 //!
 //! The tables are repeated for every batch entry, so that the rotated array keeps its shape.
 
+use algebra::axis_map::{Step, emit, emit_after, plan};
+use algebra::axis_order::AxisOrder;
+use algebra::rewrite::{Declined, Result, ensure, require};
 use onnx::{DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use super::Rotation;
 use super::table::Single;
-use crate::algebra::axis_map::{Step, emit, emit_after, plan};
-use crate::algebra::axis_order::AxisOrder;
-use crate::rewrite::{Declined, Result, ensure, require};
 
 struct Layout {
     /// The shape of the kernel's operand, which has the axes in the order of the array.

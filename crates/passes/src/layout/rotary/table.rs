@@ -1,10 +1,10 @@
 //! Finds tables of cosines and sines with one number per pair.
 
+use algebra::rewrite::require;
 use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE, RESHAPES};
 use onnx::{Dim, Edit, Node, Op, OpType, Patch, ValueId};
 
 use super::{Rotation, halves_of};
-use crate::rewrite::require;
 
 /// The maximum number of nodes to follow from a table.
 const DEEPEST: usize = 8;

@@ -1,11 +1,11 @@
 //! Batches gathers and slices of an array that is the same in every step.
 
+use algebra::axis_map::transpose;
+use algebra::rewrite::require;
 use onnx::infer::axes_from_front;
 use onnx::{DType, Node, Op, OpType, Patch, Tensor, Type, ValueId, known_shape};
 
 use super::{Batches, Operand};
-use crate::algebra::axis_map::transpose;
-use crate::rewrite::require;
 
 impl Batches {
     /// Batches a slice whose start differs between steps along one axis.

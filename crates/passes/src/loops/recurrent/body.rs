@@ -1,10 +1,9 @@
 //! Reads the body of a scan backward from its results.
 
+use algebra::rewrite::require;
 use onnx::infer::axes_from_front;
 use onnx::{Edit, Graph, Node, OpType, ValueId};
 use rustc_hash::FxHashMap;
-
-use crate::rewrite::require;
 
 /// A body, with the producers of its values.
 pub(super) struct Body<'b> {

@@ -1,11 +1,11 @@
 //! `GRU`, with the reset gate on the state or on its product.
 
+use algebra::rewrite::require;
 use onnx::{Attr, OpType, ValueId};
 
 use super::Cell;
 use super::body::Body;
 use super::linear::Linear;
-use crate::rewrite::require;
 
 /// `h′ = (1 − z)·n + z·h` with `n = tanh(x·W + b + r·(h·R + c))`, `r = σ(…)`, `z = σ(…)`
 ///

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
+use algebra::rewrite::require;
 use onnx::{DType, Edit, OpType, Tensor, ValueId};
-
-use crate::rewrite::require;
 
 use super::body::Body;
 

@@ -1,11 +1,11 @@
 //! `LSTM`.
 
+use algebra::rewrite::require;
 use onnx::{OpType, ValueId};
 
 use super::Cell;
 use super::body::Body;
 use super::linear::Linear;
-use crate::rewrite::require;
 
 /// `c′ = σ(f)·c + σ(i)·tanh(g)`, `h′ = σ(o)·tanh(c′)`
 pub(super) fn find(body: &Body<'_>) -> Option<Cell> {

@@ -1,11 +1,11 @@
 //! Reads the entries that an iteration of a loop drops.
 
+use algebra::rewrite::require;
 use onnx::operator::properties::{POINTWISE, RESHAPES};
 use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
-use crate::rewrite::require;
 
 /// The effect of an active iteration.
 pub(super) struct Effect {

@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
+use algebra::eval::eval;
 use onnx::{DType, Tensor, ValueId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-
-use crate::algebra::eval::eval;
 
 const TYPES: [DType; 7] =
     [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64];

@@ -8,7 +8,7 @@ use crate::rewrite::require;
 impl AxisMap {
     /// Returns the map that splits axes into the given parts, and reorders the parts as in `to`. Each part in `to` is
     /// an axis before and the index of a part.
-    pub(crate) fn rearrange(parts: &[Vec<Dim>], to: &[Vec<(usize, usize)>]) -> Option<AxisMap> {
+    pub fn rearrange(parts: &[Vec<Dim>], to: &[Vec<(usize, usize)>]) -> Option<AxisMap> {
         let mut map = AxisMap::identity_of_parts(parts.iter().cloned());
         let has_atom = |dim: &&Dim| !dim.is(1);
         let reordered = |axis: &Vec<(usize, usize)>| {
@@ -26,7 +26,7 @@ impl AxisMap {
 
     /// Returns the same map for arrays with an additional last axis.
     #[must_use]
-    pub(crate) fn with_last_axis(mut self, size: &Dim) -> AxisMap {
+    pub fn with_last_axis(mut self, size: &Dim) -> AxisMap {
         let mut atoms = Axis::new();
         if !size.is(1) {
             atoms.push(self.sizes.len());
@@ -38,7 +38,7 @@ impl AxisMap {
     }
 
     /// Returns the same map without an axis, which has the indices `before` and `after`.
-    pub(crate) fn without_axis(mut self, before: usize, after: usize) -> Option<AxisMap> {
+    pub fn without_axis(mut self, before: usize, after: usize) -> Option<AxisMap> {
         let is_there = before < self.before.len() && after < self.after.len();
         is_there.then(|| {
             self.before.remove(before);
@@ -48,14 +48,14 @@ impl AxisMap {
     }
 
     /// Returns the same map for an array in which an axis before is a unit axis.
-    pub(crate) fn with_unit_axis(mut self, axis: usize) -> Option<AxisMap> {
+    pub fn with_unit_axis(mut self, axis: usize) -> Option<AxisMap> {
         let gone = std::mem::take(self.before.get_mut(axis)?);
         self.after.iter_mut().for_each(|atoms| atoms.retain(|atom| !gone.contains(atom)));
         Some(self)
     }
 
     /// Returns the same map without the innermost repeats of an axis after, and their number.
-    pub(crate) fn without_repeats(mut self, axis: usize) -> Option<(AxisMap, i64)> {
+    pub fn without_repeats(mut self, axis: usize) -> Option<(AxisMap, i64)> {
         let atoms = self.after.get(axis)?;
         let own = atoms.iter().rposition(|&atom| self.is_own(atom)).map_or(0, |last| last + 1);
         let repeats = Axis::from_slice(&atoms[own..]);
@@ -65,7 +65,7 @@ impl AxisMap {
     }
 
     /// True if the array is repeated along an atom.
-    pub(crate) fn is_broadcast(&self) -> bool {
+    pub fn is_broadcast(&self) -> bool {
         !self.after.iter().flatten().all(|&atom| self.is_own(atom))
     }
 
@@ -75,18 +75,18 @@ impl AxisMap {
     }
 
     /// True if an axis after consists only of repeats.
-    pub(crate) fn is_repeated_along(&self, axis: usize) -> bool {
+    pub fn is_repeated_along(&self, axis: usize) -> bool {
         self.after.get(axis).is_some_and(|atoms| !atoms.iter().any(|&atom| self.is_own(atom)))
     }
 
     /// True if no other axis after has repeats.
-    pub(crate) fn repeats_only_along(&self, axis: usize) -> bool {
+    pub fn repeats_only_along(&self, axis: usize) -> bool {
         let others = self.after.iter().enumerate().filter(|(other, _)| *other != axis);
         others.flat_map(|(_, atoms)| atoms).all(|&atom| self.is_own(atom))
     }
 
     /// Returns the same map with another number of repeats along an axis that consists only of repeats.
-    pub(crate) fn with_repeats(mut self, axis: usize, times: &Dim) -> Option<AxisMap> {
+    pub fn with_repeats(mut self, axis: usize, times: &Dim) -> Option<AxisMap> {
         require(self.is_repeated_along(axis))?;
         self.after[axis].clear();
         if !times.is(1) {
@@ -99,7 +99,7 @@ impl AxisMap {
     /// Returns the map for one entry of an axis after, which must be one part of an axis before.
     ///
     /// Also returns the shape of the whole array before, in which an axis begins with the entries, and that axis.
-    pub(crate) fn pick(mut self, after: usize) -> Option<(Vec<Dim>, AxisMap, usize)> {
+    pub fn pick(mut self, after: usize) -> Option<(Vec<Dim>, AxisMap, usize)> {
         let &[entries] = &self.after.get(after)?[..] else { return None };
         let place = |atoms: &Axis| atoms.iter().position(|&atom| atom == entries);
         let (mut axis, place) =
@@ -116,17 +116,17 @@ impl AxisMap {
     }
 
     /// True if an axis before and an axis after have the same atoms, and are not unit axes.
-    pub(crate) fn keeps_axis(&self, before: usize, after: usize) -> bool {
+    pub fn keeps_axis(&self, before: usize, after: usize) -> bool {
         self.axis_after(before) == Some(after)
     }
 
     /// Returns the sizes of the parts of an axis before.
-    pub(crate) fn parts_before(&self, axis: usize) -> Vec<Dim> {
+    pub fn parts_before(&self, axis: usize) -> Vec<Dim> {
         self.parts(self.before.get(axis))
     }
 
     /// Returns the sizes of the parts of an axis after.
-    pub(crate) fn parts_after(&self, axis: usize) -> Vec<Dim> {
+    pub fn parts_after(&self, axis: usize) -> Vec<Dim> {
         self.parts(self.after.get(axis))
     }
 
@@ -135,7 +135,7 @@ impl AxisMap {
     }
 
     /// True if the results of two maps of one array broadcast in the same way: they differ only in leading unit axes.
-    pub(crate) fn broadcasts_as(&self, other: &AxisMap) -> bool {
+    pub fn broadcasts_as(&self, other: &AxisMap) -> bool {
         let without_leading_unit_axes = |map: &AxisMap| {
             let mut map = map.canonical();
             let unit_axes = map.after.iter().take_while(|axis| axis.is_empty()).count();
@@ -146,13 +146,13 @@ impl AxisMap {
     }
 
     /// True if both maps split the axes before into the same numbers of parts.
-    pub(crate) fn has_parts_of(&self, other: &AxisMap) -> bool {
+    pub fn has_parts_of(&self, other: &AxisMap) -> bool {
         let counts = |map: &AxisMap| map.before.iter().map(|axis| axis.len()).collect::<Vec<_>>();
         counts(self) == counts(other)
     }
 
     /// Sorts the parts of an axis after by their places before. Returns their former order.
-    pub(crate) fn sort_parts_after(&mut self, axis: usize) -> Vec<usize> {
+    pub fn sort_parts_after(&mut self, axis: usize) -> Vec<usize> {
         let atoms = self.after[axis].clone();
         let place = |part: &usize| self.before.iter().flatten().position(|&a| a == atoms[*part]);
         let mut order: Vec<usize> = (0..atoms.len()).collect();
@@ -162,7 +162,7 @@ impl AxisMap {
     }
 
     /// Reorders the parts of an axis before.
-    pub(crate) fn reorder_parts_before(&mut self, axis: usize, order: &[usize]) {
+    pub fn reorder_parts_before(&mut self, axis: usize, order: &[usize]) {
         self.before[axis] = order.iter().map(|&part| self.before[axis][part]).collect();
     }
 }

@@ -3,17 +3,17 @@
 use onnx::{Dim, Op, OpType, Patch, Tensor, ValueId, known_shape};
 
 use super::{AxisMap, Step};
-use crate::algebra::sizes::emit_sizes;
 use crate::rewrite::{Result, require};
+use crate::sizes::emit_sizes;
 
 /// Returns a `Transpose`: axis `i` of the result is axis `perm[i]` of `x`.
-pub(crate) fn transpose(x: ValueId, perm: &[usize]) -> Op {
+pub fn transpose(x: ValueId, perm: &[usize]) -> Op {
     let perm: Vec<i64> = perm.iter().map(|&axis| axis as i64).collect();
     Op::new(OpType::Transpose, &[x]).attr("perm", &perm[..])
 }
 
 /// Returns the steps on an array of a shape, if constants describe all shapes. `None` if too many sizes are unknown.
-pub(crate) fn plan(shape: &[Dim], steps: impl Into<Vec<Step>>) -> Option<Vec<Step>> {
+pub fn plan(shape: &[Dim], steps: impl Into<Vec<Step>>) -> Option<Vec<Step>> {
     let steps = steps.into();
     let mut shape = shape.to_vec();
     for step in &steps {
@@ -35,7 +35,7 @@ fn reshape(before: &[Dim], after: &[Dim]) -> Option<(OpType, Vec<Dim>)> {
 }
 
 /// Returns the axes that only the longer shape has, if all of them are unit axes.
-pub(crate) fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
+pub fn added_units(shorter: &[Dim], longer: &[Dim]) -> Option<Vec<i64>> {
     let mut rest = shorter.iter().peekable();
     let mut units = Vec::with_capacity(longer.len().checked_sub(shorter.len())?);
     for (axis, dim) in longer.iter().enumerate() {
@@ -70,7 +70,7 @@ fn expand_sizes(before: &[Dim], after: &[Dim]) -> Option<Vec<Dim>> {
 }
 
 impl Step {
-    pub(crate) fn is_transpose(&self) -> bool {
+    pub fn is_transpose(&self) -> bool {
         matches!(self, Step::Transpose(_))
     }
 
@@ -108,7 +108,7 @@ impl Step {
     }
 
     /// Applies the step to a constant. `None` if the result is larger.
-    pub(crate) fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
+    pub fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         match self {
             Step::Transpose(perm) => x.transposed(perm),
             Step::Reshape(shape) => Some(x.with_shape(known_shape(shape)?)),
@@ -119,7 +119,7 @@ impl Step {
 
 impl AxisMap {
     /// Applies the map to a constant. `None` if the result is larger.
-    pub(crate) fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
+    pub fn on_constant(&self, x: &Tensor) -> Option<Tensor> {
         self.steps()?.iter().try_fold(x.clone(), |x, step| step.on_constant(&x))
     }
 }
@@ -130,7 +130,7 @@ const UNKNOWN: &str = "too many sizes of a shape are unknown";
 /// of a broadcast. Returns the result.
 ///
 /// If `x` is a constant, the steps before the first broadcast are folded.
-pub(crate) fn emit(
+pub fn emit(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
     mut x: ValueId,
@@ -157,7 +157,7 @@ pub(crate) fn emit(
 
 /// Returns the last node of steps on `x`, and inserts the other ones before the replacement. If there are no nodes, returns
 /// an `Identity`.
-pub(crate) fn emit_last(
+pub fn emit_last(
     patch: &mut Patch<'_, '_>,
     fused: &[usize],
     x: ValueId,
@@ -173,7 +173,7 @@ pub(crate) fn emit_last(
 }
 
 /// Returns the last node of steps on the result of `op`. All nodes have the origins of the replacement.
-pub(crate) fn emit_after(patch: &mut Patch<'_, '_>, op: Op, steps: &[Step]) -> Result<Op> {
+pub fn emit_after(patch: &mut Patch<'_, '_>, op: Op, steps: &[Step]) -> Result<Op> {
     if steps.is_empty() {
         return Ok(op);
     }

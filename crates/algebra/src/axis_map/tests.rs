@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::{AxisMap, Step, cost};
-use crate::algebra::axis_order::AxisOrder;
+use crate::axis_order::AxisOrder;
 
 fn known(sizes: &[i64]) -> Vec<Dim> {
     sizes.iter().copied().map(Dim::from).collect()

@@ -10,13 +10,13 @@ const MAX_SKIPPED: usize = 4;
 
 /// The values of the names of a pattern, and the matched nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bindings {
+pub struct Bindings {
     values: Vec<(&'static str, ValueId)>,
-    pub(crate) nodes: Vec<usize>,
+    pub nodes: Vec<usize>,
 }
 
 impl Bindings {
-    pub(crate) fn value(&self, name: &str) -> Option<ValueId> {
+    pub fn value(&self, name: &str) -> Option<ValueId> {
         self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
@@ -31,7 +31,7 @@ impl Bindings {
 }
 
 /// Matches the pattern, with its last node at `index`.
-pub(crate) fn find(edit: &Edit<'_>, pattern: &Pattern, index: usize) -> Option<Bindings> {
+pub fn find(edit: &Edit<'_>, pattern: &Pattern, index: usize) -> Option<Bindings> {
     let mut bindings = Bindings::default();
     let result = *edit.node(index).outputs.first()?;
     let mut search = Search { edit, bindings: &mut bindings };

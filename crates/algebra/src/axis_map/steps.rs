@@ -7,7 +7,7 @@ use crate::rewrite::require;
 
 /// A node of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     Reshape(Vec<Dim>),
     Transpose(Vec<usize>),
     /// An `Expand` to this shape.
@@ -16,13 +16,13 @@ pub(crate) enum Step {
 
 impl Step {
     /// Returns the reshape from one shape to another. `None` if they are the same.
-    pub(crate) fn reshape(before: &[Dim], after: &[Dim]) -> Option<Step> {
+    pub fn reshape(before: &[Dim], after: &[Dim]) -> Option<Step> {
         (before != after).then(|| Step::Reshape(after.to_vec()))
     }
 }
 
 /// Returns the cost of steps. A transpose and a broadcast write every element. A reshape is only a node.
-pub(crate) fn cost(steps: &[Step]) -> usize {
+pub fn cost(steps: &[Step]) -> usize {
     let each = steps.iter().map(|step| match step {
         Step::Reshape(_) => 1,
         Step::Transpose(_) | Step::Broadcast(_) => 3,
@@ -31,14 +31,14 @@ pub(crate) fn cost(steps: &[Step]) -> usize {
 }
 
 /// Returns the number of transposes.
-pub(crate) fn transposes(steps: &[Step]) -> usize {
+pub fn transposes(steps: &[Step]) -> usize {
     steps.iter().filter(|step| matches!(step, Step::Transpose(_))).count()
 }
 
 impl AxisMap {
     /// Returns the shortest chain of nodes that implements the map: at most a reshape, a transpose and a reshape. A
     /// broadcast also needs an `Expand`. `None` if a size is too large, or if the map is the inverse of a broadcast.
-    pub(crate) fn steps(&self) -> Option<Vec<Step>> {
+    pub fn steps(&self) -> Option<Vec<Step>> {
         let is_after = |atom: &usize| self.after.iter().any(|axis| axis.contains(atom));
         require(self.before.iter().flatten().all(is_after))?;
         if self.is_broadcast() { self.broadcast_steps() } else { self.layout_steps() }

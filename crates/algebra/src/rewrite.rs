@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
-pub(crate) use onnx::Declined;
+pub use onnx::Declined;
 use onnx::expr::reduced_shape;
 use onnx::kernels::Support;
 use onnx::operator::properties::VIEW_OPS;
@@ -13,24 +13,24 @@ use onnx::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::algebra::axis_map::AxisMap;
-use crate::algebra::pattern::{Bindings, Pattern, find};
-use crate::canonicalize::adds_leading_axes;
+use crate::axis_map::AxisMap;
+use crate::pattern::{Bindings, Pattern, find};
+use crate::sizes::adds_leading_axes;
 
 /// Since this opset, the axes of reductions other than `ReduceSum` are an operand. Before, they are an attribute.
-pub(crate) const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
+pub const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
 
 /// The result of an attempt, or the reason why it was declined.
-pub(crate) type Result<T> = std::result::Result<T, Declined>;
+pub type Result<T> = std::result::Result<T, Declined>;
 
 /// A pattern and its replacement.
 pub struct Rewrite {
     pub name: &'static str,
-    pub(crate) pattern: fn() -> Pattern,
-    pub(crate) replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op>,
+    pub pattern: fn() -> Pattern,
+    pub replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op>,
 }
 
-pub(crate) const fn rewrite(
+pub const fn rewrite(
     name: &'static str,
     pattern: fn() -> Pattern,
     replacement: fn(&mut Match<'_, '_, '_>) -> Result<Op>,
@@ -46,16 +46,16 @@ pub struct Formulas {
 }
 
 impl Formulas {
-    pub(crate) const fn new(stages: &'static [&'static [Rewrite]]) -> Formulas {
+    pub const fn new(stages: &'static [&'static [Rewrite]]) -> Formulas {
         Formulas { stages, patterns: OnceLock::new() }
     }
 
-    pub(crate) fn rewrites(&self) -> impl Iterator<Item = &'static Rewrite> {
+    pub fn rewrites(&self) -> impl Iterator<Item = &'static Rewrite> {
         self.stages.iter().copied().flatten()
     }
 
     /// Runs each stage.
-    pub(crate) fn run(&self, edit: &mut Edit<'_>) {
+    pub fn run(&self, edit: &mut Edit<'_>) {
         let patterns = self
             .patterns
             .get_or_init(|| self.stages.iter().map(|rewrites| Patterns::of(rewrites)).collect());
@@ -131,17 +131,17 @@ impl Rewrite {
 }
 
 /// Returns `None` unless a condition holds.
-pub(crate) fn require(condition: bool) -> Option<()> {
+pub fn require(condition: bool) -> Option<()> {
     condition.then_some(())
 }
 
 /// Declines unless a condition holds.
-pub(crate) fn ensure(condition: bool, otherwise: &str) -> Result<()> {
+pub fn ensure(condition: bool, otherwise: &str) -> Result<()> {
     if condition { Ok(()) } else { Err(otherwise.into()) }
 }
 
 /// Declines if the runtime has no kernel of the operator for a type.
-pub(crate) fn expect_kernel(edit: &Edit<'_>, op: OpType, dtype: DType) -> Result<()> {
+pub fn expect_kernel(edit: &Edit<'_>, op: OpType, dtype: DType) -> Result<()> {
     match edit.runs(op, dtype) {
         Support::Yes => Ok(()),
         Support::From(since) => Err(Declined(format!("{op} needs opset {since}"))),
@@ -150,11 +150,11 @@ pub(crate) fn expect_kernel(edit: &Edit<'_>, op: OpType, dtype: DType) -> Result
 }
 
 /// The words for the effect of a fusion on nodes, and for the effect of other rewrites.
-pub(crate) const FUSED: &str = "fused";
-pub(crate) const APPLIED: &str = "applied";
+pub const FUSED: &str = "fused";
+pub const APPLIED: &str = "applied";
 
 /// A match of a pattern, and the patch that replaces it.
-pub(crate) struct Match<'f, 'p, 'e> {
+pub struct Match<'f, 'p, 'e> {
     pub edit: &'f mut Patch<'p, 'e>,
     bindings: Bindings,
 }
@@ -175,58 +175,58 @@ impl<'p, 'e> DerefMut for Match<'_, 'p, 'e> {
 
 impl Match<'_, '_, '_> {
     /// Returns the value of a name in the pattern.
-    pub(crate) fn value(&self, name: &str) -> Result<ValueId> {
+    pub fn value(&self, name: &str) -> Result<ValueId> {
         self.bindings.value(name).ok_or_else(|| Declined(format!("`{name}` has no value")))
     }
 
     /// Returns the value of a name, if the matched alternative of the pattern has that name.
-    pub(crate) fn maybe(&self, name: &str) -> Option<ValueId> {
+    pub fn maybe(&self, name: &str) -> Option<ValueId> {
         self.bindings.value(name)
     }
 
     /// Returns the last node of the match.
-    pub(crate) fn root(&self) -> &Node {
+    pub fn root(&self) -> &Node {
         self.edit.node(self.edit.root())
     }
 
     /// Returns the result of the last node of the match.
-    pub(crate) fn result(&self) -> ValueId {
+    pub fn result(&self) -> ValueId {
         self.edit.result(self.edit.root())
     }
 
-    pub(crate) fn ty(&self, value: ValueId) -> Result<Type> {
+    pub fn ty(&self, value: ValueId) -> Result<Type> {
         self.edit.ty(value).cloned().ok_or_else(|| "the type of a value is unknown".into())
     }
 
     /// Returns the index of the node that computes the value of a name.
-    pub(crate) fn index(&self, name: &str) -> Result<usize> {
+    pub fn index(&self, name: &str) -> Result<usize> {
         let index = self.edit.producer(self.value(name)?);
         index.ok_or_else(|| Declined(format!("`{name}` is not a node")))
     }
 
     /// Returns the node that computes the value of a name.
-    pub(crate) fn node(&self, name: &str) -> Result<&Node> {
+    pub fn node(&self, name: &str) -> Result<&Node> {
         Ok(self.edit.node(self.index(name)?))
     }
 
     /// Returns the number that all elements of a constant are equal to.
-    pub(crate) fn number(&self, name: &str) -> Result<f64> {
+    pub fn number(&self, name: &str) -> Result<f64> {
         let number = self.edit.number(self.value(name)?);
         number.ok_or_else(|| Declined(format!("`{name}` is not a number")))
     }
 
     /// Returns the axes of a node, sorted.
-    pub(crate) fn axes(&self, name: &str) -> Result<Vec<usize>> {
+    pub fn axes(&self, name: &str) -> Result<Vec<usize>> {
         self.edit.axes(self.index(name)?).ok_or_else(|| "the axes are unknown".into())
     }
 
     /// Returns the axis that a node works along.
-    pub(crate) fn axis(&self, name: &str) -> Result<usize> {
+    pub fn axis(&self, name: &str) -> Result<usize> {
         self.edit.axis(self.index(name)?).ok_or_else(|| "the axis is unknown".into())
     }
 
     /// Returns the map of the layout ops and broadcasts between two values of the pattern.
-    pub(crate) fn map(&self, from: &str, to: &str) -> Result<AxisMap> {
+    pub fn map(&self, from: &str, to: &str) -> Result<AxisMap> {
         let source = self.value(from)?;
         let chain = self.edit.chain_to(self.value(to)?, source, VIEW_OPS);
         let map = chain.and_then(|chain| AxisMap::of_chain(self.edit, source, &chain));
@@ -234,7 +234,7 @@ impl Match<'_, '_, '_> {
     }
 
     /// Declines unless `value` has the shape of `x` with these axes of size one. Leading unit axes may be missing.
-    pub(crate) fn expect_reduced(&self, value: ValueId, x: ValueId, axes: &[usize]) -> Result<()> {
+    pub fn expect_reduced(&self, value: ValueId, x: ValueId, axes: &[usize]) -> Result<()> {
         let (found, whole) = (self.ty(value)?.shape, self.ty(x)?.shape);
         let kept: Vec<Dim> = reduced_shape(&whole, axes, true);
         let why = "the reduced array is broadcast along other axes";
@@ -242,12 +242,12 @@ impl Match<'_, '_, '_> {
     }
 
     /// Declines if the runtime has no kernel of the operator for the type of a value.
-    pub(crate) fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<()> {
+    pub fn expect_kernel(&self, op: OpType, value: ValueId) -> Result<()> {
         expect_kernel(self.edit, op, self.ty(value)?.dtype)
     }
 
     /// Declines if the axes of reductions other than `ReduceSum` are an attribute in this opset.
-    pub(crate) fn expect_axes_as_operand(&self) -> Result<()> {
+    pub fn expect_axes_as_operand(&self) -> Result<()> {
         ensure(
             self.edit.opset() >= AXES_ARE_AN_OPERAND_SINCE,
             "since opset 18, the axes are an operand",
@@ -255,7 +255,7 @@ impl Match<'_, '_, '_> {
     }
 
     /// Inserts the nodes of a formula before the replacement, and returns the last one.
-    pub(crate) fn formula<const N: usize>(
+    pub fn formula<const N: usize>(
         &mut self,
         operands: [ValueId; N],
         formula: impl for<'g> FnOnce([Expr<'g>; N]) -> Expr<'g>,
@@ -267,7 +267,7 @@ impl Match<'_, '_, '_> {
     }
 
     /// Adds a scalar constant.
-    pub(crate) fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId> {
+    pub fn scalar(&mut self, dtype: DType, number: f64) -> Result<ValueId> {
         let tensor = Tensor::of_floats(dtype, Vec::new(), &[number]);
         let tensor =
             tensor.ok_or_else(|| Declined(format!("{dtype} cannot represent the number")))?;
@@ -275,7 +275,7 @@ impl Match<'_, '_, '_> {
     }
 
     /// Adds a list of integers, such as a shape or axes.
-    pub(crate) fn ints(&mut self, ints: &[i64]) -> Result<ValueId> {
+    pub fn ints(&mut self, ints: &[i64]) -> Result<ValueId> {
         self.edit.integers(ints).ok_or_else(|| "no integers".into())
     }
 }

@@ -14,12 +14,7 @@ use onnx::{Attr, DType, Node, OpType, Tensor};
 use crate::rewrite::require;
 
 /// Returns the result of a node on constants, which has this type. `None` if runtimes may differ.
-pub(crate) fn eval(
-    node: &Node,
-    operands: &[&Tensor],
-    dtype: DType,
-    shape: Vec<i64>,
-) -> Option<Tensor> {
+pub fn eval(node: &Node, operands: &[&Tensor], dtype: DType, shape: Vec<i64>) -> Option<Tensor> {
     let call = Call { op: node.op.onnx()?, node, operands, dtype, shape };
     call.of_any_numbers()
         .or_else(|| call.of_some_floats())
@@ -260,7 +255,7 @@ fn broadcast(x: &Tensor, y: &Tensor, shape: &[i64]) -> Option<(Tensor, Tensor)> 
 }
 
 /// Returns the sum, product or another combination of constants that broadcast to the shape.
-pub(crate) fn arithmetic(
+pub fn arithmetic(
     op: OpType,
     x: &Tensor,
     y: &Tensor,

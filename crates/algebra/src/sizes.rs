@@ -10,7 +10,7 @@ const MAX_NODES: usize = 16;
 
 /// Returns the size that a scalar is equal to, and the nodes that compute it. `None` if it does not depend only on
 /// shapes and numbers.
-pub(crate) fn computed_size(edit: &Edit<'_>, value: ValueId) -> Option<(Dim, Vec<usize>)> {
+pub fn computed_size(edit: &Edit<'_>, value: ValueId) -> Option<(Dim, Vec<usize>)> {
     let mut nodes = Vec::new();
     let size = collect(edit, value, &mut nodes)?;
     Some((size, nodes))
@@ -42,14 +42,14 @@ fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Di
 }
 
 /// A range of the sizes of an array.
-pub(crate) struct Sizes {
+pub struct Sizes {
     pub of: ValueId,
     pub start: usize,
     pub end: usize,
 }
 
 /// Returns the array and the range of its sizes that a value contains.
-pub(crate) fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
+pub fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
     let index = edit.producer(value)?;
     let (node, of) = (edit.node(index), edit.input(index, 0)?);
     require(node.op == OpType::Shape)?;
@@ -108,4 +108,9 @@ fn array_with(edit: &Edit<'_>, root: usize, size: &Dim) -> Option<(ValueId, usiz
         edit.operands(node)
             .find_map(|array| Some((array, edit.shape(array)?.iter().position(|dim| dim == size)?)))
     })
+}
+
+/// True if `wide` is `narrow` with additional leading unit axes.
+pub fn adds_leading_axes(narrow: &[Dim], wide: &[Dim]) -> bool {
+    wide.strip_suffix(narrow).is_some_and(|lead| lead.iter().all(|axis| axis.is(1)))
 }

@@ -17,7 +17,7 @@ pub(super) struct Canonical {
 impl AxisMap {
     /// Returns this map followed by another one. `None` if the shapes differ, or if the maps split an axis at unrelated
     /// places.
-    pub(crate) fn then(&self, next: &AxisMap) -> Option<AxisMap> {
+    pub fn then(&self, next: &AxisMap) -> Option<AxisMap> {
         require(self.after.len() == next.before.len())?;
         let (mut first, mut second) = (self.clone(), next.clone());
         for axis in 0..first.after.len() {
@@ -47,7 +47,7 @@ impl AxisMap {
     /// Returns the inverse map. The inverse of a broadcast picks one of equal entries. No layout op does that, so it has
     /// no steps.
     #[must_use]
-    pub(crate) fn inverse(mut self) -> AxisMap {
+    pub fn inverse(mut self) -> AxisMap {
         std::mem::swap(&mut self.before, &mut self.after);
         self
     }

@@ -6,11 +6,11 @@ use onnx::{Edit, Node, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The number of bytes that constants store of each array.
-pub(crate) struct Stored(FxHashMap<Memory, usize>);
+pub struct Stored(FxHashMap<Memory, usize>);
 
 impl Stored {
     /// Counts the constants that a graph, its bodies and the graphs around it read.
-    pub(crate) fn of(edit: &Edit<'_>) -> Stored {
+    pub fn of(edit: &Edit<'_>) -> Stored {
         let mut stored: FxHashMap<Memory, usize> = FxHashMap::default();
         let own: FxHashSet<ValueId> = large_constants(edit).into_iter().map(|(id, _)| id).collect();
         let tensors = own.union(edit.constants_outside()).filter_map(|&id| edit.tensor(id));
@@ -22,7 +22,7 @@ impl Stored {
 
     /// True if a node may read changed numbers in place of a constant. Otherwise, the model would contain an array
     /// twice: as it is for other nodes, and changed for this one.
-    pub(crate) fn may_change(&self, edit: &Edit<'_>, reader: usize, constant: ValueId) -> bool {
+    pub fn may_change(&self, edit: &Edit<'_>, reader: usize, constant: ValueId) -> bool {
         let operands = 0..edit.node(reader).inputs.len();
         let own = operands.filter(|&operand| edit.input(reader, operand) == Some(constant)).count();
         let is_kept = edit.reads(constant) > own || edit.constants_outside().contains(&constant);
@@ -37,7 +37,7 @@ impl Stored {
 
 /// Returns the large constants in the order of first use. Each comes with the first node of this graph that reads it,
 /// directly or in a body.
-pub(crate) fn large_constants(edit: &Edit<'_>) -> Vec<(ValueId, usize)> {
+pub fn large_constants(edit: &Edit<'_>) -> Vec<(ValueId, usize)> {
     let (mut seen, mut found) = (FxHashSet::default(), Vec::new());
     for index in edit.nodes() {
         let mut nodes: Vec<&Node> = vec![edit.node(index)];

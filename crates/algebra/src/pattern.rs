@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-pub(crate) use matching::{Bindings, find};
+pub use matching::{Bindings, find};
 
 /// A pattern of nodes.
 #[derive(Clone)]
-pub(crate) struct Pattern(Arc<PatternKind>);
+pub struct Pattern(Arc<PatternKind>);
 
 enum PatternKind {
     /// Any value. Every occurrence of the name matches the same value.
@@ -45,7 +45,7 @@ enum PatternKind {
 }
 
 /// A condition on a value.
-pub(crate) type Condition = fn(&Edit<'_>, ValueId) -> bool;
+pub type Condition = fn(&Edit<'_>, ValueId) -> bool;
 
 impl Pattern {
     fn new(kind: PatternKind) -> Pattern {
@@ -53,17 +53,17 @@ impl Pattern {
     }
 
     /// Gives the value a name.
-    pub(crate) fn named(&self, name: &'static str) -> Pattern {
+    pub fn named(&self, name: &'static str) -> Pattern {
         Pattern::new(PatternKind::Named(name, self.clone()))
     }
 
     /// Matches only values for which a condition holds.
-    pub(crate) fn such_that(&self, condition: Condition) -> Pattern {
+    pub fn such_that(&self, condition: Condition) -> Pattern {
         Pattern::new(PatternKind::SuchThat(self.clone(), condition))
     }
 
     /// Returns the operators that the last node of a match may have.
-    pub(crate) fn roots(&self) -> Vec<Operator> {
+    pub fn roots(&self) -> Vec<Operator> {
         match &*self.0 {
             PatternKind::Node { op, .. } => vec![op.clone()],
             PatternKind::Product { .. } => vec![OpType::Mul.into(), OpType::Div.into()],
@@ -101,29 +101,29 @@ impl Pattern {
     }
 }
 
-pub(crate) fn hole(name: &'static str) -> Pattern {
+pub fn hole(name: &'static str) -> Pattern {
     Pattern::new(PatternKind::Hole(name))
 }
 
 /// A constant.
-pub(crate) fn constant(name: &'static str) -> Pattern {
+pub fn constant(name: &'static str) -> Pattern {
     Pattern::new(PatternKind::Constant(name))
 }
 
 /// A constant whose elements are all equal.
-pub(crate) fn number(name: &'static str) -> Pattern {
+pub fn number(name: &'static str) -> Pattern {
     Pattern::new(PatternKind::AnyNumber(name))
 }
 
 /// A node with these first operands.
-pub(crate) fn node(op: impl Into<Operator>, operands: &[&Pattern]) -> Pattern {
+pub fn node(op: impl Into<Operator>, operands: &[&Pattern]) -> Pattern {
     let op = op.into();
     let operands = operands.iter().map(|&operand| operand.clone()).collect();
     Pattern::new(PatternKind::Node { op, operands, commutes: false })
 }
 
 /// A node with two operands in either order.
-pub(crate) fn either_order(op: OpType, a: &Pattern, b: &Pattern) -> Pattern {
+pub fn either_order(op: OpType, a: &Pattern, b: &Pattern) -> Pattern {
     Pattern::new(PatternKind::Node {
         op: op.into(),
         operands: vec![a.clone(), b.clone()],
@@ -132,56 +132,56 @@ pub(crate) fn either_order(op: OpType, a: &Pattern, b: &Pattern) -> Pattern {
 }
 
 /// A product of factors and a number, in any order and association.
-pub(crate) fn product(factors: &[&Pattern], number: f64) -> Pattern {
+pub fn product(factors: &[&Pattern], number: f64) -> Pattern {
     let factors = factors.iter().map(|&factor| factor.clone()).collect();
     Pattern::new(PatternKind::Product { factors, number })
 }
 
 /// A value, possibly after broadcasts: added unit axes, and their expansion.
-pub(crate) fn spread(inner: &Pattern) -> Pattern {
+pub fn spread(inner: &Pattern) -> Pattern {
     Pattern::new(PatternKind::Through(BROADCAST_OPS, inner.clone()))
 }
 
 /// A value, possibly after expansions and casts.
-pub(crate) fn repeated(inner: &Pattern) -> Pattern {
+pub fn repeated(inner: &Pattern) -> Pattern {
     Pattern::new(PatternKind::Through(CASTS.or(EXPANDS), inner.clone()))
 }
 
 /// A value, possibly after layout ops.
-pub(crate) fn moved(inner: &Pattern) -> Pattern {
+pub fn moved(inner: &Pattern) -> Pattern {
     Pattern::new(PatternKind::Through(LAYOUT_OPS, inner.clone()))
 }
 
 /// A value, possibly after layout ops and broadcasts. [`Match::map`](crate::rewrite::Match::map) returns their map.
-pub(crate) fn view(inner: &Pattern) -> Pattern {
+pub fn view(inner: &Pattern) -> Pattern {
     Pattern::new(PatternKind::Through(VIEW_OPS, inner.clone()))
 }
 
 /// A value, possibly after transposes.
-pub(crate) fn transposed(inner: &Pattern) -> Pattern {
+pub fn transposed(inner: &Pattern) -> Pattern {
     Pattern::new(PatternKind::Through(TRANSPOSES, inner.clone()))
 }
 
 /// The first of these that fits.
-pub(crate) fn either(patterns: &[&Pattern]) -> Pattern {
+pub fn either(patterns: &[&Pattern]) -> Pattern {
     Pattern::new(PatternKind::Either(patterns.iter().map(|&pattern| pattern.clone()).collect()))
 }
 
 /// A node of a family of operators, with this first operand.
-pub(crate) fn one_of(family: Properties, x: &Pattern) -> Pattern {
+pub fn one_of(family: Properties, x: &Pattern) -> Pattern {
     let nodes = OpType::ALL.iter().filter(|op| op.is(family)).map(|&op| node(op, &[x])).collect();
     Pattern::new(PatternKind::Either(nodes))
 }
 
 /// An operator that stands for several nodes of a lowering.
-pub(crate) fn composite(name: &str) -> Operator {
+pub fn composite(name: &str) -> Operator {
     Operator::Composite(name.into())
 }
 
 /// Functions of one operand, by their names in formulas.
 macro_rules! functions {
     ($($name:ident = $op:expr),* $(,)?) => {
-        $(pub(crate) fn $name(x: &Pattern) -> Pattern {
+        $(pub fn $name(x: &Pattern) -> Pattern {
             node($op, &[x])
         })*
     };
@@ -202,41 +202,41 @@ functions! {
     tanh = OpType::Tanh,
 }
 
-pub(crate) fn maximum(a: &Pattern, b: &Pattern) -> Pattern {
+pub fn maximum(a: &Pattern, b: &Pattern) -> Pattern {
     either_order(OpType::Max, a, b)
 }
 
-pub(crate) fn minimum(a: &Pattern, b: &Pattern) -> Pattern {
+pub fn minimum(a: &Pattern, b: &Pattern) -> Pattern {
     either_order(OpType::Min, a, b)
 }
 
 /// `a > b`, from either side.
-pub(crate) fn greater(a: &Pattern, b: &Pattern) -> Pattern {
+pub fn greater(a: &Pattern, b: &Pattern) -> Pattern {
     either(&[&node(OpType::Greater, &[a, b]), &node(OpType::Less, &[b, a])])
 }
 
 /// `a ≥ b`, from either side.
-pub(crate) fn greater_or_equal(a: &Pattern, b: &Pattern) -> Pattern {
+pub fn greater_or_equal(a: &Pattern, b: &Pattern) -> Pattern {
     either(&[&node(OpType::GreaterOrEqual, &[a, b]), &node(OpType::LessOrEqual, &[b, a])])
 }
 
 /// `1 / x`, as `Reciprocal` or `Div`.
-pub(crate) fn reciprocal(x: &Pattern) -> Pattern {
+pub fn reciprocal(x: &Pattern) -> Pattern {
     either(&[&node(OpType::Reciprocal, &[x]), &(1.0 / x)])
 }
 
 /// `xʸ` for a number `y`.
-pub(crate) fn power(x: &Pattern, y: f64) -> Pattern {
+pub fn power(x: &Pattern, y: f64) -> Pattern {
     node(OpType::Pow, &[x, &y.into()])
 }
 
 /// `x²`, as `Mul` or `Pow`.
-pub(crate) fn square(x: &Pattern) -> Pattern {
+pub fn square(x: &Pattern) -> Pattern {
     either(&[&(x * x), &power(x, 2.0)])
 }
 
 /// `max(x, 0)`, as `Relu` or `Max`.
-pub(crate) fn relu(x: &Pattern) -> Pattern {
+pub fn relu(x: &Pattern) -> Pattern {
     either(&[&node(OpType::Relu, &[x]), &maximum(x, &0.0.into())])
 }
 

@@ -18,15 +18,15 @@ use smallvec::SmallVec;
 
 use crate::rewrite::require;
 
-pub(crate) use emit::{added_units, emit, emit_after, emit_last, plan, transpose};
-pub(crate) use steps::{Step, cost, transposes};
+pub use emit::{added_units, emit, emit_after, emit_last, plan, transpose};
+pub use steps::{Step, cost, transposes};
 
 /// The atoms of an axis, the outermost first.
 type Axis = SmallVec<[usize; 2]>;
 
 /// A map from the axes of one array (*before*) to the axes of another array (*after*).
 #[derive(Clone, Debug)]
-pub(crate) struct AxisMap {
+pub struct AxisMap {
     /// The size of each atom.
     sizes: Vec<Dim>,
     /// The atoms of each axis before.
@@ -37,12 +37,12 @@ pub(crate) struct AxisMap {
 
 impl AxisMap {
     /// Returns the map that changes nothing.
-    pub(crate) fn identity(shape: &[Dim]) -> AxisMap {
+    pub fn identity(shape: &[Dim]) -> AxisMap {
         AxisMap::identity_of_parts(shape.iter().map(|dim| vec![dim.clone()]))
     }
 
     /// Returns the map that changes nothing, for axes that consist of the given parts.
-    pub(crate) fn identity_of_parts(axes: impl IntoIterator<Item = Vec<Dim>>) -> AxisMap {
+    pub fn identity_of_parts(axes: impl IntoIterator<Item = Vec<Dim>>) -> AxisMap {
         let mut sizes = Vec::new();
         let axes = axes.into_iter().map(|parts| {
             let first = sizes.len();
@@ -55,13 +55,13 @@ impl AxisMap {
 
     /// Returns the map of a chain of nodes that begins with a value, the last node first. `None` if a node
     /// is not a layout op or broadcast, or splits an axis into unknown parts.
-    pub(crate) fn of_chain(edit: &Edit<'_>, source: ValueId, chain: &[usize]) -> Option<AxisMap> {
+    pub fn of_chain(edit: &Edit<'_>, source: ValueId, chain: &[usize]) -> Option<AxisMap> {
         let start = AxisMap::identity(edit.shape(source)?);
         chain.iter().rev().try_fold(start, |map, &node| map.then_node(edit, node))
     }
 
     /// Returns this map followed by a node. `None` as in [`AxisMap::of_chain`].
-    pub(crate) fn then_node(self, edit: &Edit<'_>, index: usize) -> Option<AxisMap> {
+    pub fn then_node(self, edit: &Edit<'_>, index: usize) -> Option<AxisMap> {
         let node = edit.node(index);
         let shape = edit.shape(node.outputs[0])?;
         match node.op.onnx()? {
@@ -73,21 +73,21 @@ impl AxisMap {
     }
 
     /// Returns this map followed by a transpose.
-    pub(crate) fn transposed(mut self, perm: &[usize]) -> Option<AxisMap> {
+    pub fn transposed(mut self, perm: &[usize]) -> Option<AxisMap> {
         self.after =
             perm.iter().map(|&axis| self.after.get(axis).cloned()).collect::<Option<_>>()?;
         Some(self)
     }
 
     /// Returns this map followed by a swap of the last two axes.
-    pub(crate) fn with_last_axes_swapped(mut self) -> Option<AxisMap> {
+    pub fn with_last_axes_swapped(mut self) -> Option<AxisMap> {
         let rank = self.after.len();
         self.after.swap(rank.checked_sub(2)?, rank - 1);
         Some(self)
     }
 
     /// Returns this map followed by a reshape. `None` if the reshape splits an axis into unknown parts.
-    pub(crate) fn reshaped(mut self, shape: &[Dim]) -> Option<AxisMap> {
+    pub fn reshaped(mut self, shape: &[Dim]) -> Option<AxisMap> {
         let mut atoms: Vec<usize> = self.after.iter().flatten().rev().copied().collect();
         let mut after = Vec::with_capacity(shape.len());
         for dim in shape {
@@ -112,7 +112,7 @@ impl AxisMap {
     }
 
     /// Returns this map followed by a broadcast to a shape. `None` if the shapes do not broadcast.
-    pub(crate) fn broadcast(mut self, shape: &[Dim]) -> Option<AxisMap> {
+    pub fn broadcast(mut self, shape: &[Dim]) -> Option<AxisMap> {
         let missing = shape.len().checked_sub(self.after.len())?;
         self.after.splice(0..0, vec![Axis::new(); missing]);
         for (axis, dim) in shape.iter().enumerate() {
@@ -140,22 +140,22 @@ impl AxisMap {
     }
 
     /// Returns the shape before.
-    pub(crate) fn shape_before(&self) -> Option<Vec<Dim>> {
+    pub fn shape_before(&self) -> Option<Vec<Dim>> {
         self.shape_of(&self.before)
     }
 
     /// Returns the shape after.
-    pub(crate) fn shape_after(&self) -> Option<Vec<Dim>> {
+    pub fn shape_after(&self) -> Option<Vec<Dim>> {
         self.shape_of(&self.after)
     }
 
     /// Returns the size of an axis before.
-    pub(crate) fn size_before(&self, axis: usize) -> Option<Dim> {
+    pub fn size_before(&self, axis: usize) -> Option<Dim> {
         self.size_of(self.before.get(axis)?)
     }
 
     /// Returns the size of an axis after.
-    pub(crate) fn size_after(&self, axis: usize) -> Option<Dim> {
+    pub fn size_after(&self, axis: usize) -> Option<Dim> {
         self.size_of(self.after.get(axis)?)
     }
 
@@ -167,30 +167,30 @@ impl AxisMap {
         Dim::checked_product(atoms.iter().map(|&atom| &self.sizes[atom]))
     }
 
-    pub(crate) fn rank_before(&self) -> usize {
+    pub fn rank_before(&self) -> usize {
         self.before.len()
     }
 
-    pub(crate) fn rank_after(&self) -> usize {
+    pub fn rank_after(&self) -> usize {
         self.after.len()
     }
 
-    pub(crate) fn is_identity(&self) -> bool {
+    pub fn is_identity(&self) -> bool {
         self.before == self.after
     }
 
     /// Returns the axis before that has the same atoms as an axis after. `None` for a unit axis.
-    pub(crate) fn axis_before(&self, axis: usize) -> Option<usize> {
+    pub fn axis_before(&self, axis: usize) -> Option<usize> {
         same_axis(&self.after, axis, &self.before)
     }
 
     /// Returns the axis after that has the same atoms as an axis before. `None` for a unit axis.
-    pub(crate) fn axis_after(&self, axis: usize) -> Option<usize> {
+    pub fn axis_after(&self, axis: usize) -> Option<usize> {
         same_axis(&self.before, axis, &self.after)
     }
 
     /// Returns the permutation, if the map is a transpose.
-    pub(crate) fn perm(&self) -> Option<Vec<usize>> {
+    pub fn perm(&self) -> Option<Vec<usize>> {
         let mut units = (0..self.before.len()).filter(|&axis| self.before[axis].is_empty());
         let mut axis_before = |axis: usize| {
             if self.after[axis].is_empty() { units.next() } else { self.axis_before(axis) }
@@ -202,7 +202,7 @@ impl AxisMap {
 
     /// Returns the map of an operand that broadcasts with the array before. The result broadcasts with the array after
     /// in the same way. `None` if there is no such map.
-    pub(crate) fn on_operand(&self, operand: &[Dim]) -> Option<AxisMap> {
+    pub fn on_operand(&self, operand: &[Dim]) -> Option<AxisMap> {
         let leading = self.before.len().checked_sub(operand.len())?;
         let mut before = Vec::with_capacity(operand.len());
         for (dim, atoms) in operand.iter().zip(&self.before[leading..]) {
