@@ -104,6 +104,7 @@ fn comparison<'py>(py: Python<'py>, request: &CompareRequest<'_>) -> PyResult<Bo
     keywords.set_item("reproducer", request.reproducer)?;
     keywords.set_item("keep_float32", request.keep_float32)?;
     keywords.set_item("double", request.double)?;
+    keywords.set_item("verbose", request.verbose)?;
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("source_map", request.map)?;
     keywords.set_item("source_roots", request.source_roots)?;

@@ -37,6 +37,7 @@ def run(
     reproducer: os.PathLike[str] | None,
     keep_float32: os.PathLike[str] | None,
     double: bool,
+    verbose: bool,
     quiet: bool,
     source_map: os.PathLike[str] | None,
     source_roots: Sequence[os.PathLike[str]],
@@ -83,7 +84,7 @@ def run(
         if json:
             console.answer_for_programs(report.to_json())
         else:
-            console.answer(_text(report, top))
+            console.answer(_text(report, top, verbose=verbose))
     except BrokenPipeError:
         return 0
     except KeyboardInterrupt:
@@ -99,11 +100,17 @@ def run(
     return 0 if report else _DIFFERS
 
 
-def _text(report: "Report | NanReport", top: int) -> str:
-    rows = getattr(report, "rows", ())
-    if not rows or not top or report:
-        return str(report)
-    return f"{report}\n\nlines by error, largest first:\n{report.table(top)}"  # type: ignore[union-attr]
+def _text(report: "Report | NanReport", top: int, *, verbose: bool) -> str:
+    from .._comparing.report import Report
+
+    text = str(report)
+    if not isinstance(report, Report):
+        return text
+    if verbose and report.coverage.of_equations:
+        text += f"\n   = {report.coverage.of_equations}"
+    if report.rows and top and not report:
+        text += f"\n\nlines by error, largest first:\n{report.table(top)}"
+    return text
 
 
 def _check(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .._errors import ConfigError, InputSpecError
 from .._words import quoted
+from .inputs import arguments_of
 
 if TYPE_CHECKING:
     import onnx
@@ -18,7 +19,7 @@ _CALLSITE: Final = "pkg.jax2onnx.callsite"
 def allclose(
     fn: Callable[..., Any],
     onnx_model_path: "AnyModel",
-    inputs: Sequence[Any],
+    inputs: Mapping[str, Any] | Sequence[Any],
     input_params: Mapping[str, Any] | None = None,
     rtol: float = 1e-3,
     atol: float = 1e-5,
@@ -36,7 +37,8 @@ def allclose(
         fn: The function that the model was exported from.
         onnx_model_path: The model: the path of its file, an `onnx.ModelProto`, an
             `onnx_ir.Model`, or bytes.
-        inputs: The arguments of `fn`: arrays, numbers and containers of these. Instead of an array,
+        inputs: The arguments of `fn`, in order or by name: arrays, numbers and containers of these.
+            The name is that of a parameter or of an input of the model. Instead of an array,
             you can pass a shape or a `jax.ShapeDtypeStruct`. `allclose` fills it with random
             numbers, the same in every call, and chooses small values for named sizes.
         input_params: Keyword arguments of `fn`. `allclose` also feeds the model those that are its
@@ -70,12 +72,13 @@ def allclose(
 
     _check_tolerances(rtol, atol)
     session = runtime.Session(onnx_model_path)
-    params = dict(input_params or {})
+    arguments_given, named = arguments_of(fn, inputs, [value.name for value in session.inputs])
+    params = named | dict(input_params or {})
     nchw_inputs = call.positions(inputs_as_nchw, "inputs_as_nchw")
     nchw_outputs = call.positions(outputs_as_nchw, "outputs_as_nchw")
     with double_precision_kept(enable_double_precision):
         fed = [value for value in session.inputs if value.name not in params]
-        arguments = _Arguments(inputs, fed, nchw_inputs, double=enable_double_precision)
+        arguments = _Arguments(arguments_given, fed, nchw_inputs, double=enable_double_precision)
         feeds = _feeds(fed, reference.leaves(arguments.in_model_layout()))
         feeds |= _feeds(
             [value for value in session.inputs if value.name in params],

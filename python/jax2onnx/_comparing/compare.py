@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .lines import Lines
     from .models import Loaded
     from .oracle import JaxValues
+    from .refusals import Refusal
     from .report import Report
     from .runtime import AnyModel
 
@@ -236,10 +237,20 @@ class Question:
             is_refused=problem is not None,
         )
         oracle = None if known is None else known.oracle(self.reference)
-        expected = Walk(comparer).run(self.reference, self.feeds, oracle)
+        try:
+            expected = Walk(comparer).run(self.reference, self.feeds, oracle)
+        except ConfigError:
+            raise
+        except Exception:
+            refused = self._refused_report(comparer)
+            if refused is None:
+                raise
+            return refused
         if known is not None:
             expected.update(zip(self.reference.outputs, known.results(), strict=True))
         outputs = self._missing() if found is None else self.compared(expected, found)
+        if found is not None:
+            self._note_nan(expected, found)
         if not self.executor.is_local:
             return self._answer_elsewhere(comparer, expected, outputs, problem)
         if problem is not None:
@@ -248,6 +259,56 @@ class Question:
         if comparer.first is None and not all(output.is_match for output in outputs):
             optimizer = self._find_optimizer(comparer, expected)
         return summarize(self, comparer, outputs, optimizer)
+
+    def _note_nan(self, expected: "Mapping[str, Array]", found: "Mapping[str, Array]") -> None:
+        """Note outputs that contain NaN in the reference and in the model."""
+        from .judging import has_nan
+
+        names = [
+            name
+            for name, partner in zip(self.model.outputs, self.reference.outputs, strict=False)
+            if has_nan(found.get(name)) and has_nan(expected.get(partner))
+        ]
+        if names:
+            shown = ", ".join(map(quoted, names))
+            which = (
+                f"the output {shown} contains"
+                if len(names) == 1
+                else f"the outputs {shown} contain"
+            )
+            self.notes.append(
+                f"{which} NaN on both sides: `jax2onnx compare MODEL --nan -i INPUT`, or "
+                "`jax2onnx.find_nan(model, inputs)`, finds the line that computes the first NaN"
+            )
+
+    def _refused_report(self, comparer: "Comparer") -> "Report | None":
+        """Return the report on a model that ONNX Runtime does not load; None if it loads both.
+
+        Raises:
+            ConfigError: ONNX Runtime does not load the reference.
+        """
+        from .refusals import loading_error, refusal
+        from .summary import summarize
+
+        words = loading_error(self.reference.model)
+        if words is not None:
+            explained = refusal(self.reference, self.lines, words)
+            raise ConfigError(
+                f"ONNX Runtime refuses the reference {quoted(self.reference_name)}: "
+                f"{explained.sentence}{explained.where}"
+            ) from None
+        words = loading_error(self.model.model)
+        if words is None:
+            return None
+        return summarize(self, comparer, self._missing(), refusal=self._read_refusal(words))
+
+    def _read_refusal(self, words: str) -> "Refusal":
+        """Find the line that makes the runtime refuse the model."""
+        from .refusals import refusal
+
+        if self.model_lines.exist or not self.lines.exist:
+            return refusal(self.model, self.model_lines, words)
+        return refusal(self.reference, self.lines, words)
 
     def _answer_elsewhere(
         self,
@@ -258,12 +319,11 @@ class Question:
     ) -> "Report":
         """Return the report if another runtime runs the model."""
         from . import optimizers
-        from .refusals import refusal
         from .summary import summarize
         from .taps import confirm, is_small
 
         if problem is not None:
-            return summarize(self, comparer, outputs, refusal=refusal(self, problem))
+            return summarize(self, comparer, outputs, refusal=self._read_refusal(problem))
         confirm(self, comparer, outputs)
         if comparer.unrun:
             self.notes.append(

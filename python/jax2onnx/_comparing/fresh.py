@@ -76,10 +76,9 @@ def exported_again(
     import jax
 
     from .. import _api, _pairs
-    from .._tracing.binding import bound
     from .._tracing.compat import double_precision_kept
     from . import reference
-    from .inputs import feeds_of
+    from .inputs import arguments_of, feeds_of
     from .oracle import JaxValues
 
     graph = model.proto.graph
@@ -87,15 +86,11 @@ def exported_again(
         declared = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
         double = any(code in _WIDE_TYPES for code in declared)
     with double_precision_kept(double):
-        params: dict[str, Any] = {}
-        if isinstance(inputs, Mapping):
-            positional, params, _ = bound(fn, list(inputs.items()))
-        else:
-            positional = list(inputs)
-        names = sorted(params)
-        leaves = reference.leaves([positional, [params[name] for name in names]])
         weights = {tensor.name for tensor in graph.initializer}
         taken = [value for value in graph.input if value.name not in weights]
+        positional, params = arguments_of(fn, inputs, [value.name for value in taken])
+        names = sorted(params)
+        leaves = reference.leaves([positional, [params[name] for name in names]])
         check_count(taken, len(leaves))
         feeds = feeds_of(model, [reference.in_parts(leaf) for leaf in leaves])
         specs = iter([_spec(leaf, value) for leaf, value in zip(leaves, taken, strict=True)])

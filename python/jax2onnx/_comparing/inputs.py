@@ -1,12 +1,12 @@
 """Turn what the user passes as inputs into the arrays that a model takes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 
-from .._errors import InputSpecError
+from .._errors import ConfigError, InputSpecError
 from .._words import did_you_mean, quoted
 from .arrays import Array
 from .models import Loaded
@@ -41,6 +41,33 @@ def feeds_of(model: Loaded, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[s
                         f"{quoted(name)}"
                     )
     return feeds
+
+
+def arguments_of(
+    fn: Callable[..., Any], inputs: Mapping[str, Any] | Sequence[Any], names: Sequence[str]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the positional arguments and the keyword arguments of a function.
+
+    Args:
+        fn: The function.
+        inputs: The arguments in order, by the name of a parameter or of a part of it, or by the
+            name of an input of the model.
+        names: The inputs of the model.
+
+    Raises:
+        ConfigError: A name is neither a parameter nor an input.
+    """
+    from .._tracing.binding import bound
+
+    if not isinstance(inputs, Mapping):
+        return list(inputs), {}
+    try:
+        positional, keywords, _ = bound(fn, list(inputs.items()))
+    except ConfigError:
+        if set(inputs) != set(names):
+            raise
+        return [inputs[name] for name in names], {}
+    return list(positional), dict(keywords)
 
 
 def described(value: onnx.ValueInfoProto) -> str:

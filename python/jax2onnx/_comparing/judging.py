@@ -191,6 +191,11 @@ def float_info(dtype: Any) -> Any:
     return info(dtype)
 
 
+def has_nan(array: "Array | None") -> bool:
+    """Return whether an array contains NaN."""
+    return array is not None and is_floating(array.dtype) and bool(np.isnan(array).any())
+
+
 def is_floating(dtype: Any) -> bool:
     """Return whether a type is a floating-point type, of NumPy or of `ml_dtypes`."""
     name: str = np.dtype(dtype).name

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from .._errors import ConfigError
 from .engine import Fault
+from .graphs import Graph
 from .lines import Lines, SourceLine
 from .models import Loaded
-
-if TYPE_CHECKING:
-    from .compare import Question
 
 #: Words that two messages share say little if they are fewer letters.
 _MIN_LETTERS: Final = 32
@@ -44,33 +43,52 @@ class Refusal:
             said = f"{said[:_SHOWN_START]} … {said[_SHOWN_START - _MAX_SHOWN :]}"
         return said or "nothing"
 
+    @property
+    def where(self) -> str:
+        """The lines as they follow a sentence, with their source."""
+        shown = [text for line in self.lines[:1] for text in line.excerpt.splitlines()]
+        shown += [f"   = or {line}" for line in self.lines[1:]]
+        return "".join(f"\n{text}" for text in shown)
 
-def refusal(question: "Question", words: str) -> Refusal:
-    """Read the message of a runtime as `explain` does."""
+
+def loading_error(model: Loaded) -> str | None:
+    """Return what ONNX Runtime says if it does not load a model; None if it loads it."""
+    from .running import Runner
+
+    try:
+        Runner(model.path or model.proto, model)
+    except ConfigError:
+        raise
+    except Exception as error:
+        return str(error).strip() or type(error).__name__
+    return None
+
+
+def refusal(graph: Graph, lines: Lines, words: str) -> Refusal:
+    """Read the message of a runtime about a model as `explain` does."""
     from .._inspecting.explain import explain
 
-    loaded, lines = question.model.model, question.model_lines
-    if not lines.exist:
-        loaded, lines = question.reference.model, question.lines
     try:
-        findings = explain(_readable(loaded)).message(words).findings
+        findings = explain(graph.model.source).message(words).findings
     except Exception:
         return Refusal(words)
-    finding = next((each for each in findings if each.lines), None)
+    finding = next((each for each in findings if each.lines or each.node), None)
     if finding is None:
         return Refusal(words)
-    found = [_shown(lines, SourceLine(x.file, x.line, x.function, x.text)) for x in finding.lines]
+    named = [
+        number
+        for number, node in enumerate(graph.nodes)
+        if finding.node == (node.name, node.op_type)
+    ]
+    known = [*lines.of_nodes(graph, named), *lines.frames]
+    found = [_shown(known, SourceLine(x.file, x.line, x.function, x.text)) for x in finding.lines]
     is_sure = finding.sure in ("certain", "likely") and len({line.place for line in found}) == 1
     return Refusal(words, tuple(found), finding.node, is_sure)
 
 
-def _readable(model: Loaded) -> "str | bytes":
-    return model.source
-
-
-def _shown(lines: Lines, line: SourceLine) -> SourceLine:
+def _shown(known: Sequence[SourceLine], line: SourceLine) -> SourceLine:
     """Return a line with its excerpt."""
-    return next((each for each in lines.frames if each.place == line.place), line)
+    return next((each for each in known if each.place == line.place), line)
 
 
 def guilty(

@@ -79,6 +79,11 @@ class First:
     optimizer: str | None = None
     statistics: Statistics = field(default_factory=Statistics)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the node is the one that a message of the runtime names, so that nothing ran."""
+        return self.kind == "failure" and not self.value
+
     def to_json(self) -> dict[str, Any]:
         """Return the finding as data for JSON."""
         return {
@@ -157,11 +162,17 @@ class Coverage:
             text += f", {self.covered} together with a later node"
         if self.skipped:
             text += f", {self.skipped} did not run"
-        if self.equations:
-            share = 100 * (self.paired or 0) / self.equations
-            text += f"; {share:.0f} % of {self.equations} equations have a value in the model"
-            if self.fused:
-                text += f", and {100 * self.fused / self.equations:.0f} % are part of a fused node"
+        return text
+
+    @property
+    def of_equations(self) -> str:
+        """The share of the equations that nodes were compared with, as a sentence; or empty."""
+        if not self.equations:
+            return ""
+        paired = 100 * (self.paired or 0) / self.equations
+        text = f"{paired:.0f} % of {self.equations} equations have a value in the model"
+        if self.fused:
+            text += f", and {100 * self.fused / self.equations:.0f} % are part of a fused node"
         return text
 
     def to_json(self) -> dict[str, Any]:
@@ -231,6 +242,9 @@ class Report:
                 "alone is right"
             )
         first = self.first
+        if first.is_read:
+            named = f" because of {quoted(first.node)} ({first.op})" if first.node else ""
+            return f"error: {self.runtime} refuses {self.model}{named}"
         where = in_iterations(first.iterations)
         what = _KINDS[first.kind]
         if self.runtime != _ONNXRUNTIME and "{runtime}" not in what:
@@ -347,13 +361,13 @@ def _explained(first: First, runtime: str) -> list[str]:
         place = "" if not first.index else f" at {list(first.index)}"
         facts.append(f"expected {_shown(first.expected)}{place}, got {_shown(first.got)}")
     if first.problem:
-        is_refused = first.kind == "failure" and runtime != _ONNXRUNTIME
+        is_refused = first.kind == "failure" and (runtime != _ONNXRUNTIME or first.is_read)
         facts.append(f"{runtime} says: {first.problem}" if is_refused else first.problem)
     statistics = first.statistics
     if first.kind in ("error", "optimizer") and statistics.elements:
         facts.append(
             f"{statistics.wrong} of {statistics.elements} elements are wrong, by at most "
-            f"{statistics.absolute:.3g} ({statistics.relative:.3g} of the element)"
+            f"{statistics.absolute:.3g} (relative error {_percent(statistics.relative)})"
         )
     if first.optimizer:
         facts.append(
@@ -362,7 +376,7 @@ def _explained(first: First, runtime: str) -> list[str]:
         )
     if first.kind == "optimizer":
         facts.append("each node alone is right, so the error disappears when values are inspected")
-    elif first.kind not in ("input", "failure") or runtime == _ONNXRUNTIME:
+    elif not first.is_read and (first.kind not in ("input", "failure") or runtime == _ONNXRUNTIME):
         facts.append(
             "ONNX Runtime computes another result from the recorded operands"
             if runtime == RECORDING
@@ -371,9 +385,9 @@ def _explained(first: First, runtime: str) -> list[str]:
     others = first.lines[1:]
     if others:
         facts.append(
-            "sure: this line together with these lines"
+            "certain: this line and these lines together cause the error"
             if first.sure
-            else "sure: this line or one of these lines"
+            else "certain: this line or one of these lines causes the error"
         )
         facts += [f"  {line}" for line in others[:_MAX_LINES]]
     elif not first.lines:
@@ -383,14 +397,19 @@ def _explained(first: First, runtime: str) -> list[str]:
         )
     else:
         facts.append(
-            "sure: only this line can explain the error"
+            "certain: only this line can cause the error"
             if first.sure
-            else "not sure: nodes around it may cause the error"
+            else "not certain: nodes around it may cause the error"
         )
     if len(first.nodes) > 1:
         nodes = ", ".join(map(quoted, first.nodes[:_MAX_LINES]))
         facts.append(f"together with the nodes {nodes}")
     return shown + [f"   = {fact}" for fact in facts]
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, with three digits: 10.7 %."""
+    return f"{100 * share:.3g} %"
 
 
 def excerpt_of(first: First) -> list[str]:

@@ -11,6 +11,7 @@ import onnx
 
 from .. import _files
 from .._errors import ConfigError
+from .._inspecting.explain import explain
 from .._native import imported
 from .._types import StrPath
 from .._words import quoted
@@ -71,9 +72,10 @@ class Session:
     def _load(self, source: bytes | str, proto: onnx.ModelProto) -> None:
         options = self._runtime.SessionOptions()
         options.log_severity_level = 3
-        self._session = self._runtime.InferenceSession(
-            source, options, providers=["CPUExecutionProvider"]
-        )
+        with explain(source):
+            self._session = self._runtime.InferenceSession(
+                source, options, providers=["CPUExecutionProvider"]
+            )
         self.graph = proto.graph
         weights = {tensor.name for tensor in proto.graph.initializer}
         #: The inputs that have to be fed.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from .._words import quoted
 from .arrays import OutputComparison
 from .cuts import Cut, Segment
 from .engine import Comparer, Fault, Measured
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 #: A node of a converted model that loses more units of its type than this is worth keeping.
 _MAX_LOSS: Final = 4.0
+#: The maximum number of nodes that a note names.
+_MAX_SHOWN: Final = 8
+#: An element that loses this share of itself is too small for the shorter type.
+_UNDERFLOW: Final = 0.5
 
 
 def summarize(
@@ -54,6 +59,16 @@ def summarize(
         question.notes.append(
             f"{question.executor.title} refuses the model{where}: {refusal.sentence}"
         )
+    kept = tuple(dict.fromkeys([*_blamed(fault), *_kept(comparer, agrees=agrees)]))
+    if first is None and not agrees and any(map(_is_shorter, comparer.measured.values())):
+        shown = ", ".join(map(quoted, kept[:_MAX_SHOWN]))
+        question.notes.append(
+            f"the shorter type is too small for numbers of {shown}: keep these nodes in float32"
+            if kept
+            else "no node loses so much precision that float32 would help: many small rounding "
+            "errors of the shorter type add up, so allow a larger `rtol` or keep whole layers in "
+            "float32"
+        )
     return Report(
         first,
         tuple(outputs),
@@ -63,7 +78,7 @@ def summarize(
         question.reference_name,
         question.model_name,
         question.runtime_name or question.executor.title,
-        tuple(dict.fromkeys(_kept(comparer))),
+        kept,
         None if fault is None else _case(question, fault),
     )
 
@@ -87,9 +102,10 @@ def _refused(
     if fault is not None:
         found = _first(question, replace(fault, is_clear=is_sure), None, agrees=False)
         return fault, replace(found, problem=refusal.sentence)
-    if not refusal.lines:
+    if refusal.node is None and not refusal.lines:
         return None, None
-    best, node = refusal.lines[0], refusal.node or ("", "")
+    best = refusal.lines[0] if refusal.lines else SourceLine(None, None, "")
+    node = refusal.node or ("", "")
     return None, First(
         best.file,
         best.line,
@@ -237,20 +253,46 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
             yield from _graphs(body)
 
 
-def _kept(comparer: Comparer) -> Iterator[str]:
-    """Yield the nodes of the reference that lose most in a shorter type."""
-    for measured in comparer.measured.values():
+def _blamed(fault: Fault | None) -> Iterator[str]:
+    """Yield the node of the reference whose result is wrong, if the model has a shorter type."""
+    if fault is None or not _has_shorter_type(fault.cut, fault.value, fault.partner):
+        return
+    number = fault.cut.reference.produced.get(fault.partner)
+    if number is not None:
+        yield label(fault.cut.reference.nodes[number])
+
+
+def _has_shorter_type(cut: Cut, value: str, partner: str) -> bool:
+    own, before = cut.types.get(value), cut.reference_types.get(partner)
+    return (
+        own is not None
+        and before is not None
+        and own.itemsize < before.itemsize
+        and own.kind != "i"
+    )
+
+
+def _is_shorter(measured: Measured) -> bool:
+    return _has_shorter_type(measured.cut, measured.value, measured.partner)
+
+
+def _kept(comparer: Comparer, *, agrees: bool) -> Iterator[str]:
+    """Yield the nodes of the reference that lose most in a shorter type.
+
+    Args:
+        comparer: What was measured.
+        agrees: Whether the outputs match, so that numbers that became zero do no harm.
+    """
+    for measured in filter(_is_shorter, comparer.measured.values()):
         cut = measured.cut
-        own = cut.types.get(measured.value)
-        before = cut.reference_types.get(measured.partner)
-        if own is None or before is None or own.itemsize >= before.itemsize or own.kind == "i":
-            continue
+        own = cut.types[measured.value]
         number = cut.reference.produced.get(measured.partner)
         if number is None:
             continue
-        if measured.statistics.loss > _MAX_LOSS * machine_epsilon(own):
+        underflows = not agrees and measured.statistics.relative > _UNDERFLOW
+        if underflows or measured.statistics.loss > _MAX_LOSS * machine_epsilon(own):
             yield label(cut.reference.nodes[number])
-        if measured.largest > _largest_number(own):
+        if underflows or measured.largest > _largest_number(own):
             # What reads a number that the type does not have must stay as it is, too.
             for reader, node in enumerate(cut.reference.nodes):
                 if measured.partner in cut.reference.reads(reader):

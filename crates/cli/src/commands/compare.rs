@@ -71,6 +71,9 @@ pub(crate) struct Args {
     /// Keep 64-bit types in JAX, as with `jax_enable_x64`
     #[arg(long)]
     double: bool,
+    /// Also show how many equations of the function have a value in the model
+    #[arg(short, long)]
+    verbose: bool,
     /// Hide the progress
     #[arg(short, long)]
     quiet: bool,
@@ -98,6 +101,7 @@ pub struct CompareRequest<'a> {
     pub reproducer: Option<&'a PathBuf>,
     pub keep_float32: Option<&'a PathBuf>,
     pub double: bool,
+    pub verbose: bool,
     pub quiet: bool,
     pub map: Option<&'a PathBuf>,
     pub source_roots: &'a [PathBuf],
@@ -128,6 +132,7 @@ impl Args {
             reproducer: self.reproducer.as_ref(),
             keep_float32: self.keep_float32.as_ref(),
             double: self.double,
+            verbose: self.verbose,
             quiet: self.quiet,
             map: self.reading.map.as_ref(),
             source_roots: &self.reading.source_root,
