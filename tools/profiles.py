@@ -96,20 +96,49 @@ def images(x: jax.Array) -> jax.Array:
     return x.mean((1, 2)) @ w(32, 4)
 
 
-def record(name: str, fn: Callable[..., Any], array: np.ndarray) -> None:
+def rank(carry: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+    mixed = jnp.tanh(carry @ carry) + row
+    ranked = lax.sort(mixed, dimension=1)
+    return ranked * 0.5, ranked.sum()
+
+
+def devices(x: jax.Array, tokens: jax.Array) -> jax.Array:
+    """Lines that a provider for GPUs leaves to the CPU, in a loop too."""
+    hidden = jnp.tanh(x @ x)
+    order = jnp.argsort(hidden[:, 0])
+    ranked = hidden[order]
+    known = jnp.clip(tokens, 0, 5)
+    last, sums = lax.scan(rank, ranked, jnp.ones((3, 8, 8)))
+    return last @ x + sums.sum() + (known * 2)
+
+
+#: A provider of `onnxruntime-webgpu` that copies values between devices. It runs without a GPU if
+#: Vulkan has a driver for CPUs: set `VK_ICD_FILENAMES` to the file of Chromium's SwiftShader.
+DEVICE = "WebGpuExecutionProvider"
+
+
+def record(
+    name: str, fn: Callable[..., Any], *arrays: np.ndarray, provider: str = "CPUExecutionProvider"
+) -> None:
+    """Record a model, its profile, and for other providers also the runtime's form of the model."""
     path = FOLDER / f"{name}.onnx"
-    spec = jax.ShapeDtypeStruct(array.shape, array.dtype)
-    jax2onnx.to_onnx(fn, [spec], return_mode="file", output_path=path, provenance="indexed")
+    specs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
+    jax2onnx.to_onnx(fn, specs, return_mode="file", output_path=path, provenance="indexed")
     options = onnxruntime.SessionOptions()
     options.enable_profiling = True
     options.intra_op_num_threads = 1
+    if provider != "CPUExecutionProvider":
+        options.optimized_model_filepath = str(FOLDER / f"{name}.optimized.onnx")
     with tempfile.TemporaryDirectory() as folder:
         options.profile_file_prefix = str(Path(folder) / "profile")
         session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
+            str(path), options, providers=list(dict.fromkeys([provider, "CPUExecutionProvider"]))
         )
+        feeds = {
+            value.name: array for value, array in zip(session.get_inputs(), arrays, strict=True)
+        }
         for _ in range(RUNS):
-            session.run(None, {session.get_inputs()[0].name: array})
+            session.run(None, feeds)
         events = json.loads(Path(session.end_profiling()).read_text())
     lines = ",\n".join(json.dumps(event) for event in events)
     (FOLDER / f"{name}.json").write_text(f"[\n{lines}\n]\n")
@@ -118,6 +147,10 @@ def record(name: str, fn: Callable[..., Any], array: np.ndarray) -> None:
 if __name__ == "__main__":
     os.chdir(ROOT)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    record("transformer", transformer, np.arange(32, dtype=np.int32).reshape(2, 16))
-    record("images", images, np.linspace(0, 1, 3072, dtype=np.float32).reshape(1, 32, 32, 3))
-    record("loop", loop, np.full((24, 24), 0.1, np.float32))
+    if DEVICE in onnxruntime.get_available_providers():
+        square = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
+        record("devices", devices, square, np.arange(8, dtype=np.int32), provider=DEVICE)
+    else:
+        record("transformer", transformer, np.arange(32, dtype=np.int32).reshape(2, 16))
+        record("images", images, np.linspace(0, 1, 3072, dtype=np.float32).reshape(1, 32, 32, 3))
+        record("loop", loop, np.full((24, 24), 0.1, np.float32))

@@ -4,6 +4,7 @@
 //! times. So the times add up to the total of the profile, however the nodes are grouped.
 
 mod attribute;
+mod copies;
 mod flamegraph;
 mod read;
 mod runs;
@@ -16,6 +17,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 pub use attribute::{Attribution, attribute};
+pub(crate) use copies::{Copied, copies};
+pub use copies::{CPU, Direction};
 pub use flamegraph::flamegraph;
 pub use read::{ProfileError, Shapes};
 pub use runs::{Run, Spread};
@@ -38,6 +41,8 @@ pub struct Kernel {
     pub before: Option<usize>,
     pub after: Option<usize>,
     pub shapes: Shapes,
+    /// The size of the results of its first run, in bytes.
+    pub bytes: Option<u64>,
 }
 
 /// The contents of a profile.
@@ -52,6 +57,22 @@ impl Profile {
     /// Reads a profile.
     pub fn read(file: impl Read) -> Result<Profile, ProfileError> {
         runs::profile(read::events(file)?)
+    }
+
+    /// Returns a profile without times from the providers, names and operators of nodes.
+    pub fn of_assignment(nodes: impl IntoIterator<Item = [String; 3]>) -> Profile {
+        let kernel = |[provider, node, op]: [String; 3]| Kernel {
+            node: node.into(),
+            op: op.into(),
+            provider: provider.into(),
+            times: Vec::new(),
+            calls: Vec::new(),
+            before: None,
+            after: None,
+            shapes: Shapes::default(),
+            bytes: None,
+        };
+        Profile { kernels: nodes.into_iter().map(kernel).collect(), runs: Vec::new() }
     }
 
     /// Returns the time of all kernels in microseconds.

@@ -8,6 +8,7 @@ use provenance::resolve::Sure;
 use provenance::{OriginId, Site, Tier};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::copies::{Direction, copies};
 use super::{Kernel, Profile};
 use crate::fusions::{inner, is_bare};
 use crate::{Document, Provenance};
@@ -67,10 +68,18 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
     let resolver = document.resolver();
     let ran: FxHashSet<u32> =
         profile.kernels.iter().filter_map(|kernel| resolver.node_of(&kernel.node)).collect();
+    let copied = copies(document, Some(profile)).into_iter();
+    let causes: FxHashMap<usize, usize> =
+        copied.filter_map(|copied| Some((copied.kernel?, copied.cause?))).collect();
     let origins: Vec<Option<Rc<Provenance<'d>>>> = profile
         .kernels
         .iter()
-        .map(|kernel| match nodes.get(&*kernel.node) {
+        .enumerate()
+        .map(|(number, kernel)| match nodes.get(&*kernel.node) {
+            _ if Direction::of_op(&kernel.op).is_some() => {
+                let (_, origins) = document.answer(*causes.get(&number)?);
+                shared(kernel, (Sure::Neighbour, origins))
+            }
             Some(Some(node)) => shared(kernel, document.answer(*node)),
             Some(None) => None,
             None => {

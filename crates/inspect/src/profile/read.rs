@@ -60,7 +60,11 @@ pub(super) enum EventKind {
         node: Arc<str>,
         op: Arc<str>,
         provider: Arc<str>,
+        /// Its number in its graph. Nodes of two graphs may have the same name.
+        index: Option<Arc<str>>,
         shapes: Shapes,
+        /// The size of its results in bytes.
+        bytes: Option<u64>,
     },
 }
 
@@ -137,6 +141,8 @@ impl Events {
                     node: self.name(node),
                     op: self.name(raw.op.as_deref().unwrap_or_default()),
                     provider: self.name(raw.provider.as_deref().unwrap_or_default()),
+                    index: raw.index.as_deref().map(|index| self.name(index)),
+                    bytes: raw.bytes.as_deref().and_then(|bytes| bytes.parse().ok()),
                     shapes: Shapes {
                         read: raw.read.as_deref().map(|shape| self.name(shape)),
                         made: raw.made.as_deref().map(|shape| self.name(shape)),
@@ -202,6 +208,8 @@ struct RawEvent {
     dur: Option<u64>,
     op: Option<String>,
     provider: Option<String>,
+    index: Option<String>,
+    bytes: Option<String>,
     read: Option<String>,
     made: Option<String>,
 }
@@ -265,6 +273,8 @@ impl<'de> Visitor<'de> for Args<'_> {
             match key.as_str() {
                 "op_name" => self.0.op = map.next_value_seed(Text)?,
                 "provider" => self.0.provider = map.next_value_seed(Text)?,
+                "node_index" => self.0.index = map.next_value_seed(Text)?,
+                "output_size" => self.0.bytes = map.next_value_seed(Text)?,
                 "input_type_shape" => self.0.read = map.next_value_seed(FirstShape)?,
                 "output_type_shape" => self.0.made = map.next_value_seed(FirstShape)?,
                 _ => {

@@ -69,13 +69,14 @@ pub(super) fn profile(mut events: Vec<Event>) -> Result<Profile, ProfileError> {
     }
     let max_kernels = (MIN_TIMES + events.len() * MAX_TIMES_PER_EVENT) / runs.len();
     let mut kernels: Vec<Kernel> = Vec::new();
-    let mut numbers: FxHashMap<(Arc<str>, Arc<str>), usize> = FxHashMap::default();
+    let mut numbers: FxHashMap<[Option<Arc<str>>; 4], usize> = FxHashMap::default();
     let mut last: Option<usize> = None;
     for (event, own) in events.iter().zip(own) {
-        let EventKind::Kernel { node, op, provider, shapes } = &event.kind else {
+        let EventKind::Kernel { node, op, provider, index, shapes, bytes } = &event.kind else {
             continue;
         };
-        let number = *numbers.entry((node.clone(), op.clone())).or_insert_with(|| {
+        let key = [Some(node.clone()), Some(op.clone()), Some(provider.clone()), index.clone()];
+        let number = *numbers.entry(key).or_insert_with(|| {
             kernels.push(Kernel {
                 node: node.clone(),
                 op: op.clone(),
@@ -85,6 +86,7 @@ pub(super) fn profile(mut events: Vec<Event>) -> Result<Profile, ProfileError> {
                 before: last,
                 after: None,
                 shapes: shapes.clone(),
+                bytes: *bytes,
             });
             kernels.len() - 1
         });

@@ -1,0 +1,274 @@
+//! Finds the copies between devices, and the nodes that need them.
+//!
+//! ONNX Runtime inserts a node for each copy. Its own form of a model contains these nodes. Without that form, the
+//! values are those between a node on the CPU and a node on another device, and the profile says their types.
+
+use onnx::DType;
+use onnx::scan::{Dim, ValueType};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use super::{Kernel, Profile};
+use crate::Document;
+
+/// The provider that computes on the CPU.
+pub const CPU: &str = "CPUExecutionProvider";
+
+/// The direction of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    ToCpu,
+    FromCpu,
+}
+
+impl Direction {
+    /// Returns the direction of the copies that an operator makes.
+    pub fn of_op(op: &str) -> Option<Direction> {
+        match op {
+            "MemcpyToHost" => Some(Direction::ToCpu),
+            "MemcpyFromHost" => Some(Direction::FromCpu),
+            _ => None,
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Direction::ToCpu => "to_cpu",
+            Direction::FromCpu => "from_cpu",
+        }
+    }
+}
+
+/// A copy of a value. Nodes are numbered as in the scan of the document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// The name of the node that copies.
+    pub(crate) name: String,
+    pub(crate) direction: Direction,
+    /// The kernel, if a profile contains it.
+    pub(crate) kernel: Option<usize>,
+    pub(crate) value: Option<String>,
+    pub(crate) ty: Option<String>,
+    pub(crate) bytes: Option<u64>,
+    /// The node that computes the value.
+    pub(crate) maker: Option<usize>,
+    /// The nodes that read the copy.
+    pub(crate) readers: Vec<usize>,
+    /// The node on the CPU that needs the copy. If an input of the model is copied, a node that reads it.
+    pub(crate) cause: Option<usize>,
+}
+
+/// Returns the copies of a model, in the order of its nodes or of a profile.
+pub(crate) fn copies(document: &Document<'_>, profile: Option<&Profile>) -> Vec<Copied> {
+    let nodes = &document.scan.nodes;
+    if nodes.iter().any(|node| Direction::of_op(node.op).is_some()) {
+        return of_nodes(document, profile);
+    }
+    profile.map(|profile| of_kernels(document, profile)).unwrap_or_default()
+}
+
+/// Returns the copies that the model contains.
+fn of_nodes(document: &Document<'_>, profile: Option<&Profile>) -> Vec<Copied> {
+    let readers = readers(document);
+    let outline = &document.outline().nodes;
+    let mut kernels: FxHashMap<(&str, &str), Vec<usize>> = FxHashMap::default();
+    let all = profile.map_or(&[][..], |profile| &profile.kernels);
+    for (number, kernel) in all.iter().enumerate() {
+        kernels.entry((&*kernel.node, &*kernel.op)).or_default().push(number);
+    }
+    let mut found = Vec::new();
+    for (number, node) in document.scan.nodes.iter().enumerate() {
+        let Some(direction) = Direction::of_op(node.op) else { continue };
+        let (read, made) = (node.inputs.first().copied(), node.outputs.first().copied());
+        // The runtime renames the value on the other device.
+        let value = match direction {
+            Direction::ToCpu => made.or(read),
+            Direction::FromCpu => read.or(made),
+        };
+        let graph = node.graph as usize;
+        let names = [value, read, made].into_iter().flatten();
+        let declared = names.clone().find_map(|name| document.declared_type(graph, name));
+        // Nodes of two graphs may have the same name.
+        let fits = |&&kernel: &&usize| declared.is_none_or(|ty| is_of(&all[kernel], ty));
+        let of_name = kernels.get(&(node.name, node.op)).map_or(&[][..], Vec::as_slice);
+        let mut fitting = of_name.iter().filter(fits).copied();
+        let kernel = fitting.next().filter(|_| fitting.next().is_none());
+        let maker = outline[number].inputs.first().map(|&maker| maker as usize);
+        let readers = readers[number].clone();
+        found.push(Copied {
+            name: document.node_name(number),
+            direction,
+            kernel,
+            value: value.map(str::to_owned),
+            ty: declared.map(ToString::to_string),
+            bytes: declared.and_then(bytes).or_else(|| all.get(kernel?)?.bytes),
+            maker,
+            cause: cause(direction, maker, &readers),
+            readers,
+        });
+    }
+    found
+}
+
+/// Returns the copies of a profile. If only one value can be meant, finds it in the model.
+fn of_kernels(document: &Document<'_>, profile: &Profile) -> Vec<Copied> {
+    let crossings = crossings(document, profile);
+    let mut found: Vec<Copied> = Vec::new();
+    for (number, kernel) in profile.kernels.iter().enumerate() {
+        let Some(direction) = Direction::of_op(&kernel.op) else { continue };
+        let fitting: Vec<&Crossing<'_>> = crossings
+            .iter()
+            .filter(|it| it.direction == direction && it.ty.is_none_or(|ty| is_of(kernel, ty)))
+            .collect();
+        let mut copied = Copied {
+            name: kernel.node.to_string(),
+            direction,
+            kernel: Some(number),
+            value: None,
+            ty: shape_of(kernel).map(|(element, sizes)| {
+                let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+                format!("{element}[{}]", sizes.join(","))
+            }),
+            bytes: kernel.bytes,
+            maker: None,
+            readers: Vec::new(),
+            cause: None,
+        };
+        if let [crossing] = fitting[..] {
+            copied.value = Some(crossing.value.to_owned());
+            copied.maker = Some(crossing.maker);
+            copied.readers.clone_from(&crossing.readers);
+            copied.cause = cause(direction, copied.maker, &copied.readers);
+        } else {
+            let causes = fitting.iter().map(|it| cause(direction, Some(it.maker), &it.readers));
+            let causes: Vec<Option<usize>> = causes.collect();
+            let lines = causes.iter().map(|cause| cause.map(|node| document.callsites(node)));
+            let lines: Vec<_> = lines.map(|sites| sites.and_then(|it| it.first().copied())).collect();
+            if lines.windows(2).all(|pair| pair[0] == pair[1]) {
+                copied.cause = causes.first().copied().flatten();
+            }
+        }
+        found.push(copied);
+    }
+    found
+}
+
+/// A value that a node on one device computes and nodes on another one read.
+struct Crossing<'d> {
+    direction: Direction,
+    value: &'d str,
+    ty: Option<&'d ValueType<'d>>,
+    maker: usize,
+    readers: Vec<usize>,
+}
+
+/// Returns the values of the model that are computed on one device and read on another one.
+fn crossings<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Crossing<'d>> {
+    let mut providers: FxHashMap<&str, &str> = FxHashMap::default();
+    for kernel in &profile.kernels {
+        providers.insert(&*kernel.node, &*kernel.provider);
+    }
+    let nodes = &document.scan.nodes;
+    let is_on_cpu = |node: usize| {
+        let provider = providers.get(nodes[node].name).filter(|provider| !provider.is_empty())?;
+        Some(**provider == *CPU)
+    };
+    let mut found = Vec::new();
+    for (maker, readers) in readers(document).into_iter().enumerate() {
+        let Some(is_made_on_cpu) = is_on_cpu(maker) else { continue };
+        let node = &nodes[maker];
+        for &value in &node.outputs {
+            let is_reader = |&reader: &usize| {
+                is_on_cpu(reader).is_some_and(|is_on_cpu| is_on_cpu != is_made_on_cpu)
+                    && nodes[reader].inputs.contains(&value)
+            };
+            let readers: Vec<usize> = readers.iter().copied().filter(is_reader).collect();
+            if readers.is_empty() {
+                continue;
+            }
+            let direction =
+                if is_made_on_cpu { Direction::FromCpu } else { Direction::ToCpu };
+            let ty = document.declared_type(node.graph as usize, value);
+            found.push(Crossing { direction, value, ty, maker, readers });
+        }
+    }
+    found
+}
+
+/// Returns the nodes that read the results of each node.
+fn readers(document: &Document<'_>) -> Vec<Vec<usize>> {
+    let outline = &document.outline().nodes;
+    let mut readers = vec![Vec::new(); document.scan.nodes.len()];
+    for (number, node) in outline.iter().enumerate() {
+        for &input in &node.inputs {
+            if let Some(readers) = readers.get_mut(input as usize) {
+                readers.push(number);
+            }
+        }
+    }
+    readers
+}
+
+/// Returns the node on the CPU that needs a copy.
+fn cause(direction: Direction, maker: Option<usize>, readers: &[usize]) -> Option<usize> {
+    let reader = readers.first().copied();
+    match direction {
+        Direction::ToCpu => reader.or(maker),
+        Direction::FromCpu => maker.or(reader),
+    }
+}
+
+/// True if the first result of a kernel can have a type.
+fn is_of(kernel: &Kernel, ty: &ValueType<'_>) -> bool {
+    let (Some((dtype, sizes)), ValueType::Tensor { element, shape }) = (shape_of(kernel), ty) else {
+        return true;
+    };
+    let fits = |(known, size): (&Dim<'_>, &i64)| match known {
+        Dim::Known(known) => known == size,
+        Dim::Named(_) | Dim::Unknown => true,
+    };
+    let has_shape = shape.as_ref().is_none_or(|shape| {
+        shape.len() == sizes.len() && shape.iter().zip(&sizes).all(fits)
+    });
+    DType::from_code(*element) == Some(dtype) && has_shape
+}
+
+/// Returns the type of the first result of a kernel, which a profile writes as `{"float":[2,3]}`.
+fn shape_of(kernel: &Kernel) -> Option<(DType, Vec<i64>)> {
+    let shape: Value = serde_json::from_str(kernel.shapes.made.as_deref()?).ok()?;
+    let (name, sizes) = shape.as_object()?.iter().next()?;
+    let sizes = sizes.as_array()?.iter().map(Value::as_i64).collect::<Option<Vec<i64>>>()?;
+    Some((element(name)?, sizes))
+}
+
+/// Returns the type that a profile calls `float`.
+fn element(name: &str) -> Option<DType> {
+    Some(match name {
+        "float" => DType::F32,
+        "double" => DType::F64,
+        "float16" => DType::F16,
+        "bfloat16" => DType::Bf16,
+        "bool" => DType::Bool,
+        "string" => DType::String,
+        "int8" => DType::I8,
+        "int16" => DType::I16,
+        "int32" => DType::I32,
+        "int64" => DType::I64,
+        "uint8" => DType::U8,
+        "uint16" => DType::U16,
+        "uint32" => DType::U32,
+        "uint64" => DType::U64,
+        _ => return None,
+    })
+}
+
+/// Returns the size of a value in bytes, if all sizes of its axes are known.
+fn bytes(ty: &ValueType<'_>) -> Option<u64> {
+    let ValueType::Tensor { element, shape } = ty else { return None };
+    let bits = DType::from_code(*element)?.bits() as u64;
+    let elements = shape.as_ref()?.iter().try_fold(1u64, |all, size| match size {
+        Dim::Known(size) => all.checked_mul(u64::try_from(*size).ok()?),
+        Dim::Named(_) | Dim::Unknown => None,
+    })?;
+    (bits > 0).then(|| elements.checked_mul(bits))?.map(|bits| bits.div_ceil(8))
+}
