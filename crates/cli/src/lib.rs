@@ -7,7 +7,6 @@ mod model;
 mod output;
 mod printed;
 mod screen;
-mod text;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};

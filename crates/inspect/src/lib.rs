@@ -19,12 +19,14 @@ mod lines;
 mod literals;
 pub mod log;
 mod origin;
+pub mod placement;
 pub mod positive;
 pub mod profile;
 mod recorded;
 pub mod show;
 mod sources;
 pub mod summary;
+pub mod text;
 pub mod view;
 pub mod where_;
 

@@ -17,8 +17,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 pub use attribute::{Attribution, attribute};
-pub(crate) use copies::{Copied, copies};
 pub use copies::{CPU, Direction};
+pub(crate) use copies::{Copied, copies};
 pub use flamegraph::flamegraph;
 pub use read::{ProfileError, Shapes};
 pub use runs::{Run, Spread};

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
-use crate::text::bytes;
+use inspect::text::bytes;
 
 /// Show the nodes that each source line became
 ///

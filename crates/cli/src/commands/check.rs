@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output;
-use crate::text::count;
+use inspect::text::count;
 
 /// Check a model for problems
 ///

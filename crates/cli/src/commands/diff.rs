@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::open;
 use crate::output::{Format, OutputArgs};
-use crate::text::count;
+use inspect::text::count;
 
 /// Show the differences between two exports, line by line
 ///

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output::{Format, OutputArgs};
-use crate::text::{bytes, count, share};
+use inspect::text::{bytes, count, share};
 
 /// Show the contents of a model and how many of its nodes have a source line
 ///

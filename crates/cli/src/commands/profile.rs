@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
+use inspect::placement::{Evidence, Placement};
 use inspect::profile::{
     By, Json, Profile, Summary, flamegraph, speedscope, stacks, summarize, text, trace,
 };
@@ -14,11 +15,12 @@ use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::model::ModelArgs;
 use crate::output;
 
-/// Show how much time each line of Python takes
+/// Show how much time each line of Python takes, and where it runs
 ///
 /// Reads a profile from ONNX Runtime. To record one, set `options.enable_profiling = True` before you create the
 /// session, and call `session.end_profiling()` at the end. The time of a loop excludes its body, so the times add
-/// up.
+/// up. If several execution providers ran the nodes, also shows the lines that run on another provider, and the
+/// copies between devices.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   jax2onnx profile model.onnx onnxruntime_profile.json\n  \
@@ -86,6 +88,7 @@ struct Summed {
     sources: Sources<'static, 'static>,
     profile: Profile,
     summary: Summary<'static>,
+    placement: Placement<'static>,
     format: Format,
     top: usize,
     /// The events with their lines, if they were requested.
@@ -114,6 +117,8 @@ impl Command for Args {
                 "only {known:.0} % of the time is in nodes of this model: is this the model that ran?"
             ))?;
         }
+        let evidence = Evidence { profile: Some(&profile), ..Evidence::default() };
+        let placement = Placement::new(document, evidence);
         let sources = self.reading.sources(document);
         let events = match self.format {
             Format::Perfetto => {
@@ -123,7 +128,7 @@ impl Command for Args {
             _ => None,
         };
         let Args { format, top, .. } = *self;
-        Ok(Box::new(Summed { document, sources, profile, summary, format, top, events }))
+        Ok(Box::new(Summed { document, sources, profile, summary, placement, format, top, events }))
     }
 }
 
@@ -136,7 +141,10 @@ impl Answer for Summed {
         let Summed { document, summary, .. } = self;
         let stacks = || stacks(document, &self.profile, summary.warmup.len());
         match self.format {
-            Format::Text => write!(out, "{}", text(summary, self.top, &self.sources, *style)),
+            Format::Text => {
+                let text = text(summary, &self.placement, self.top, &self.sources, *style);
+                write!(out, "{text}")
+            }
             Format::Flamegraph => {
                 let title = format!("{}: {} runs", document.name, summary.runs.len());
                 write!(out, "{}", flamegraph(&stacks(), &title))
@@ -148,8 +156,8 @@ impl Answer for Summed {
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Summed { summary, sources, document, .. } = self;
-        print_json(out, &Json { summary, name: &document.name, sources })
+        let Summed { summary, placement, sources, document, .. } = self;
+        print_json(out, &Json { summary, placement, name: &document.name, sources })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::files::stage_text;
 use crate::model::{ModelArgs, open};
 use crate::output;
-use crate::text::{bytes, count};
+use inspect::text::{bytes, count};
 
 /// Write an HTML page that shows the source beside the graph
 ///

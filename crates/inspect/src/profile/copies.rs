@@ -3,6 +3,8 @@
 //! ONNX Runtime inserts a node for each copy. Its own form of a model contains these nodes. Without that form, the
 //! values are those between a node on the CPU and a node on another device, and the profile says their types.
 
+use std::sync::Arc;
+
 use onnx::DType;
 use onnx::scan::{Dim, ValueType};
 use rustc_hash::FxHashMap;
@@ -112,84 +114,146 @@ fn of_nodes(document: &Document<'_>, profile: Option<&Profile>) -> Vec<Copied> {
 
 /// Returns the copies of a profile. If only one value can be meant, finds it in the model.
 fn of_kernels(document: &Document<'_>, profile: &Profile) -> Vec<Copied> {
-    let crossings = crossings(document, profile);
     let mut found: Vec<Copied> = Vec::new();
     for (number, kernel) in profile.kernels.iter().enumerate() {
         let Some(direction) = Direction::of_op(&kernel.op) else { continue };
-        let fitting: Vec<&Crossing<'_>> = crossings
-            .iter()
-            .filter(|it| it.direction == direction && it.ty.is_none_or(|ty| is_of(kernel, ty)))
-            .collect();
-        let mut copied = Copied {
+        let ty = shape_of(kernel).map(|(element, sizes)| {
+            let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+            format!("{element}[{}]", sizes.join(","))
+        });
+        found.push(Copied {
             name: kernel.node.to_string(),
             direction,
             kernel: Some(number),
             value: None,
-            ty: shape_of(kernel).map(|(element, sizes)| {
-                let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-                format!("{element}[{}]", sizes.join(","))
-            }),
+            ty,
             bytes: kernel.bytes,
             maker: None,
             readers: Vec::new(),
             cause: None,
+        });
+    }
+    if found.is_empty() {
+        return found;
+    }
+    let crossings = crossings(document, profile);
+    // Copies of the same type that ran equally often have the same candidates.
+    let mut known: FxHashMap<(Direction, Option<Arc<str>>, Option<u64>), Candidates> =
+        FxHashMap::default();
+    for copied in &mut found {
+        let Some(kernel) = copied.kernel.and_then(|number| profile.kernels.get(number)) else {
+            continue;
         };
-        if let [crossing] = fitting[..] {
+        let calls = kernel.calls.last().copied();
+        let key = (copied.direction, kernel.shapes.made.clone(), calls);
+        if known.len() * crossings.len() > MAX_COMPARED {
+            break;
+        }
+        let candidates = known.entry(key).or_insert_with(|| {
+            let fits = |it: &&Crossing<'_>| {
+                it.direction == copied.direction
+                    && it.ty.is_none_or(|ty| is_of(kernel, ty))
+                    && it.calls.contains(&calls)
+            };
+            Candidates::of(document, crossings.iter().filter(fits))
+        });
+        copied.cause = candidates.cause;
+        if let Some(crossing) = candidates.only.and_then(|only| crossings.get(only)) {
             copied.value = Some(crossing.value.to_owned());
             copied.maker = Some(crossing.maker);
             copied.readers.clone_from(&crossing.readers);
-            copied.cause = cause(direction, copied.maker, &copied.readers);
-        } else {
-            let causes = fitting.iter().map(|it| cause(direction, Some(it.maker), &it.readers));
-            let causes: Vec<Option<usize>> = causes.collect();
-            let lines = causes.iter().map(|cause| cause.map(|node| document.callsites(node)));
-            let lines: Vec<_> = lines.map(|sites| sites.and_then(|it| it.first().copied())).collect();
-            if lines.windows(2).all(|pair| pair[0] == pair[1]) {
-                copied.cause = causes.first().copied().flatten();
-            }
         }
-        found.push(copied);
     }
     found
 }
 
+/// The maximum number of comparisons between copies and values.
+const MAX_COMPARED: usize = 1 << 24;
+
+/// What is known about the values that a copy may be of.
+struct Candidates {
+    /// The number of the value, if there is only one.
+    only: Option<usize>,
+    /// The node that needs the copy. If there are several values, all such nodes are on its line.
+    cause: Option<usize>,
+}
+
+impl Candidates {
+    fn of<'c>(
+        document: &Document<'_>,
+        mut crossings: impl Iterator<Item = &'c Crossing<'c>>,
+    ) -> Candidates {
+        let Some(first) = crossings.next() else { return Candidates { only: None, cause: None } };
+        let line = |cause: Option<usize>| document.callsites(cause?).first().copied();
+        let cause = first.cause();
+        let mut only = Some(first.number);
+        for other in crossings {
+            only = None;
+            if line(other.cause()) != line(cause) {
+                return Candidates { only, cause: None };
+            }
+        }
+        Candidates { only, cause }
+    }
+}
+
 /// A value that a node on one device computes and nodes on another one read.
 struct Crossing<'d> {
+    number: usize,
     direction: Direction,
     value: &'d str,
     ty: Option<&'d ValueType<'d>>,
     maker: usize,
     readers: Vec<usize>,
+    /// How often the last run computed and read the value.
+    calls: Vec<Option<u64>>,
+}
+
+impl Crossing<'_> {
+    fn cause(&self) -> Option<usize> {
+        cause(self.direction, Some(self.maker), &self.readers)
+    }
 }
 
 /// Returns the values of the model that are computed on one device and read on another one.
 fn crossings<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Crossing<'d>> {
-    let mut providers: FxHashMap<&str, &str> = FxHashMap::default();
-    for kernel in &profile.kernels {
-        providers.insert(&*kernel.node, &*kernel.provider);
-    }
+    let kernels = profile.kernels.iter().filter(|kernel| !kernel.provider.is_empty());
+    let kernels: FxHashMap<&str, &Kernel> = kernels.map(|kernel| (&*kernel.node, kernel)).collect();
     let nodes = &document.scan.nodes;
-    let is_on_cpu = |node: usize| {
-        let provider = providers.get(nodes[node].name).filter(|provider| !provider.is_empty())?;
-        Some(**provider == *CPU)
+    let ran = |node: usize| {
+        let kernel = kernels.get(nodes[node].name)?;
+        Some((*kernel.provider == *CPU, kernel.calls.last().copied()))
     };
-    let mut found = Vec::new();
-    for (maker, readers) in readers(document).into_iter().enumerate() {
-        let Some(is_made_on_cpu) = is_on_cpu(maker) else { continue };
-        let node = &nodes[maker];
-        for &value in &node.outputs {
-            let is_reader = |&reader: &usize| {
-                is_on_cpu(reader).is_some_and(|is_on_cpu| is_on_cpu != is_made_on_cpu)
-                    && nodes[reader].inputs.contains(&value)
+    let mut makers: FxHashMap<&str, Option<usize>> = FxHashMap::default();
+    for (number, node) in nodes.iter().enumerate() {
+        for &output in &node.outputs {
+            // A name that several graphs use identifies no value.
+            makers.entry(output).and_modify(|maker| *maker = None).or_insert(Some(number));
+        }
+    }
+    let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut found: Vec<Crossing<'d>> = Vec::new();
+    for (reader, node) in nodes.iter().enumerate() {
+        for &value in &node.inputs {
+            let Some(maker) = makers.get(value).copied().flatten() else { continue };
+            let (Some((is_from_cpu, made)), Some((is_to_cpu, read))) = (ran(maker), ran(reader))
+            else {
+                continue;
             };
-            let readers: Vec<usize> = readers.iter().copied().filter(is_reader).collect();
-            if readers.is_empty() {
+            if is_from_cpu == is_to_cpu {
                 continue;
             }
-            let direction =
-                if is_made_on_cpu { Direction::FromCpu } else { Direction::ToCpu };
-            let ty = document.declared_type(node.graph as usize, value);
-            found.push(Crossing { direction, value, ty, maker, readers });
+            let number = *numbers.entry(value).or_insert_with(|| {
+                let direction = if is_from_cpu { Direction::FromCpu } else { Direction::ToCpu };
+                let ty = document.declared_type(nodes[maker].graph as usize, value);
+                let (number, readers, calls) = (found.len(), Vec::new(), vec![made]);
+                found.push(Crossing { number, direction, value, ty, maker, readers, calls });
+                number
+            });
+            found[number].readers.push(reader);
+            if !found[number].calls.contains(&read) {
+                found[number].calls.push(read);
+            }
         }
     }
     found
@@ -220,16 +284,17 @@ fn cause(direction: Direction, maker: Option<usize>, readers: &[usize]) -> Optio
 
 /// True if the first result of a kernel can have a type.
 fn is_of(kernel: &Kernel, ty: &ValueType<'_>) -> bool {
-    let (Some((dtype, sizes)), ValueType::Tensor { element, shape }) = (shape_of(kernel), ty) else {
+    let (Some((dtype, sizes)), ValueType::Tensor { element, shape }) = (shape_of(kernel), ty)
+    else {
         return true;
     };
     let fits = |(known, size): (&Dim<'_>, &i64)| match known {
         Dim::Known(known) => known == size,
         Dim::Named(_) | Dim::Unknown => true,
     };
-    let has_shape = shape.as_ref().is_none_or(|shape| {
-        shape.len() == sizes.len() && shape.iter().zip(&sizes).all(fits)
-    });
+    let has_shape = shape
+        .as_ref()
+        .is_none_or(|shape| shape.len() == sizes.len() && shape.iter().zip(&sizes).all(fits));
     DType::from_code(*element) == Some(dtype) && has_shape
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{By, Run, Spread, Summary};
 use crate::json::frame_with_source;
+use crate::placement::{self, Placement};
 use crate::show::clean;
 use crate::{Sources, Style};
 
@@ -15,9 +16,20 @@ use crate::{Sources, Style};
 const MIN_OPS: usize = 8;
 const MAX_OPS: usize = 100;
 
-/// Formats a table of at most `top` rows, the longest time first, and the sum of the rest.
-pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style: Style) -> String {
+/// Formats a table of at most `top` rows, the longest time first, and the sum of the rest. If several providers ran
+/// the nodes, a second table contains the placement.
+pub fn text(
+    summary: &Summary<'_>,
+    placement: &Placement<'_>,
+    top: usize,
+    sources: &Sources<'_, '_>,
+    style: Style,
+) -> String {
     let mut text = heading(summary);
+    if !placement.is_whole() {
+        let sentence = style.wrapped(&clean(&placement::sentence(placement)), 0, 0);
+        let _ = writeln!(text, "{}", sentence.join("\n"));
+    }
     let _ = writeln!(
         text,
         "\n{}",
@@ -69,6 +81,11 @@ pub fn text(summary: &Summary<'_>, top: usize, sources: &Sources<'_, '_>, style:
         let share = rest.iter().map(|row| row.share).sum();
         let numbers = line(&Spread::of(&times), share, "");
         let _ = writeln!(text, "{numbers}  … {} more", rest.len());
+    }
+    let placed = placement::text(placement, top, sources, style);
+    if !placed.is_empty() {
+        text.push('\n');
+        text.push_str(&placed);
     }
     text
 }
@@ -128,6 +145,7 @@ fn time(micros: f64) -> String {
 /// The summary as JSON, which `docs/profile.md` describes. Rows are serialized one at a time.
 pub struct Json<'s, 'd, 'a> {
     pub summary: &'s Summary<'d>,
+    pub placement: &'s Placement<'d>,
     /// The name of the model.
     pub name: &'s str,
     pub sources: &'s Sources<'d, 'a>,
@@ -156,6 +174,7 @@ impl Serialize for Json<'_, '_, '_> {
         map.serialize_entry("share_of_user_lines", &summary.users)?;
         map.serialize_entry("share_of_lines", &summary.known)?;
         map.serialize_entry("rows", &Rows(self))?;
+        map.serialize_entry("placement", &placement::json(self.placement, self.sources))?;
         map.end()
     }
 }

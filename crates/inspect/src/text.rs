@@ -1,7 +1,7 @@
 //! Formats numbers for people.
 
 /// `2.5 KiB`
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if count < 1024 {
         return format!("{count} B");
@@ -16,12 +16,12 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// `1 node`, `2 nodes`
-pub(crate) fn count(number: usize, one: &str) -> String {
+pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
 /// `97.5 %`; 100 only if `part` is all of `whole`.
-pub(crate) fn share(part: usize, whole: usize) -> String {
+pub fn share(part: usize, whole: usize) -> String {
     if part == whole {
         return "100 %".to_owned();
     }
