@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._comparing.nan import NanReport, find_nan
     from ._comparing.report import Report
     from ._inspecting.explain import Explanation, Finding, Line, explain
+    from ._inspecting.placement import Placement, placement
     from ._inspecting.profile import Profile, profile
     from ._inspecting.session import InferenceSession
     from ._inspecting.source_map import Resolution, SourceMap
@@ -41,6 +42,7 @@ __all__ = [
     "Jax2OnnxWarning",
     "Line",
     "NanReport",
+    "Placement",
     "PluginError",
     "PluginInfo",
     "Profile",
@@ -57,6 +59,7 @@ __all__ = [
     "explain",
     "find_nan",
     "onnx_function",
+    "placement",
     "plugin",
     "plugins",
     "profile",
@@ -73,6 +76,7 @@ _LAZY: Final = {
     "InferenceSession": "_inspecting.session",
     "Line": "_inspecting.explain",
     "NanReport": "_comparing.nan",
+    "Placement": "_inspecting.placement",
     "Profile": "_inspecting.profile",
     "Report": "_comparing.report",
     "Resolution": "_inspecting.source_map",
@@ -82,6 +86,7 @@ _LAZY: Final = {
     "compare": "_comparing.compare",
     "explain": "_inspecting.explain",
     "find_nan": "_comparing.nan",
+    "placement": "_inspecting.placement",
     "profile": "_inspecting.profile",
     "view": "_inspecting.view",
 }

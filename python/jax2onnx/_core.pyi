@@ -27,6 +27,7 @@ __all__ = [
     "model_lines",
     "operators",
     "options",
+    "placement_summary",
     "plugins",
     "profile_summary",
     "read_input",
@@ -96,6 +97,16 @@ def view_page(
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,
 ) -> tuple[str, list[tuple[str, str]]]: ...
+def placement_summary(
+    model: str | bytes,
+    assigned: Sequence[tuple[str, str, str]],
+    *,
+    is_optimized: bool,
+    top: int,
+    source_map: str | None = None,
+    exported: str | None = None,
+    source_roots: Sequence[str] = ...,
+) -> tuple[str, str]: ...
 def profile_summary(
     model: str | bytes,
     profile: str,
@@ -103,7 +114,9 @@ def profile_summary(
     by: str,
     top: int,
     warmup: int | None = None,
+    assigned: Sequence[tuple[str, str, str]] | None = None,
     source_map: str | None = None,
+    exported: str | None = None,
     source_roots: Sequence[str] = ...,
 ) -> tuple[str, str, str, str, list[tuple[str, str]]]: ...
 def jaxpr_text(

@@ -8,6 +8,7 @@ mod show;
 
 use std::sync::Arc;
 
+use provenance::outline::GraphPlace;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::profile::{CPU, Copied, Direction, Profile, attribute, copies};
@@ -112,14 +113,20 @@ impl<'d> Placement<'d> {
             let (name, op) = (kernel.node.clone(), kernel.op.clone());
             lines.of(frame).nodes.push(PlacedNode { name, op, provider });
         }
-        if let Some(assigned) = assigned.filter(|_| is_optimized && profile.is_none()) {
+        if let Some(assigned) = assigned {
             let all = document.scan.nodes.iter();
             let names = all.filter(|node| Direction::of_op(node.op).is_none());
+            let compiled = compiled(document, assigned);
             for number in missing(document, assigned, names.map(|node| node.name)) {
+                let provider = compiled.get(&number).copied().cloned();
+                // Without the runtime's form of the model, it may have removed the node.
+                if provider.is_none() && (!is_optimized || profile.is_some()) {
+                    continue;
+                }
                 let node = &document.scan.nodes[number];
                 let frame = document.provenance(number).and_then(|it| it.callsite);
                 let (name, op) = (node.name.into(), node.op.into());
-                lines.of(frame).nodes.push(PlacedNode { name, op, provider: None });
+                lines.of(frame).nodes.push(PlacedNode { name, op, provider });
             }
         }
         let frame = |node: usize| document.provenance(node).and_then(|it| it.callsite);
@@ -229,6 +236,26 @@ impl<'d> Lines<'d> {
         counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         counts
     }
+}
+
+/// Returns the providers of the nodes in bodies that a provider other than the CPU compiled as a whole. The
+/// assignment contains only the node around such a body.
+fn compiled<'p>(document: &Document<'_>, assigned: &'p Profile) -> FxHashMap<usize, &'p Arc<str>> {
+    let known = assigned.kernels.iter().map(|kernel| (&*kernel.node, &kernel.provider));
+    let known: FxHashMap<&str, &'p Arc<str>> = known.collect();
+    let mut found: FxHashMap<usize, &'p Arc<str>> = FxHashMap::default();
+    // A body comes after the graph that contains it.
+    for graph in &document.scan.graphs {
+        let GraphPlace::Body { node, .. } = &graph.place else { continue };
+        let Some(around) = document.scan.nodes.get(*node as usize) else { continue };
+        let provider = known.get(around.name).or_else(|| found.get(&(*node as usize))).copied();
+        let Some(provider) = provider.filter(|provider| ***provider != *CPU) else { continue };
+        let names = document.scan.nodes.get(graph.nodes.clone()).unwrap_or_default().iter();
+        if !names.clone().any(|node| known.contains_key(node.name)) {
+            found.extend(graph.nodes.clone().map(|number| (number, provider)));
+        }
+    }
+    found
 }
 
 /// Returns the nodes of the document, among those with these names, that an assignment does not mention. Nodes that

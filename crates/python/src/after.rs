@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use inspect::explain;
+use inspect::placement::{self, Evidence, Placement};
 use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
 use inspect::view;
-use inspect::{ModelFile, OpenError, Sources, Style, Weights, open_regular};
+use inspect::{Document, ModelFile, OpenError, Sources, Style, Weights, open_regular};
 use jax2onnx::Files;
-use provenance::clean::json_text;
+use onnx::source_map::NoMap;
+use provenance::clean::{clean, json_text};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -26,6 +28,21 @@ impl Model {
             Model::Path(path) => ModelFile::open(&path, Weights::Skipped),
             Model::Bytes(bytes) => Ok(ModelFile::from_bytes(bytes)),
         }
+    }
+}
+
+/// Reads a model that a runtime may have optimized. The origins are in the map, or in the exported model if it has any.
+fn read<'f>(
+    file: &'f ModelFile,
+    source_map: Option<&str>,
+    exported: Option<&str>,
+) -> Result<Document<'f>, OpenError> {
+    match (source_map, exported) {
+        (None, Some(exported)) => match file.read(Some(Path::new(exported))) {
+            Err(OpenError::NoMap { why: NoMap::Nothing, .. }) => file.read(None),
+            read => read,
+        },
+        _ => file.read(source_map.map(Path::new)),
     }
 }
 
@@ -77,7 +94,8 @@ type Shown = (String, String, String, String, Vec<Named>);
 /// Summarizes a profile by the lines of the user.
 #[pyfunction]
 #[pyo3(signature = (
-    model, profile, *, by, top, warmup = None, source_map = None, source_roots = Vec::new()
+    model, profile, *, by, top, warmup = None, assigned = None, source_map = None, exported = None,
+    source_roots = Vec::new()
 ))]
 #[expect(clippy::too_many_arguments, reason = "named arguments of Python")]
 pub(crate) fn profile_summary(
@@ -87,7 +105,9 @@ pub(crate) fn profile_summary(
     by: &str,
     top: usize,
     warmup: Option<usize>,
+    assigned: Option<Vec<[String; 3]>>,
     source_map: Option<&str>,
+    exported: Option<&str>,
     source_roots: Vec<PathBuf>,
 ) -> PyResult<Shown> {
     let Some(by) = By::of_word(by) else {
@@ -95,18 +115,23 @@ pub(crate) fn profile_summary(
     };
     let answer = move || -> Result<Shown, String> {
         let file = model.open().map_err(|error| error.to_string())?;
-        let document = file.read(source_map.map(Path::new)).map_err(|error| error.to_string())?;
+        let document = read(&file, source_map, exported).map_err(|error| error.to_string())?;
         let (opened, _) = open_regular(&profile).map_err(|error| error.to_string())?;
         let profile = Profile::read(opened).map_err(|error| error.to_string())?;
         let summary = summarize(&document, &profile, by, warmup);
+        let assigned = assigned.map(Profile::of_assignment);
+        let (assigned, is_optimized) = (assigned.as_ref(), false);
+        let evidence = Evidence { assigned, profile: Some(&profile), is_optimized };
+        let placement = Placement::new(&document, evidence);
         let sources = Sources::new(source_roots, &document);
         let paths = stacks(&document, &profile, summary.warmup.len());
         let mut files = Files::default();
         document.note_inputs("the model", &sources, &mut files);
         Ok((
-            profile::text(&summary, top, &sources, Style::plain()),
+            profile::text(&summary, &placement, top, &sources, Style::plain()),
             json_text(&profile::Json {
                 summary: &summary,
+                placement: &placement,
                 name: &document.name,
                 sources: &sources,
             }),
@@ -116,6 +141,40 @@ pub(crate) fn profile_summary(
         ))
     };
     error::without_panic(|| py.detach(answer).map_err(|why| error::config(&why)))
+}
+
+/// Summarizes the assignment of a session by the lines of the user: a provider, a node and an operator in each
+/// entry. Returns a text and JSON.
+#[pyfunction]
+#[pyo3(signature = (
+    model, assigned, *, is_optimized, top, source_map = None, exported = None,
+    source_roots = Vec::new()
+))]
+#[expect(clippy::too_many_arguments, reason = "named arguments of Python")]
+pub(crate) fn placement_summary(
+    py: Python<'_>,
+    model: Model,
+    assigned: Vec<[String; 3]>,
+    is_optimized: bool,
+    top: usize,
+    source_map: Option<&str>,
+    exported: Option<&str>,
+    source_roots: Vec<PathBuf>,
+) -> PyResult<(String, String)> {
+    let answer = move || -> Result<(String, String), OpenError> {
+        let file = model.open()?;
+        let document = read(&file, source_map, exported)?;
+        let assigned = Profile::of_assignment(assigned);
+        let evidence = Evidence { assigned: Some(&assigned), profile: None, is_optimized };
+        let placement = Placement::new(&document, evidence);
+        let sources = Sources::new(source_roots, &document);
+        let table = placement::text(&placement, top, &sources, Style::plain());
+        let table = if table.is_empty() { table } else { format!("\n{table}") };
+        let text = format!("{}\n{table}", clean(&placement::sentence(&placement)));
+        Ok((text, json_text(&placement::json(&placement, &sources))))
+    };
+    let opened = |error: OpenError| error::source_map(&error);
+    error::without_panic(|| py.detach(answer).map_err(opened))
 }
 
 /// Returns the page of a model, as HTML, and the files that were read. `report` is the text of a report of `compare`.

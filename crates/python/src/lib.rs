@@ -28,7 +28,7 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::after::{explain_log, model_lines, profile_summary, view_page};
+    use crate::after::{explain_log, model_lines, placement_summary, profile_summary, view_page};
     #[pymodule_export]
     use crate::command::{main, read_input};
     #[pymodule_export]

@@ -2,17 +2,16 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .. import _core, _files
 from .._errors import ConfigError, errors_of_core
-from .._native import imported
 from .._types import StrPath
 from .explain import Line, explain, line_of, path_or_bytes
+from .observed import observed, runtime
+from .placement import Placement, placement_of
 
 if TYPE_CHECKING:
     from .explain import Model
@@ -60,6 +59,7 @@ class Profile:
         deviation: The standard deviation over the runs.
         total: The time of all runs including the warm-up, as in the profile of the runtime.
         share_of_user_lines: The fraction of the time that is in your lines.
+        placement: The execution provider that runs each line, and the copies between devices.
     """
 
     rows: tuple[Row, ...]
@@ -68,6 +68,7 @@ class Profile:
     deviation: float
     total: int
     share_of_user_lines: float
+    placement: Placement
     _table: str
     _flamegraph: str
     _speedscope: str
@@ -127,8 +128,9 @@ def profile(
         by: How to group times: by `"line"`, `"function"`, `"scope"`, `"op"`, `"plugin"` or
             `"node"`.
         top: The number of rows to print.
-        providers: The execution providers of ONNX Runtime.
-        session_options: The options of the session. `profile` changes some of them temporarily.
+        providers: The execution providers of ONNX Runtime, in the order of preference.
+        session_options: The options of the session. `profile` changes some of them temporarily. If
+            they contain providers, `providers` is ignored.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
 
@@ -153,44 +155,32 @@ def profile(
         raise ConfigError(
             f"`runs={runs}` and `warmup={warmup}` are not valid: measure at least one run"
         )
-    try:
-        onnxruntime: Any = imported("onnxruntime")
-    except ImportError as error:
-        raise ConfigError(
-            "`profile` needs ONNX Runtime: pip install 'jax2onnx-rs[runtime]'"
-        ) from error
+    onnxruntime = runtime("profile")
     source = path_or_bytes(model)
     with _files.Scratch() as scratch:
         folder = scratch.path
-        options = session_options or _without_warnings(onnxruntime.SessionOptions())
-        optimized = folder / "optimized.onnx"
-        asked = {
-            "enable_profiling": True,
-            "profile_file_prefix": str(folder / "profile"),
-            "optimized_model_filepath": str(optimized) if _is_small(source) else "",
-        }
+        asked = {"enable_profiling": True, "profile_file_prefix": str(folder / "profile")}
         with explain(source, source_map=source_map, source_roots=source_roots):
-            with _changed(options, asked):
-                session = onnxruntime.InferenceSession(source, options, providers=list(providers))
+            found = observed(
+                onnxruntime, source, providers, session_options, folder / "optimized.onnx", asked
+            )
+            session = found.session
             feeds = _feeds(session, inputs)
             for _ in range(warmup + runs):
                 session.run(None, feeds)
         path = session.end_profiling()
         # The runtime's own form of the model has the names in the profile.
-        later = optimized.exists()
-        original = folder / "model.onnx"
-        if later and isinstance(source, bytes):
-            with scratch.open(original.name) as file:
-                file.write(source)
-        known = _origins(source, source_map, original) if later else source_map
+        form = found.form(scratch, source, source_map)
         with errors_of_core():
             shown = _core.profile_summary(
-                str(optimized) if later else source,
+                form.model,
                 path,
                 by=by,
                 top=top,
                 warmup=warmup,
-                source_map=None if known is None else os.fspath(known),
+                assigned=found.assigned,
+                source_map=form.source_map,
+                exported=form.exported,
                 source_roots=[os.fspath(root) for root in source_roots],
             )
     # The model that was summarized is the runtime's own form of it.
@@ -198,45 +188,6 @@ def profile(
     if isinstance(source, str):
         read += _files.model_input("the model", source, source_map, source_roots).files()
     return _profile(*shown[:4], [*shown[4], *read])
-
-
-def _without_warnings(options: Any) -> Any:
-    """Silence the warning that the runtime's form of a model is only for this machine."""
-    options.log_severity_level = 3
-    return options
-
-
-@contextmanager
-def _changed(options: Any, asked: dict[str, Any]) -> Iterator[None]:
-    """Change some options inside the block."""
-    kept = {name: getattr(options, name) for name in asked}
-    for name, value in asked.items():
-        setattr(options, name, value)
-    try:
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(options, name, value)
-
-
-def _origins(source: str | bytes, source_map: StrPath | None, original: Path) -> StrPath:
-    """Return the file with the origins of the model: its source map, or the model itself."""
-    if source_map is not None:
-        return source_map
-    if isinstance(source, bytes):
-        return original
-    beside = f"{source}.map"
-    return beside if os.path.exists(beside) else source
-
-
-def _is_small(source: str | bytes) -> bool:
-    """Return whether the runtime can write its own form of the model to one file."""
-    limit = 1 << 29
-    if isinstance(source, bytes):
-        return len(source) < limit
-    folder = Path(source).parent
-    data = [Path(source), *folder.glob(f"{Path(source).name}*.data")]
-    return sum(path.stat().st_size for path in data if path.exists()) < limit
 
 
 def _feeds(session: Any, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
@@ -277,6 +228,7 @@ def _profile(
         deviation=found["kernels_us"]["deviation"],
         total=found["total_us"],
         share_of_user_lines=found["share_of_user_lines"],
+        placement=placement_of(found["placement"], found["placement"]["summary"]),
         _table=table,
         _flamegraph=flamegraph,
         _speedscope=speedscope,
