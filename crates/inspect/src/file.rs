@@ -108,6 +108,14 @@ impl ModelFile {
     pub fn read(&self, map: Option<&Path>) -> Result<Document<'_>, OpenError> {
         Document::read(self, map)
     }
+
+    /// Reads the model, which was derived from another one. The origins are in the other one if it has any.
+    pub fn read_derived(&self, exported: &Path) -> Result<Document<'_>, OpenError> {
+        match self.read(Some(exported)) {
+            Err(OpenError::NoMap { why: NoMap::Nothing, .. }) => self.read(None),
+            read => read,
+        }
+    }
 }
 
 /// Opens a file and returns its size. Every input of every command is opened here, because reading anything but a

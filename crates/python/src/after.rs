@@ -8,7 +8,6 @@ use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summar
 use inspect::view;
 use inspect::{Document, ModelFile, OpenError, Sources, Style, Weights, open_regular};
 use jax2onnx::Files;
-use onnx::source_map::NoMap;
 use provenance::clean::{clean, json_text};
 use pyo3::prelude::*;
 
@@ -38,10 +37,7 @@ fn read<'f>(
     exported: Option<&str>,
 ) -> Result<Document<'f>, OpenError> {
     match (source_map, exported) {
-        (None, Some(exported)) => match file.read(Some(Path::new(exported))) {
-            Err(OpenError::NoMap { why: NoMap::Nothing, .. }) => file.read(None),
-            read => read,
-        },
+        (None, Some(exported)) => file.read_derived(Path::new(exported)),
         _ => file.read(source_map.map(Path::new)),
     }
 }
