@@ -267,7 +267,10 @@ fn missing<'n>(
 ) -> Vec<usize> {
     let known: FxHashSet<&str> = assigned.kernels.iter().map(|kernel| &*kernel.node).collect();
     let nodes = document.scan.nodes.iter().enumerate();
-    let numbers: FxHashMap<&str, usize> = nodes.map(|(number, node)| (node.name, number)).collect();
+    let numbers: FxHashMap<&str, usize> = nodes
+        .filter(|(_, node)| !node.name.is_empty())
+        .map(|(number, node)| (node.name, number))
+        .collect();
     let resolver = document.resolver();
     let mut missing = Vec::new();
     for name in names.filter(|name| !known.contains(name)) {

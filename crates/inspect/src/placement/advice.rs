@@ -25,7 +25,10 @@ pub(super) fn advise(document: &Document<'_>, placement: &mut Placement<'_>) {
         return;
     };
     let nodes = document.scan.nodes.iter().enumerate();
-    let numbers: FxHashMap<&str, usize> = nodes.map(|(number, node)| (node.name, number)).collect();
+    let numbers: FxHashMap<&str, usize> = nodes
+        .filter(|(_, node)| !node.name.is_empty())
+        .map(|(number, node)| (node.name, number))
+        .collect();
     let lacks = lacks(document, &main);
     let floats = computed_in_floats(document, placement, &main, &numbers);
     for line in &mut placement.lines {

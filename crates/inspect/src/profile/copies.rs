@@ -217,11 +217,18 @@ impl Crossing<'_> {
 
 /// Returns the values of the model that are computed on one device and read on another one.
 fn crossings<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Crossing<'d>> {
-    let kernels = profile.kernels.iter().filter(|kernel| !kernel.provider.is_empty());
-    let kernels: FxHashMap<&str, &Kernel> = kernels.map(|kernel| (&*kernel.node, kernel)).collect();
+    let mut kernels: FxHashMap<&str, Option<&Kernel>> = FxHashMap::default();
+    for kernel in &profile.kernels {
+        // Nodes of two graphs may have the same name, but not the same provider.
+        let is_clear = |known: &mut Option<&Kernel>| {
+            *known = known.filter(|known| known.provider == kernel.provider);
+        };
+        let is_known = !kernel.node.is_empty() && !kernel.provider.is_empty();
+        kernels.entry(&*kernel.node).and_modify(is_clear).or_insert(is_known.then_some(kernel));
+    }
     let nodes = &document.scan.nodes;
     let ran = |node: usize| {
-        let kernel = kernels.get(nodes[node].name)?;
+        let kernel = kernels.get(nodes[node].name).copied().flatten()?;
         Some((*kernel.provider == *CPU, kernel.calls.last().copied()))
     };
     let mut makers: FxHashMap<&str, Option<usize>> = FxHashMap::default();
