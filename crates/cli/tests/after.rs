@@ -29,7 +29,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
 
 /// Returns the output, without notes that a checkout is newer than its models.
 fn shown(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap().replace(" (newer than the model, may have changed)", "")
+    String::from_utf8(bytes).unwrap().replace(" (dated after the model: it may have changed)", "")
 }
 
 #[track_caller]
@@ -425,7 +425,7 @@ fn a_model_that_is_cut_off() {
         &["explain", "@failures/file_that_is_cut.onnx", "@failures/file_that_is_cut.disable.log"],
         &expect![[r#"
             --- stderr
-            error: failures/file_that_is_cut.onnx: this is not an ONNX model: it is truncated, in the `ModelProto` at byte 0
+            error: failures/file_that_is_cut.onnx: this is not an ONNX model: it is truncated
             --- exit 2
         "#]],
     );
@@ -449,7 +449,7 @@ fn the_time_by_line() {
         &["profile", "@profiles/loop.onnx", "@profiles/loop.json"],
         &expect![[r#"
             3 runs: 273 µs in kernels per run, ± 6.00 µs, 290 µs from start to end
-            1 before to warm up: 475 µs
+            Excluded 1 warm-up run (475 µs)
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
               median        ±   share  calls  line
@@ -495,7 +495,7 @@ fn a_profile_of_another_model_is_not_known() {
         &[&files[..], &["--top", "2"]].concat(),
         &expect![[r#"
             3 runs: 289 µs in kernels per run, ± 5.00 µs, 468 µs from start to end
-            1 before to warm up: 629 µs
+            Excluded 1 warm-up run (629 µs)
             3.1 % of the time is in your lines, 0.0 % in lines of libraries
 
               median        ±   share  calls  line

@@ -231,7 +231,7 @@ fn lines<'d>(
     };
     let changed = match source {
         Source::Changed { .. } => " (changed since the export)",
-        Source::Unchecked { is_newer: true, .. } => " (newer than the model, may have changed)",
+        Source::Unchecked { is_newer: true, .. } => " (dated after the model: it may have changed)",
         _ => "",
     };
     let is_new = changed.is_empty() || warned.insert(frame.file);

@@ -135,3 +135,30 @@ fn rows_are_sorted_and_the_warm_up_can_be_chosen() {
         assert!(medians.is_sorted_by(|a, b| a >= b), "{medians:?}");
     }
 }
+
+/// Multiplies the time of every kernel in one run: a different run for each kernel, as pauses do.
+fn with_pauses(profile: &Profile) -> Profile {
+    let mut profile = profile.clone();
+    let runs = profile.runs.len();
+    for (number, kernel) in profile.kernels.iter_mut().enumerate() {
+        let run = number % runs;
+        let pause = 2000;
+        kernel.times[run] += pause;
+        profile.runs[run].kernels += pause;
+    }
+    profile
+}
+
+#[test]
+fn rows_add_up_to_the_total_also_on_a_busy_machine() {
+    let (model, profile) = read("transformer");
+    let document = model.read(None).unwrap();
+    for (profile, is_busy) in [(profile.clone(), false), (with_pauses(&profile), true)] {
+        for by in [By::Line, By::Op, By::Node] {
+            let summary = summarize(&document, &profile, by, None);
+            let sum: f64 = summary.rows.iter().map(|row| row.spread.median).sum();
+            assert!((summary.sum - sum).abs() < 1e-6, "{by:?}");
+            assert!(by != By::Node || summary.is_noisy == is_busy);
+        }
+    }
+}

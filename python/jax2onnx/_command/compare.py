@@ -93,10 +93,13 @@ def run(
     except Jax2OnnxError as error:
         return _failed(error, json=json)
     except Exception as error:
-        if function is not None:
-            # The user's code raised it, so show the traceback.
-            console.users_exception(error)
-        return _failed(error, json=json)
+        if function is None:
+            return _failed(error, json=json)
+        # The user's code raised it, so show the traceback.
+        console.users_exception(error, quoted(function))
+        if json:
+            console.error_for_programs(error)
+        return _NOT_UNDERSTOOD
     return 0 if report else _DIFFERS
 
 

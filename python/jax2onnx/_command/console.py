@@ -8,10 +8,13 @@ import json
 import sys
 import traceback
 import warnings
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from .. import _core
 from .._tiers import without_own_frames
+
+#: A part of the note that JAX adds to every exception.
+_NOTE_OF_JAX: Final = "JAX has removed its internal frames"
 
 
 def answer(text: str) -> None:
@@ -41,12 +44,21 @@ def error_for_programs(raised: BaseException, **more: Any) -> None:
     answer_for_programs({"version": 1, "error": shown})
 
 
-def users_exception(raised: BaseException) -> None:
-    """Print an exception of the user's code with its traceback."""
-    lines = traceback.format_exception(
+def users_exception(raised: BaseException, what: str) -> None:
+    """Print an exception of the user's code with its traceback, and the notes at the end.
+
+    Args:
+        raised: The exception.
+        what: What raised it.
+    """
+    shown = traceback.TracebackException(
         type(raised), raised, without_own_frames(raised.__traceback__)
     )
-    message("".join(lines).rstrip("\n"))
+    shown.__notes__ = None
+    notes = [str(note) for note in getattr(raised, "__notes__", ())]
+    notes = [note for note in notes if _NOTE_OF_JAX not in note]
+    message("".join(shown.format()).rstrip("\n"))
+    message("\n".join([f"\nerror: {what} raised {type(raised).__name__}", *notes]))
 
 
 def warning(said: Warning | str, category: type[Warning], filename: str, lineno: int) -> None:

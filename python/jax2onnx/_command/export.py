@@ -81,8 +81,7 @@ def run(
         return _NOT_UNDERSTOOD if is_users else _FAILED
     except Exception as error:
         # The user's code raised it, so show the traceback.
-        console.users_exception(error)
-        console.message(f"error: {quoted(function)} raised {type(error).__name__}")
+        console.users_exception(error, quoted(function))
         _print_for_programs(error, json=json)
         return _FAILED
     return 0

@@ -54,7 +54,7 @@ class Profile:
     Attributes:
         rows: The time of each group, the longest time first, with its `key`, `line`, `median`,
             `share`, `calls` and `ops`.
-        median: The median time of all kernels per run, in microseconds.
+        median: The usual time of all kernels per run in microseconds: the sum of the rows.
         mean: The mean time of all kernels per run.
         deviation: The standard deviation over the runs.
         total: The time of all runs including the warm-up, as in the profile of the runtime.
@@ -223,7 +223,7 @@ def _profile(
     )
     return Profile(
         rows=rows,
-        median=found["kernels_us"]["median"],
+        median=found["sum_us"],
         mean=found["kernels_us"]["mean"],
         deviation=found["kernels_us"]["deviation"],
         total=found["total_us"],

@@ -23,6 +23,9 @@ _UNKNOWN_SIZE: Final = (
     "if the size never changes, export with a number instead of the name"
 )
 
+_NOT_AN_INTEGER: Final = "'_DimExpr' object cannot be interpreted as an integer"
+_RANGE: Final = "instead of range, use jax.lax.fori_loop or jax.lax.scan: " + _UNKNOWN_SIZE
+
 #: Hints by the class of the exception and a part of its message. The first match wins.
 _HINTS: Final = (
     (
@@ -66,13 +69,21 @@ _HINTS: Final = (
     ),
     (
         "TypeError",
-        "'_DimExpr' object cannot be interpreted as an integer",
-        "instead of range, use jax.lax.fori_loop or jax.lax.scan: " + _UNKNOWN_SIZE,
+        _NOT_AN_INTEGER,
+        "this function needs a number for the size: compute the result with jnp.arange, or use "
+        "another function; " + _UNKNOWN_SIZE,
     ),
     (
         "TypeError",
         "Shapes must be 1D sequences of concrete values",
         "a shape cannot depend on values: use the largest size and a mask",
+    ),
+    (
+        "InconclusiveDimensionOperation",
+        "comparison",
+        "if the comparison always has the same result, state a bound: for `L >= 4`, pass a size of "
+        "`jax.export.symbolic_shape('L', constraints=['L >= 4'])` as in docs/symbolic-shapes.md; "
+        + _UNKNOWN_SIZE,
     ),
     ("InconclusiveDimensionOperation", "", _UNKNOWN_SIZE),
     (
@@ -109,9 +120,7 @@ def annotate(
     hint = _hint(error)
     if hint is not None:
         lines += ["", f"hint: {hint}"]
-    # JAX adds a note about its own frames, which belongs at the end.
-    notes = [*getattr(error, "__notes__", ())]
-    error.__notes__ = ["\n".join(lines), *notes]
+    error.add_note("\n".join(lines))
 
 
 def _inputs(fn: Callable[..., Any], specs: Sequence[Any], keywords: Mapping[str, Any]) -> str:
@@ -146,9 +155,18 @@ def _users_line(error: Exception) -> list[str] | None:
     return None
 
 
+def _raised_by_user(error: Exception) -> bool:
+    """Return whether the innermost frame is the user's: a function of Python raised the error."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    file = frames[-1].f_code.co_filename if frames else ""
+    return bool(file) and not is_own(file) and not is_of_library(file)
+
+
 def _hint(error: Exception) -> str | None:
     classes = {kind.__name__ for kind in type(error).__mro__}
     message = str(error)
+    if message == _NOT_AN_INTEGER and _raised_by_user(error):
+        return _RANGE
     for kind, part, hint in _HINTS:
         if kind in classes and part in message:
             return hint

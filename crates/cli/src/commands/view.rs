@@ -143,8 +143,9 @@ impl Answer for Viewed<'_> {
         let shown = clean(&output.to_string_lossy());
         let (nodes, with_line) = view.nodes();
         let size = bytes(page.len() as u64);
+        let linked = if with_line == nodes { "all".to_owned() } else { with_line.to_string() };
         let nodes = count(nodes, "node");
-        writeln!(console.out, "{shown}: {nodes}, {with_line} of them with a line, {size}")?;
+        writeln!(console.out, "{shown}: {nodes}, {linked} linked to source, {size}")?;
         for sentence in view.left_out() {
             console.note(format_args!("{}", clean(sentence)))?;
         }

@@ -89,7 +89,7 @@ fn a_source_that_changed_is_not_shown() {
     let printed = asked_beside(&comment, "indexed.onnx");
     assert!(printed.contains("called from mlp.py"), "{printed}");
     // There is one warning for all frames of the call path.
-    let warnings = printed.matches("newer than the model, may have changed").count();
+    let warnings = printed.matches("dated after the model: it may have changed").count();
     assert_eq!(warnings, 1, "{printed}");
 }
 

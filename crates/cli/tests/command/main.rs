@@ -57,5 +57,5 @@ fn check_arguments(arguments: &[&str], expect: &Expect) {
         answer = format!("{answer}--- stderr\n{}", text(&output.stderr));
     }
     // A checkout is newer than the models in it.
-    expect.assert_eq(&answer.replace(" (newer than the model, may have changed)", ""));
+    expect.assert_eq(&answer.replace(" (dated after the model: it may have changed)", ""));
 }

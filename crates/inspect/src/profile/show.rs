@@ -79,7 +79,8 @@ pub fn text(
             .map(|run| rest.iter().filter_map(|row| row.times.get(run)).sum())
             .collect::<Vec<u64>>();
         let share = rest.iter().map(|row| row.share).sum();
-        let numbers = line(&Spread::of(&times), share, "");
+        let median = rest.iter().map(|row| row.spread.median).sum();
+        let numbers = line(&Spread { median, ..Spread::of(&times) }, share, "");
         let _ = writeln!(text, "{numbers}  … {} more", rest.len());
     }
     let placed = placement::text(placement, top, sources, style);
@@ -105,7 +106,7 @@ fn heading(summary: &Summary<'_>) -> String {
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let mut text = format!("{runs}: {} in kernels per run", time(summary.kernels.median));
+    let mut text = format!("{runs}: {} in kernels per run", time(summary.sum));
     if summary.runs.len() > 1 {
         let _ = write!(text, ", ± {}", time(summary.kernels.median_deviation));
     }
@@ -116,7 +117,17 @@ fn heading(summary: &Summary<'_>) -> String {
     if !summary.warmup.is_empty() {
         let first: u64 = summary.warmup.iter().map(|run| run.kernels).sum();
         let count = summary.warmup.len();
-        let _ = write!(text, "\n{count} before to warm up: {}", time(first as f64));
+        let plural = if count == 1 { "" } else { "s" };
+        let _ = write!(text, "\nExcluded {count} warm-up run{plural} ({})", time(first as f64));
+    }
+    if summary.is_noisy {
+        let _ = write!(
+            text,
+            "\nThe machine was busy: a run took {} ± {} in kernels, with pauses in changing lines.\n\
+             Profile again on a quiet machine, or with more runs.",
+            time(summary.kernels.median),
+            time(summary.kernels.median_deviation)
+        );
     }
     let _ = writeln!(
         text,
@@ -171,6 +182,8 @@ impl Serialize for Json<'_, '_, '_> {
             "deviation": kernels.deviation,
         });
         map.serialize_entry("kernels_us", &spread)?;
+        map.serialize_entry("sum_us", &summary.sum)?;
+        map.serialize_entry("noisy", &summary.is_noisy)?;
         map.serialize_entry("share_of_user_lines", &summary.users)?;
         map.serialize_entry("share_of_lines", &summary.known)?;
         map.serialize_entry("rows", &Rows(self))?;

@@ -62,6 +62,13 @@ pub struct Row<'d> {
     pub ops: Vec<String>,
 }
 
+/// The usual deviation of the runs on a quiet machine, as a share of the median, and the excess of their median
+/// over the sum of the rows.
+const MAX_DEVIATION: f64 = 0.2;
+const MAX_EXCESS: f64 = 1.25;
+/// Runs that take fewer microseconds vary on any machine, because ONNX Runtime counts whole microseconds.
+const MIN_NOISE: f64 = 200.0;
+
 /// A profile, grouped by a key.
 #[derive(Clone, Debug)]
 pub struct Summary<'d> {
@@ -72,6 +79,10 @@ pub struct Summary<'d> {
     pub runs: Vec<Run>,
     /// Microseconds of all kernels in a run.
     pub kernels: Spread,
+    /// The sum of the medians of all rows, in microseconds. Shares are shares of it.
+    pub sum: f64,
+    /// True if other programs probably took time from the runs.
+    pub is_noisy: bool,
     /// Microseconds of all kernels in all runs, including warm-up.
     pub total: u64,
     /// The share of the time in counted runs that has a line of the user.
@@ -95,10 +106,9 @@ pub fn summarize<'d>(
     let of_runs: Vec<u64> = profile.runs.iter().skip(warmup).map(|run| run.kernels).collect();
     let kernels = Spread::of(&of_runs);
     let of = |is_it: &dyn Fn(&Attribution<'_>) -> bool| -> f64 {
-        let mut times = vec![0; runs - warmup];
         let of_kind = profile.kernels.iter().zip(&attributions).filter(|(_, it)| is_it(it));
-        of_kind.for_each(|(kernel, _)| add(&mut times, &kernel.times[warmup..]));
-        share(Spread::of(&times).median, kernels.median)
+        let time: u64 = of_kind.map(|(kernel, _)| counted(&kernel.times)).sum();
+        share(time as f64, of_runs.iter().sum::<u64>() as f64)
     };
     let mut groups: FxHashMap<Option<String>, Group<'d>> = FxHashMap::default();
     let mut order: Vec<Option<String>> = Vec::new();
@@ -117,9 +127,9 @@ pub fn summarize<'d>(
         let Some(group) = groups.remove(&key) else { continue };
         rows.push(group.row(key));
     }
-    let all = rows.iter().map(|row| row.spread.median).sum();
+    let sum = rows.iter().map(|row| row.spread.median).sum();
     for row in &mut rows {
-        row.share = share(row.spread.median, all);
+        row.share = share(row.spread.median, sum);
     }
     rows.sort_by(|a, b| {
         let by_median = b.spread.median.total_cmp(&a.spread.median);
@@ -131,10 +141,19 @@ pub fn summarize<'d>(
         warmup: profile.runs.iter().take(warmup).copied().collect(),
         runs: profile.runs.iter().skip(warmup).copied().collect(),
         kernels,
+        sum,
+        is_noisy: is_noisy(&kernels, sum, of_runs.len()),
         total: profile.total(),
         users: of(&|it| it.is_users),
         known: of(&|it| it.origin.as_ref().is_some_and(|origin| origin.callsite.is_some())),
     }
+}
+
+/// True if the runs differ much, or if a usual run has much more time than its rows usually have: pauses in a
+/// different row each time.
+fn is_noisy(kernels: &Spread, sum: f64, runs: usize) -> bool {
+    let differs = kernels.median_deviation > MAX_DEVIATION * kernels.median;
+    runs > 1 && kernels.median >= MIN_NOISE && (differs || kernels.median > MAX_EXCESS * sum)
 }
 
 #[derive(Default)]

@@ -49,7 +49,7 @@ pub(super) fn profile(
     });
     json!({
         "runs": lines.runs.len(),
-        "microseconds": lines.kernels.median,
+        "microseconds": lines.sum,
         "known": lines.known,
         "lines": of_lines,
         "nodes": of_nodes.collect::<Vec<_>>(),

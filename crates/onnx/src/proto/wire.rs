@@ -21,13 +21,11 @@ const MAX_FILE_NAME: u64 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    #[error("this is not an ONNX model: {why}, in the `{message}` at byte {at}")]
+    #[error("this is not an ONNX model: {why}{}", place(message, *at))]
     Encoding { message: &'static str, at: u64, why: EncodingError },
-    #[error(
-        "this is not an ONNX model: `{field}` has the wrong kind, in the `{message}` at byte {at}"
-    )]
+    #[error("this is not an ONNX model: `{field}` has the wrong kind{}", place(message, *at))]
     Kind { message: &'static str, at: u64, field: &'static str },
-    #[error("this is not an ONNX model: `{field}` occurs twice, in the `{message}` at byte {at}")]
+    #[error("this is not an ONNX model: `{field}` occurs twice{}", place(message, *at))]
     Twice { message: &'static str, at: u64, field: &'static str },
     #[error("the text at byte {at}, in a `{message}`, is not UTF-8")]
     Utf8 { message: &'static str, at: u64 },
@@ -41,6 +39,11 @@ pub enum FormatError {
     NoGraph,
     #[error("the file has more entries than a model can have")]
     TooMany,
+}
+
+/// Names the message that an error is in. The whole file needs no name.
+fn place(message: &str, at: u64) -> String {
+    if at == 0 { String::new() } else { format!(", in the `{message}` at byte {at}") }
 }
 
 /// The reason why bytes are not a protobuf message.

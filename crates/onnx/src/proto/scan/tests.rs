@@ -77,10 +77,7 @@ fn a_model_is_read_without_its_weights() {
 #[test]
 fn a_broken_file_is_described() {
     assert_eq!(refused(b""), "this is not an ONNX model: it has no graph");
-    assert_eq!(
-        refused(b"\x0b"),
-        "this is not an ONNX model: a field has the unknown kind 3, in the `ModelProto` at byte 0"
-    );
+    assert_eq!(refused(b"\x0b"), "this is not an ONNX model: a field has the unknown kind 3");
     let cut = field(Field::ModelGraph, [10, 5, b'a']);
     assert_eq!(
         refused(&cut),
