@@ -78,6 +78,8 @@ export class DetailsPane {
     if (emitter) facts.push(["Plugin", emitter[1] ? `${emitter[0]}, ${emitter[1]}:${emitter[2]}` : emitter[0]]);
     if (sure !== "exact") facts.push(["Origin", HOW[sure] ?? sure]);
     if (share > 0) facts.push(["Time", `${percent(share)} of the time of all kernels`]);
+    const provider = this.model.providers.get(number);
+    if (provider) facts.push(["Runs on", provider]);
     if (error) facts.push(["Error", error.what]);
     const transforms = this.transforms(scope);
     if (transforms.length) facts.push(["Transforms", transforms.join(" / ")]);
@@ -232,6 +234,10 @@ export class DetailsPane {
     if (entry?.bytes) facts.push(["Weights", bytes(entry.bytes)]);
     if (entry?.share) facts.push(["Time", `${percent(entry.share)} of the time of all kernels`]);
     if (entry?.error !== null && entry?.error !== undefined) facts.push(["Error", this.errorText(file, line)]);
+    const placed = entry?.placed;
+    if (placed?.providers.length) facts.push(["Runs on", placed.providers.join(", ")]);
+    if (placed?.copies.length) facts.push(["Copies", h("div", {}, ...inSteps(h("ul", { class: "values" }), placed.copies, (copy) => h("li", {}, copy)))]);
+    if (placed?.advice) facts.push(["Help", placed.advice]);
     const change = entry?.change;
     if (change) {
       if (change.gained.length) facts.push(["Gained", h("span", { class: "plus" }, `+ ${listOps(change.gained)}`)]);
@@ -325,6 +331,7 @@ export class DetailsPane {
       ["Provenance", `${model.provenance}; ${placed.toLocaleString("en-US")} of ${plural(nodes.length, "node")} ${nodes.length === 1 ? "has" : "have"} a line`],
     ];
     if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
+    if (profile) facts.push(["Placement", profile.placement.summary]);
     if (compare) facts.push(["Compared", compare.verdict]);
     if (against) facts.push(["Against", `${against.name}: ${against.nodes_before} → ${against.nodes_after} nodes, ${plural(against.lines.length, "line")} changed`]);
     return [

@@ -100,6 +100,11 @@ export interface ViewData {
     known: number;
     lines: { file: number; line: number; microseconds: number; share: number; calls: number; ops: string[] }[];
     nodes: { node: number; microseconds: number; share: number }[];
+    placement: {
+      summary: string;
+      lines: PlacedLine[];
+      nodes: { node: number; provider: string }[];
+    };
   } | null;
   compare: {
     verdict: string;
@@ -114,6 +119,15 @@ export interface ViewData {
     lines: LineChange[];
     nodes_without_line: NodeChange[];
   } | null;
+}
+
+/** A line that does not run where most nodes run, or that needs copies. */
+export interface PlacedLine {
+  file: number;
+  line: number;
+  providers: string[];
+  copies: string[];
+  advice: string | null;
 }
 
 const VERSION = 1;

@@ -1,6 +1,6 @@
 // What the panes ask of the data: who reads whom, which nodes a line became, which line a node came from.
 
-import type { LocationRow, LineChange, NodeRow, ViewData } from "./format";
+import type { LocationRow, LineChange, NodeRow, PlacedLine, ViewData } from "./format";
 
 /** The nodes of a line, and what was measured there. */
 export interface Line {
@@ -21,6 +21,7 @@ export interface Line {
   error: number | null;
   isWrong: boolean;
   change: LineChange | null;
+  placed: PlacedLine | null;
 }
 
 export type Metric = "nodes" | "weights" | "time" | "error";
@@ -51,6 +52,7 @@ export class Model {
   readonly byName = new Map<string, number>();
   readonly lines = new Map<number, Line>();
   readonly share: Float64Array;
+  readonly providers = new Map<number, string>();
   readonly errors = new Map<number, { what: string; isWrong: boolean }>();
   private readonly consumers: (number[] | undefined)[];
   private readonly captured = new Map<number, Set<number>>();
@@ -281,7 +283,7 @@ export class Model {
     if (!known) {
       known = {
         file, line, function: name, own: [], fused: [], calls: 0, bytes: 0, constants: [],
-        share: 0, error: null, isWrong: false, change: null,
+        share: 0, error: null, isWrong: false, change: null, placed: null,
       };
       this.lines.set(at, known);
     }
@@ -339,6 +341,8 @@ export class Model {
     const { profile, compare, against } = this.data;
     for (const row of profile?.lines ?? []) this.ensure(row.file, row.line, "").share += row.share;
     for (const row of profile?.nodes ?? []) this.share[row.node]! += row.share;
+    for (const row of profile?.placement.lines ?? []) this.ensure(row.file, row.line, "").placed = row;
+    for (const row of profile?.placement.nodes ?? []) this.providers.set(row.node, row.provider);
     for (const row of compare?.lines ?? []) {
       const line = this.ensure(row.file, row.line, "");
       line.error = Math.max(line.error ?? 0, row.error ?? Infinity);

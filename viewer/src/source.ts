@@ -1,7 +1,7 @@
 // The source pane: files with what each line became beside it.
 
 import { bytes, clean, countOps, cut, h, inSteps, listOps, percent, plural, short } from "./dom";
-import type { LineChange } from "./format";
+import type { LineChange, PlacedLine } from "./format";
 import { type Line, measure, type Metric, type Model } from "./model";
 import { type Block, charAt, type Nothing, nothing, parse, type Token } from "./python";
 
@@ -301,6 +301,7 @@ export class SourcePane {
     else if (silent) element.append(h("span", { class: "nothing", title: silent.why }, silent.word));
     if (entry && entry.own.length + entry.fused.length > 0) element.classList.add("has-nodes");
     else if (entry && entry.calls > 0) element.classList.add("has-calls");
+    if (entry?.placed) element.append(badge(entry.placed));
     if (entry?.change) this.change(element, entry.change);
     this.heat(made, entry);
     element.addEventListener("click", () => this.events.select(file, number));
@@ -465,6 +466,14 @@ function describe(model: Model, line: Line): string | null {
   if (own || fused) return [own, fused && `(${fused})`].filter(Boolean).join(", ");
   if (line.calls > 0) return `→ ${plural(line.calls, "node")}`;
   return null;
+}
+
+/** Names the providers of a line that does not run where most nodes run, and counts its copies. */
+function badge({ providers, copies }: PlacedLine): HTMLElement {
+  const names = providers.map((name) => short(name.replace(/(?<=.)ExecutionProvider$/, "")));
+  const count = copies.length === 1 ? "1 copy" : `${copies.length} copies`;
+  const text = [names.join(", "), copies.length > 0 && count].filter(Boolean).join(" · ");
+  return h("span", { class: "tag placed", title: [...providers, ...copies.slice(0, 20)].join("\n") }, text);
 }
 
 /** Writes the text of a line with its colors, and underlines expressions. */

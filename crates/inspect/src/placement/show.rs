@@ -110,7 +110,7 @@ pub fn text(
         {
             below(source.trim());
         }
-        line.copies.iter().take(MAX_COPIES).for_each(|copy| below(&described(copy)));
+        line.copies.iter().take(MAX_COPIES).for_each(|copy| below(&describe_copy(copy)));
         if line.copies.len() > MAX_COPIES {
             below(&format!("… {} more", copies_text(line.copies.len() - MAX_COPIES)));
         }
@@ -157,7 +157,7 @@ fn row(placement: &Placement<'_>, line: &PlacedLine<'_>, style: Style) -> String
 }
 
 /// Describes a copy: `copies tanh, f32[8,8], to the CPU, 3 times in each run`.
-fn described(copy: &Copy<'_>) -> String {
+pub fn describe_copy(copy: &Copy<'_>) -> String {
     let value = copy.value.as_deref().unwrap_or("a value");
     let ty = copy.ty.as_ref().map(|ty| format!(", {ty},")).unwrap_or_default();
     let direction = match copy.direction {

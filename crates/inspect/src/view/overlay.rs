@@ -8,6 +8,7 @@ use super::name;
 use super::places::Places;
 use crate::Document;
 use crate::diff::{LineChange, NodeChange, diff};
+use crate::placement::{Evidence, Placement, describe_copy, sentence};
 use crate::profile::{By, Profile, summarize};
 
 /// The reason why a report cannot be shown.
@@ -42,6 +43,7 @@ pub(super) fn profile(
         }))
     });
     let of_lines: Vec<Value> = of_lines.collect();
+    let placement = placed(document, profile, places, &numbers, limits);
     let kept = limits.rows.take(nodes.rows.len());
     let of_nodes = nodes.rows[..kept].iter().filter_map(|row| {
         let node = numbers.get(row.key.as_deref()?)?;
@@ -53,7 +55,54 @@ pub(super) fn profile(
         "known": lines.known,
         "lines": of_lines,
         "nodes": of_nodes.collect::<Vec<_>>(),
+        "placement": placement,
     })
+}
+
+/// Describes where nodes ran: the lines with nodes on another provider than most, or with copies, and the provider of
+/// each node.
+fn placed(
+    document: &Document<'_>,
+    profile: &Profile,
+    places: &mut Places<'_>,
+    numbers: &FxHashMap<&str, usize>,
+    limits: &mut Limits,
+) -> Value {
+    let evidence = Evidence { profile: Some(profile), ..Evidence::default() };
+    let placement = Placement::new(document, evidence);
+    let main = placement.main();
+    let mut lines = Vec::new();
+    for line in &placement.lines {
+        let mut providers: Vec<&str> =
+            line.elsewhere(main).filter_map(|node| node.provider.as_deref()).collect();
+        providers.sort_unstable();
+        providers.dedup();
+        let Some(frame) = line.frame else { continue };
+        if providers.is_empty() && line.copies.is_empty() {
+            continue;
+        }
+        let Some(file) = places.file_named(frame.file).filter(|_| limits.rows.take_all(1)) else {
+            continue;
+        };
+        let kept = limits.rows.take(line.copies.len());
+        let copies = line.copies[..kept].iter().map(|copy| limits.cut(describe_copy(copy)));
+        let copies: Vec<_> = copies.collect();
+        let providers: Vec<_> = providers.iter().map(|provider| limits.cut(*provider)).collect();
+        lines.push(json!({
+            "file": file, "line": frame.line, "providers": providers, "copies": copies,
+            "advice": line.advice.as_deref().map(|advice| limits.cut(advice)),
+        }));
+    }
+    let all = placement.lines.iter().flat_map(|line| &line.nodes);
+    let nodes: Vec<(usize, &str)> = all
+        .filter_map(|node| Some((*numbers.get(&*node.name)?, node.provider.as_deref()?)))
+        .collect();
+    let kept = limits.rows.take(nodes.len());
+    let nodes = nodes[..kept].iter();
+    let nodes =
+        nodes.map(|(node, provider)| json!({ "node": node, "provider": limits.cut(*provider) }));
+    let nodes: Vec<Value> = nodes.collect();
+    json!({ "summary": limits.cut(sentence(&placement)), "lines": lines, "nodes": nodes })
 }
 
 /// Describes the lines that gained, lost or changed nodes compared with another model.
