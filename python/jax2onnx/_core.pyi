@@ -118,7 +118,7 @@ def profile_summary(
     source_map: str | None = None,
     exported: str | None = None,
     source_roots: Sequence[str] = ...,
-) -> tuple[str, str, str, str, list[tuple[str, str]]]: ...
+) -> tuple[str, str, str, str, str, list[tuple[str, str]]]: ...
 def jaxpr_text(
     closed_jaxpr: object,
     *,

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::profile::{CPU, Copied, Direction, Profile, attribute, copies};
 use crate::{Document, Frame};
 
-pub use show::{describe_copy, json, sentence, text};
+pub use show::{describe_copy, json, report, sentence, text};
 
 /// What ONNX Runtime said about a session.
 #[derive(Clone, Copy, Debug, Default)]

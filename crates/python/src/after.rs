@@ -8,7 +8,7 @@ use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summar
 use inspect::view;
 use inspect::{Document, ModelFile, OpenError, Sources, Style, Weights, open_regular};
 use jax2onnx::Files;
-use provenance::clean::{clean, json_text};
+use provenance::clean::json_text;
 use pyo3::prelude::*;
 
 use crate::error;
@@ -84,8 +84,9 @@ pub(crate) fn model_lines(
     error::without_panic(|| py.detach(answer).map_err(opened))
 }
 
-/// A profile as a table, as data, as a picture and as a file for speedscope, and the files that were read.
-type Shown = (String, String, String, String, Vec<Named>);
+/// A profile as a table, as data, its placement as text, a picture and a file for speedscope, and the files that were
+/// read.
+type Shown = (String, String, String, String, String, Vec<Named>);
 
 /// Summarizes a profile by the lines of the user.
 #[pyfunction]
@@ -131,6 +132,7 @@ pub(crate) fn profile_summary(
                 name: &document.name,
                 sources: &sources,
             }),
+            placement::report(&placement, top, &sources, Style::plain()),
             flamegraph(&paths, &document.name),
             json_text(&speedscope(&paths, &document.name)),
             inputs(&files),
@@ -164,9 +166,7 @@ pub(crate) fn placement_summary(
         let evidence = Evidence { assigned: Some(&assigned), profile: None, is_optimized };
         let placement = Placement::new(&document, evidence);
         let sources = Sources::new(source_roots, &document);
-        let table = placement::text(&placement, top, &sources, Style::plain());
-        let table = if table.is_empty() { table } else { format!("\n{table}") };
-        let text = format!("{}\n{table}", clean(&placement::sentence(&placement)));
+        let text = placement::report(&placement, top, &sources, Style::plain());
         Ok((text, json_text(&placement::json(&placement, &sources))))
     };
     let opened = |error: OpenError| error::source_map(&error);

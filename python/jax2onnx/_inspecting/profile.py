@@ -187,7 +187,7 @@ def profile(
     read = []
     if isinstance(source, str):
         read += _files.model_input("the model", source, source_map, source_roots).files()
-    return _profile(*shown[:4], [*shown[4], *read])
+    return _profile(*shown[:5], [*shown[5], *read])
 
 
 def _feeds(session: Any, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
@@ -204,7 +204,12 @@ def _feeds(session: Any, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str,
 
 
 def _profile(
-    table: str, data: str, flamegraph: str, speedscope: str, inputs: Sequence[_files.Named]
+    table: str,
+    data: str,
+    placement: str,
+    flamegraph: str,
+    speedscope: str,
+    inputs: Sequence[_files.Named],
 ) -> Profile:
     found = json.loads(data)
     rows = tuple(
@@ -228,7 +233,7 @@ def _profile(
         deviation=found["kernels_us"]["deviation"],
         total=found["total_us"],
         share_of_user_lines=found["share_of_user_lines"],
-        placement=placement_of(found["placement"], found["placement"]["summary"]),
+        placement=placement_of(found["placement"], placement),
         _table=table,
         _flamegraph=flamegraph,
         _speedscope=speedscope,

@@ -398,6 +398,42 @@ def test_a_hostile_model_runs_nothing_in_its_page(opened: Opened) -> None:
 
 
 @needs_chromium
+def test_lines_that_run_on_another_provider_have_a_badge(browser: Browser, tmp_path: Path) -> None:
+    """The recorded run of `tools/profiles.py` on two devices."""
+    folder = ROOT / "crates" / "inspect" / "tests" / "profiles"
+    shown = jax2onnx.view(
+        folder / "devices.onnx",
+        open=False,
+        profile=folder / "devices.json",
+        source_roots=[ROOT],
+    )
+    shown.save(tmp_path / "devices.html")
+    opened = open_page(browser, tmp_path / "devices.html")
+    badges = opened.page.evaluate(
+        "[...document.querySelectorAll('.line > .placed')]"
+        ".map(badge => [badge.parentElement.dataset.line, badge.textContent])"
+    )
+    source = (ROOT / "tools" / "profiles.py").read_text().splitlines()
+    found = {source[int(line) - 1].split("=")[0].strip(): badge for line, badge in badges}
+    assert found == {
+        "ranked": "CPU · 2 copies",
+        "order": "CPU · 2 copies",
+        "known": "CPU · 1 copy",
+        "last, sums": "CPU · 3 copies",
+    }
+    assert "4 lines run on the CPU and cost 8 copies" in opened.details()
+    opened.page.click(f'[data-line="{badges[0][0]}"]')
+    assert "CPUExecutionProvider" in opened.details()
+    assert "copies add, f32[8,8], to the CPU, 3 times in each run" in opened.details()
+    node = next(at for at, node in enumerate(opened.data["nodes"]) if node[1] == "MatMul")
+    opened.page.evaluate(f"jax2onnxView.select({{kind: 'node', node: {node}, item: null}})")
+    opened.page.settle()
+    assert "WebGpuExecutionProvider" in opened.details()
+    assert opened.page.errors == []
+    opened.page.close()
+
+
+@needs_chromium
 def test_a_notebook_shows_the_page_in_a_frame(
     browser: Browser, pages: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -82,6 +82,20 @@ fn copies_text(copies: usize) -> String {
     if copies == 1 { "1 copy".to_owned() } else { format!("{copies} copies") }
 }
 
+/// Formats the sentence and the table.
+pub fn report(
+    placement: &Placement<'_>,
+    top: usize,
+    sources: &Sources<'_, '_>,
+    style: Style,
+) -> String {
+    let sentence = style.wrapped(&clean(&sentence(placement)), 0, 0).join("\n");
+    match text(placement, top, sources, style) {
+        table if table.is_empty() => format!("{sentence}\n"),
+        table => format!("{sentence}\n\n{table}"),
+    }
+}
+
 /// Formats a table of at most `top` lines that other providers run or that need copies. Returns an empty text if
 /// there are none.
 pub fn text(
