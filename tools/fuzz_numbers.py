@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import base64
 import collections
+import contextlib
 import json
 import os
 import pickle
@@ -144,34 +145,38 @@ def shrunk_after_death(seed: int, theme: str | None) -> str:
 
 
 def fuzz(seconds: float, first: int, folder: Path | None, theme: str | None, minimize: bool) -> int:
-    """Check programs of one seed after the other; the number of those that failed."""
+    """Check programs of one seed after the other; the number of those that failed.
+
+    Ctrl-C ends the run before its time.
+    """
     end = time.monotonic() + seconds
     reasons: dict[str, collections.Counter[str]] = {
         kind: collections.Counter() for kind in ("refused", "refused by JAX")
     }
     failures, seed = 0, first
     worker = Worker()
-    while time.monotonic() < end:
-        if worker.programs >= MAX_PROGRAMS or worker.process.poll() is not None:
-            worker.close()
-            worker = Worker()
-        try:
-            answer = worker.ask({"seed": seed, "theme": theme, "shrink": minimize})
-        except WorkerError as error:
-            text = shrunk_after_death(seed, theme) if minimize else ""
-            answer = {"wrong": str(error), "program": text}
-            worker = Worker()
-        for kind, counter in reasons.items():
-            if kind in answer:
-                counter[answer[kind]] += 1
-        if "wrong" in answer:
-            failures += 1
-            text = f"# seed {seed}: {answer['wrong']}\n".replace("\n", "\n# ").rstrip("# ")
-            print(f"{text}\n{answer['program']}\n" if minimize else text.rstrip(), flush=True)
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / f"seed-{seed}.py").write_text(f"{text}\n{answer['program']}")
-        seed += 1
+    with contextlib.suppress(KeyboardInterrupt):
+        while time.monotonic() < end:
+            if worker.programs >= MAX_PROGRAMS or worker.process.poll() is not None:
+                worker.close()
+                worker = Worker()
+            try:
+                answer = worker.ask({"seed": seed, "theme": theme, "shrink": minimize})
+            except WorkerError as error:
+                text = shrunk_after_death(seed, theme) if minimize else ""
+                answer = {"wrong": str(error), "program": text}
+                worker = Worker()
+            for kind, counter in reasons.items():
+                if kind in answer:
+                    counter[answer[kind]] += 1
+            if "wrong" in answer:
+                failures += 1
+                text = f"# seed {seed}: {answer['wrong']}\n".replace("\n", "\n# ").rstrip("# ")
+                print(f"{text}\n{answer['program']}\n" if minimize else text.rstrip(), flush=True)
+                if folder is not None:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    (folder / f"seed-{seed}.py").write_text(f"{text}\n{answer['program']}")
+            seed += 1
     worker.close()
     tried = seed - first
     counts = [f"{failures} failed", *(f"{each.total()} {kind}" for kind, each in reasons.items())]

@@ -61,6 +61,9 @@ CHOOSES: Final = re.compile(r"where|select|trunc")
 LOSES_ZERO_SIGNS: Final = re.compile(rf"complex|{CHOOSES.pattern}")
 UNDERFLOWS: Final = re.compile(r"\bexp2?\(|softmax|nextafter")
 
+#: The name scope of each step, by its number.
+SCOPE: Final = "step_{}"
+
 #: What the symbol `N` is when the model runs, and what `M` is then.
 SIZES: Final = (0, 1, 2, 7)
 SYMBOLS: Final = {"N": dict(zip(SIZES, SIZES, strict=True)), "M": {0: 2, 1: 0, 2: 3, 7: 4}}
@@ -225,19 +228,28 @@ class Program:
             jnp.asarray(leaf.array(SIZES[-1])) if leaf.constant else next(given)
             for leaf in self.leaves
         ]
-        for step in self.steps:
+        for number, step in enumerate(self.steps):
             operands = [values[index] for index in step.operands]
             if read is not None and step.rounds:
                 function = functools.partial(step.run, *operands)
                 pairs = zip(operands, step.operands, strict=True)
                 operands = [read(value, index, function) for value, index in pairs]
-            if run is not None:
-                values.append(run(step, operands))
-            elif made is not None:
-                values.append(step.run_by_rounds(made, operands))
-            else:
-                values.append(step.run(*operands))
+            with jax.named_scope(SCOPE.format(number)):
+                if run is not None:
+                    values.append(run(step, operands))
+                elif made is not None:
+                    values.append(step.run_by_rounds(made, operands))
+                else:
+                    values.append(step.run(*operands))
         return values
+
+    def with_readers(self, steps: set[int]) -> set[int]:
+        """These steps, given by number, and all steps that depend on them."""
+        found, first = set(steps), len(self.leaves)
+        for number, step in enumerate(self.steps):
+            if any(index - first in found for index in step.operands):
+                found.add(number)
+        return found
 
     def __call__(self, *inputs: jax.Array) -> tuple[jax.Array, ...]:
         values = self.values(inputs)

@@ -36,18 +36,24 @@ def rounds_to_float32(function: Callable[[], Any]) -> bool:
     return any(getattr(aval, "dtype", None) == np.float32 for aval in results)
 
 
-def fits(jaxpr: Any, size: int) -> bool:
-    """Whether each equation of a jaxpr, and of those inside of it, is right at a size."""
-    try:
-        return all(accepts(eqn, size) for eqn in inner_equations(jaxpr))
-    except ZeroDivisionError:
-        return False
+def misfits(jaxpr: Any, size: int) -> list[Any]:
+    """The equations of a jaxpr that are not right at a size, or contain such an equation."""
+    return [eqn for eqn in jaxpr.eqns if not is_right(eqn, size)]
 
 
-def runs(jaxpr: Any, size: int) -> bool:
-    """Whether the model has to run at a size: a size that JAX writes below zero is zero in it."""
+def failures(jaxpr: Any, size: int) -> list[Any]:
+    """The equations that the model need not run: a size that JAX writes below zero is zero in it.
+
+    These are the equations that are not right even so, or that contain such an equation.
+    """
+    return [eqn for eqn in jaxpr.eqns if not is_right(eqn, size, least=0)]
+
+
+def is_right(eqn: Any, size: int, least: float = -np.inf) -> bool:
+    """Whether JAX accepts an equation, and each one inside of it, at a size: see `accepts`."""
+    inside = (one for jaxpr in jaxprs_in(list(eqn.params.values())) for one in jaxpr.eqns)
     try:
-        return all(accepts(eqn, size, least=0) for eqn in inner_equations(jaxpr))
+        return accepts(eqn, size, least) and all(is_right(one, size, least) for one in inside)
     except ZeroDivisionError:
         return False
 

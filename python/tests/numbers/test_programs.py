@@ -22,7 +22,7 @@ from testkit.programs.draw import value_of
 from testkit.programs.helpers import steps_to_overflow
 from testkit.programs.program import Leaf, Program, Step
 from testkit.programs.table import OPERATIONS
-from testkit.programs.traced import fits, jaxpr_at, rounds_to_float32, runs
+from testkit.programs.traced import failures, jaxpr_at, misfits, rounds_to_float32
 
 COUNT = int(os.environ.get("JAX2ONNX_RANDOM_PROGRAMS", "100"))
 FIRST = int(os.environ.get("JAX2ONNX_RANDOM_SEED", "0"))
@@ -238,7 +238,7 @@ def traced(function: Callable[..., Any], *sizes: str) -> Any:
 )
 def test_sizes_at_which_a_trace_is_not_right(function: Any, sizes: set[int]) -> None:
     jaxpr = traced(function, "N").jaxpr
-    assert {size for size in (0, 1, 2, 7) if not fits(jaxpr, size)} == sizes
+    assert {size for size in (0, 1, 2, 7) if misfits(jaxpr, size)} == sizes
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_sizes_at_which_a_trace_is_not_right(function: Any, sizes: set[int]) -> 
 def test_sizes_at_which_the_runtime_may_fail(function: Any, sizes: set[int]) -> None:
     """At other sizes, an error is a failure, also where JAX writes a size below zero."""
     jaxpr = traced(function, "N").jaxpr
-    assert {size for size in (0, 1, 2, 7) if not runs(jaxpr, size)} == sizes
+    assert {size for size in (0, 1, 2, 7) if failures(jaxpr, size)} == sizes
 
 
 def test_a_trace_runs_at_a_size() -> None:
