@@ -70,8 +70,11 @@ pub(crate) fn cummin<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
 }
 
 /// `yᵢ = log Σ exp xⱼ` for `j ≤ i`
+///
+/// JAX starts with the logarithm of 0, so no zero in the result is negative.
 pub(crate) fn cumlogsumexp<'g>(_: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
-    by_doubling(eqn, logaddexp)
+    let sums = by_doubling(eqn, logaddexp)?;
+    Ok(sums.equal(0.0).select(sums.constant(0.0), sums))
 }
 
 /// `log(exp x + exp y) = m + log1p(exp(−|x − y|))` with `m = max(x, y)`

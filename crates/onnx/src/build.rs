@@ -373,15 +373,22 @@ impl Builder {
         nodes.any(|node| node.outputs.contains(&id))
     }
 
-    /// Returns the operand of the negation that produces the value, if a node of the innermost open body negates.
+    /// Returns the operand of the negation that produces the value, if a node of the innermost open body negates. Casts
+    /// to a wider type and back may be around the negation, because narrow types have no kernel for it.
     pub fn negated<'g>(&'g self, value: Expr<'g>) -> Option<Expr<'g>> {
         let state = self.state.borrow();
-        let mut nodes = state.open.last().into_iter().flatten().rev();
-        let node = nodes.find(|node| node.outputs.contains(&value.id))?;
-        let [Some(id)] = node.inputs[..] else {
-            return None;
+        let operand = |id: ValueId, op: OpType| {
+            let mut nodes = state.open.last().into_iter().flatten().rev();
+            let node = nodes.find(|node| node.outputs.contains(&id))?;
+            let [operand] = node.inputs[..] else { return None };
+            operand.filter(|_| node.op == op)
         };
-        (node.op == OpType::Neg).then_some(Expr { builder: self, id })
+        let dtype = |id: ValueId| state.values[id].ty.as_ref().map(|ty| ty.dtype);
+        let id = operand(value.id, OpType::Neg).or_else(|| {
+            let wide = operand(operand(value.id, OpType::Cast)?, OpType::Neg)?;
+            operand(wide, OpType::Cast).filter(|&id| dtype(id) == dtype(value.id))
+        })?;
+        Some(Expr { builder: self, id })
     }
 
     /// Returns a constant of which a value has the same elements, each any number of times: the value itself, or what

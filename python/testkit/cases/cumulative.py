@@ -139,6 +139,7 @@ SPECIAL_VALUES = [
         for reverse, way in [(False, ""), (True, " backwards")]
     ),
     case("cumlogsumexp", "large", np.array([1000, 1001, -1000, 999], np.float32), rtol=1e-6),
+    case("cumlogsumexp", "negative zero", np.array([-0.0, -np.inf, 1], np.float32), rtol=1e-6),
     case("cumlogsumexp", "far apart", np.array([0, -200, 200, 0], np.float32), rtol=1e-6),
     case("cumsum", "bits above 53", np.array([2**60, 1, 1, -(2**60)], np.int64)),
     case("cummax", "bits above 31", np.array([2**31, 2**24, 2**32 - 1, 5, 2**33], np.int64)),

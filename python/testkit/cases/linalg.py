@@ -241,6 +241,14 @@ CASES = [
     *both("lu.batch", linalg.lu, (normal(2, 3, 4, 4),)),
     *both("lu.ties", linalg.lu, (np.array([[1, 2], [-1, 3], [1, 0]], np.float32),)),
     *both("lu.singular", linalg.lu, (np.ones((3, 3), np.float32),)),
+    *both(
+        "lu.nan", linalg.lu, (np.array([[1, np.nan, 2], [3, np.nan, 0], [2, 1, 4]], np.float32),)
+    ),
+    *both(
+        "lu.nan column",
+        linalg.lu,
+        (np.array([[3, 1, 1], [1, np.nan, 2], [2, np.nan, 0]], np.float32),),
+    ),
     Case("lu.empty", linalg.lu, (np.zeros((2, 0, 3), np.float32),)),
     Case(
         "lu_pivots_to_permutation",

@@ -161,10 +161,14 @@ pub(super) fn any(flags: Expr<'_>) -> Expr<'_> {
     flags.cast(DType::I32).reduce_sum(&axes, false).greater(0.0)
 }
 
-/// Returns the first index of the maximum along an axis, and keeps the axis.
+/// Returns the first index of the maximum along an axis, and keeps the axis. The entries before `start` are -1, and the
+/// others are not negative.
+///
+/// `ArgMax` skips NaN. If all entries from `start` on are NaN, the result is `start`.
 #[track_caller]
-pub(super) fn position_of_largest(x: Expr<'_>, axis: usize) -> Expr<'_> {
-    x.builder.node(OpType::ArgMax, &[x], vec![("axis", Attr::Int(axis as i64))])
+pub(super) fn position_of_largest<'g>(x: Expr<'g>, axis: usize, start: Expr<'g>) -> Expr<'g> {
+    let axis = vec![("axis", Attr::Int(axis as i64))];
+    x.builder.node(OpType::ArgMax, &[x], axis).max(start)
 }
 
 /// Returns the distance from 1 to the next number of the type.

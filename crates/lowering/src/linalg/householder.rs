@@ -98,7 +98,7 @@ pub(super) fn factor(a: Matrix<'_>, height: i64, width: i64, pivoting: bool) -> 
                 let open = Matrix::choose(rows.less(k), a.constant(0.0), a);
                 let squares = open.squares().reduce_sum(&[row_axis], true);
                 let squares = columns.less(k).select(a.re.constant(-1.0), squares);
-                let longest = position_of_largest(squares, column_axis);
+                let longest = position_of_largest(squares, column_axis, k);
                 let swap = |x| swapped(x, column_axis, columns, k, longest);
                 (a.map(swap), swap(order))
             } else {

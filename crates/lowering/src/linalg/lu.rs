@@ -17,7 +17,8 @@ use crate::error::Result;
 /// Step `k` finds the largest entry of column `k` on or below the diagonal, the first one if
 /// several are equal, exchanges its row with row `k` and stores the exchange in `pivots`. It
 /// divides the entries below by the largest entry, and subtracts multiples of row `k` from the rows
-/// below. A column of zeros does not change.
+/// below. A column of zeros does not change, and neither does one whose largest entry is NaN, as in
+/// LAPACK.
 pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> {
     let [a] = matrices(eqn)?;
     let [_, pivots_type, permutation_type] = &eqn.outputs[..] else {
@@ -37,11 +38,11 @@ pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     let (a, [pivots, permutation]) =
         loop_over(builder, &steps, start, |k, (a, [pivots, permutation])| {
             let open = rows.less(k).select(a.re.constant(-1.0), a.column(k).sizes());
-            let pivot = position_of_largest(open, row_axis);
+            let pivot = position_of_largest(open, row_axis, k);
             let a = a.map(|part| swapped(part, row_axis, rows, k, pivot));
             let current = a.row(k);
             let divisor = current.column(k);
-            let divisor = Matrix::choose(divisor.is_zero(), a.constant(1.0), divisor);
+            let divisor = Matrix::choose(divisor.sizes().greater(0.0), divisor, a.constant(1.0));
             let factors = a.column(k).div(divisor);
             let rest = a - factors * current;
             let is_current = columns.equal(k);

@@ -146,13 +146,6 @@ impl<'g> Matrix<'g> {
         self.im.map_or(size, |im| size.max(im.abs()))
     }
 
-    /// True where the number is zero.
-    #[track_caller]
-    pub fn is_zero(self) -> Expr<'g> {
-        let is_zero = self.re.equal(0.0);
-        self.im.map_or(is_zero, |im| is_zero.and(im.equal(0.0)))
-    }
-
     /// Divides by real numbers.
     #[track_caller]
     pub fn over(self, divisor: Expr<'g>) -> Matrix<'g> {

@@ -99,4 +99,31 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn the_largest_negated_elements_are_the_smallest_ones_in_narrow_types_too() {
+        check(
+            "jaxpr f(a:bf16[5]) {
+               b:bf16[5] = neg a
+               c:bf16[1] d:i32[1] = top_k{axis=0; k=1} b
+               return c, d
+             }",
+            expect![[r#"
+                graph test(in_0:bf16[5]) -> (out_0, out_1)
+                %0 = Cast(in_0) {to=1}
+                %1 = Neg(%0)
+                %2 = Cast(%1) {to=16}
+                %3 = Cast(in_0) {to=11}
+                %4 = Reciprocal(%3)
+                %5 = Equal(%4, -inf:f64)
+                %6 = Where(%5, -1e-300:f64, %3)
+                %7 = IsNaN(in_0)
+                %8 = Min(%6, 1e300:f64)
+                %9 = Where(%7, inf:f64, %8)
+                %10, %11 = TopK(%9, [1]:i64) {axis=0, largest=0}
+                out_0:bf16[1] = Gather(%2, %11) {axis=0}
+                out_1:i32[1] = Cast(%11) {to=6}
+            "#]],
+        );
+    }
 }

@@ -83,8 +83,8 @@ pub const FAULTS: &[Fault] = &[
         optimizer: "none",
         versions: "1.23 to 1.31",
         form: "`MatMul(a, b)` that sums over an axis of size 0, and broadcasts `a` or has a vector `b`",
-        result: "the result is not initialized",
-        instead: "`Where(size > 0, MatMul(a, b), 0)`, or a product with a column, if the size is not known to be positive",
+        result: "the result is not initialized, or has a wrong shape",
+        instead: "`Where(size > 0, MatMul(a, b), 0)`, `MatMul(Expand(a), b)` or a product with a column, if the size is not known to be positive",
         avoid: broadcast_that_may_sum_nothing,
     },
     Fault {
@@ -384,16 +384,20 @@ fn broadcast_that_may_sum_nothing(edit: &mut Patch<'_, '_>, index: usize, _: Pre
     let of_left = |axis: usize| (axis + rows.len()).checked_sub(columns.len()).map(|at| &rows[at]);
     let is_broadcast = |axis: usize| !is_one(&columns[axis]) && of_left(axis).is_none_or(is_one);
     require((0..columns.len() - 2).any(is_broadcast))?;
-    let left = match rows[..matrix].iter().all(is_one) {
-        true if matrix > 0 => {
-            emit(edit, &[], left, &[Step::Reshape(rows[matrix..].to_vec())]).ok()?
-        }
-        _ => left,
+    let single = rows[..matrix].iter().all(is_one);
+    if rows.len() > columns.len() || (rows.len() == columns.len() && !single) {
+        // The shape of the result is wrong too, because it has the unit axes of the left operand.
+        let mut whole = edit.result_ty(index)?.shape[..rows.len() - 2].to_vec();
+        whole.extend_from_slice(&rows[matrix..]);
+        let left = emit(edit, &[], left, &[Step::Broadcast(whole)]).ok()?;
+        return edit.done(&[], Op::new(OpType::MatMul, &[left, right]));
+    }
+    let left = match single && matrix > 0 {
+        true => emit(edit, &[], left, &[Step::Reshape(rows[matrix..].to_vec())]).ok()?,
+        false => left,
     };
-    // If the operands have the same rank, the shape of the result is wrong too.
-    require(edit.rank(left)? < columns.len() && rows.len() <= columns.len())?;
     let dtype = edit.result_ty(index)?.dtype;
-    // ONNX Runtime has no `Where` of these types.
+    // ONNX Runtime has no `Where` of these types, and the lowering multiplies signed integers instead.
     require(!matches!(dtype, DType::U32 | DType::U64))?;
     let zero = edit.constant(Tensor::of_ints(dtype, Vec::new(), &[0])?, &[]);
     let rank = edit.rank(left)? as i64;

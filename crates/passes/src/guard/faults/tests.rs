@@ -460,6 +460,27 @@ z:f32[B,2,4,5] = MatMul(d, e)",
 }
 
 #[test]
+fn a_product_that_broadcasts_a_unit_axis_and_may_sum_nothing_is_expanded() {
+    check(
+        "graph g(a:f32[B,1,4,N], b:f32[2,N,5], c:f32[B,2,N,5], d:f32[1,1,4,N], e:f32[B,2,4,N]) -> (x, y, z, w)
+x:f32[B,2,4,5] = MatMul(a, b)
+y:f32[B,2,4,5] = MatMul(a, c)
+z:f32[1,2,4,5] = MatMul(d, b)
+w:f32[B,2,4,5] = MatMul(e, b)",
+        expect![[r#"
+            graph g(a:f32[B,1,4,N], b:f32[2,N,5], c:f32[B,2,N,5], d:f32[1,1,4,N], e:f32[B,2,4,N]) -> (x, y, z, w)
+            %0 = Expand(a, [1, 2, 1, 1]:i64)  # 2
+            x:f32[B,2,4,5] = MatMul(%0, b)  # 2
+            %1 = Expand(a, [1, 2, 1, 1]:i64)  # 3
+            y:f32[B,2,4,5] = MatMul(%1, c)  # 3
+            %2 = Expand(d, [1, 2, 1, 1]:i64)  # 4
+            z:f32[1,2,4,5] = MatMul(%2, b)  # 4
+            w:f32[B,2,4,5] = MatMul(e, b)  # 5
+        "#]],
+    );
+}
+
+#[test]
 fn a_product_with_a_vector_that_may_sum_nothing_is_one_with_a_column() {
     check(
         "graph g(a:f32[4,N], v:f32[N], b:f32[B,N,5]) -> (x, y)
