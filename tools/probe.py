@@ -12,16 +12,22 @@ The results are stored in tools/probing/results. The tables are crates/onnx/src/
 from __future__ import annotations
 
 import argparse
+import os
+import resource
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 from probing import operators, report, table
+from probing.running import Runner
 from runtimes.installed import runtimes
 from runtimes.process import Process
 
 NAMES = ("openvino", "tract", "rten", "iree", "mnn", "onnxruntime-web")
+
+#: The most bytes of a file that a runtime writes.
+MAX_FILE = 1 << 30
 
 
 def main() -> int:
@@ -43,8 +49,12 @@ def main() -> int:
             runtime.install()
         started = time.monotonic()
         seconds = 120 if runtime.name in operators.SLOW else 30
+        # A runtime that reads a size wrongly may write a file until the disk is full.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
         with tempfile.TemporaryDirectory() as name, Process(runtime, seconds) as process:
-            runner = operators.Runner(process, Path(name))
+            # The process starts with the first model.
+            os.environ["TMPDIR"] = name
+            runner = Runner(process, Path(name))
             if options.op:
                 report.show(runner, options.op)
                 continue

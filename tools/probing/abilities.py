@@ -132,6 +132,7 @@ def scans() -> list[Ability]:
             inputs="float[3] s, float[4,3] x",
         ),
         scan("ScanAddsThenTanh", "z = Add(x0, s0) s1 = Tanh(z) y0 = Neg(s1)"),
+        scan("ScanReadsResult", "y0 = Add(s0, x0) s1 = Neg(y0)"),
         scan("ScanReverse", SUMS, "scan_input_directions = [1]"),
         scan("ScanReverseOutput", SUMS, "scan_output_directions = [1]"),
         scan("ScanUnreadInput", "s1 = Add(s0, s0) y0 = Identity(s0)"),

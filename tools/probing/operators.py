@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Final
 
-import numpy as np
-import onnx
 import onnx.defs
-from runtimes.process import Process, RefusalError
+from runtimes.process import RefusalError
 
 from . import models
 from .examples import EXAMPLES, Example, Types
 from .judging import DOUBTED, ROUGH, Expected, same
+from .running import Case, Runner
 from .values import EXTENDED, KINDS, is_float, numbers
 
 OLDEST: Final = 16
@@ -28,27 +25,13 @@ CASTS: Final = ("Cast", "QuantizeLinear", "DequantizeLinear")
 #: Runtimes that compile each model for so long that only the newest version of an operator is
 #: probed, with the types in use. Other types count as refused.
 SLOW: Final = ("iree",)
-USUAL: Final = ("bool", "float32", "int32", "int64", "uint32")
+USUAL: Final = (
+    "bool", "float16", "float32", "int8", "int32", "int64", "uint8", "uint32",
+)  # fmt: skip
 
 #: A verdict is `right`, `refused: ` with the words of the runtime, or `wrong: ` with the kinds of
 #: numbers that it computes wrongly.
 Verdict = str
-
-
-class Runner:
-    """Runs models in a runtime."""
-
-    def __init__(self, process: Process, folder: Path) -> None:
-        self._process = process
-        self._folder = folder
-        self.count = 0
-
-    def __call__(self, model: onnx.ModelProto, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        self.count += 1
-        path = self._folder / "probe.onnx"
-        path.write_bytes(model.SerializeToString())
-        with tempfile.TemporaryDirectory(dir=self._folder) as name:
-            return self._process.run(path, inputs, Path(name))
 
 
 def versions(op: str, newest: int, brief: bool = False) -> list[tuple[int, int]]:
@@ -79,30 +62,57 @@ def probe(
     """Returns a verdict for each type of each variable."""
     example = EXAMPLES[op](opset)
     usual = models.defaults(op, opset, example)
-    used = {models.variable_of(op, opset, at) for at, x in enumerate(example.operands) if x}
-    used |= {
-        each.type_str for each in onnx.defs.get_schema(op, opset, "").outputs[: example.outputs]
-    }
     found: dict[str, dict[str, Verdict]] = {}
     known: dict[str, Verdict | None] = {}
-    for variable, allowed in models.variables(op, opset).items():
-        if variable not in used:
-            continue
-        for name in example.narrow.get(variable, allowed):
-            if (name in NARROW and op not in CASTS) or not only(name):
-                continue
-            types = {**usual, variable: name}
-            key = str(sorted(types.items()))
-            if key not in known:
-                known[key] = judge(runner, op, opset, example, types, name)
-            verdict = known[key]
-            if verdict:
-                found.setdefault(variable, {})[name] = verdict
+    for variable, name, types in variants(op, opset, only):
+        key = str(sorted(types.items()))
+        if key not in known:
+            known[key] = judge(runner, op, opset, example, types, name)
+        verdict = known[key]
+        if verdict:
+            found.setdefault(variable, {})[name] = verdict
     base = known.get(str(sorted(usual.items()))) or ""
     for verdicts in list(found.values())[1:]:
         for name, verdict in verdicts.items():
             verdicts[name] = without(verdict, base)
     return found
+
+
+def variants(
+    op: str, opset: int, only: Callable[[str], bool]
+) -> Iterator[tuple[str, str, Types]]:
+    """Returns each variable with each of its types, and the types of all variables then."""
+    example = EXAMPLES[op](opset)
+    usual = models.defaults(op, opset, example)
+    used = {models.variable_of(op, opset, at) for at, x in enumerate(example.operands) if x}
+    used |= {
+        each.type_str for each in onnx.defs.get_schema(op, opset, "").outputs[: example.outputs]
+    }
+    for variable, allowed in models.variables(op, opset).items():
+        if variable not in used:
+            continue
+        for name in example.narrow.get(variable, allowed):
+            if (name not in NARROW or op in CASTS) and only(name):
+                yield variable, name, {**usual, variable: name}
+
+
+def cases(op: str, opset: int, only: Callable[[str], bool], cast: bool) -> Iterator[Case]:
+    """Returns the models that [`probe`] runs, with the inputs of each."""
+    example = EXAMPLES[op](opset)
+    for _, _, types in variants(op, opset, only):
+        try:
+            made = models.make(op, opset, example, types, cast)
+        except Exception:
+            continue
+        kinds = kinds_of(example, types, {name for _, name, _, _ in made.inputs})
+        if has_all(example, kinds):
+            kinds = ["all", *kinds]
+        yield Case(made.model, [made.fill(kind) for kind in kinds])
+
+
+def has_all(example: Example, kinds: list[str]) -> bool:
+    """True if one run with numbers of all kinds can show that an operator is right."""
+    return example.elementwise and len(kinds) > 4
 
 
 def without(verdict: Verdict, base: Verdict) -> Verdict:
@@ -129,13 +139,13 @@ def judge(
         if not expected.of(probe.fill("ordinary")):
             return None
         try:
-            if (
-                example.elementwise
-                and len(kinds) > 4
-                and is_right(runner, probe, expected, "all", types)
-            ):
+            if has_all(example, kinds) and is_right(runner, probe, expected, "all", types, example):
                 return "right"
-            wrong = [kind for kind in kinds if not is_right(runner, probe, expected, kind, types)]
+            wrong = [
+                kind
+                for kind in kinds
+                if not is_right(runner, probe, expected, kind, types, example)
+            ]
         except RefusalError as error:
             refusal = refusal or words(error)
             if cast or varied in EXTENDED:
@@ -175,7 +185,12 @@ def kinds_of(example: Example, types: Types, names: set[str]) -> list[str]:
 
 
 def is_right(
-    runner: Runner, probe: models.Probe, expected: Expected, kind: str, types: Types
+    runner: Runner,
+    probe: models.Probe,
+    expected: Expected,
+    kind: str,
+    types: Types,
+    example: Example,
 ) -> bool:
     """True if the runtime computes numbers of a kind as one of the oracles does."""
     inputs = probe.fill(kind)
@@ -185,7 +200,8 @@ def is_right(
         return kind != "all"
     rough = next((name for name in ROUGH if name in types.values()), "")
     got = runner(probe.model, inputs)
-    return any(same(got, want, rough, kind) for want in wanted)
+    slack = expected.slack(inputs) if example.smooth else None
+    return any(same(got, want, rough, kind, slack) for want in wanted)
 
 
 def words(error: Exception) -> str:

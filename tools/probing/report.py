@@ -19,6 +19,7 @@ from .examples import EXAMPLES, NUMBER, Example, d
 from .forms import abilities
 from .judging import Expected, same
 from .models import PLAIN
+from .running import Runner
 from .values import fill
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
@@ -28,7 +29,7 @@ Grouped = dict[str, list[str]]
 
 
 def probe(
-    runner: operators.Runner, runtime: Runtime, only: list[str], stored: dict[str, Any]
+    runner: Runner, runtime: Runtime, only: list[str], stored: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns everything that the models show about a runtime.
 
@@ -39,6 +40,10 @@ def probe(
     ]
     newest = max(opsets)
     brief, usual = runtime.name in operators.SLOW, operators.USUAL
+
+    def is_usual(name: str) -> bool:
+        return name in usual
+
     found = {
         "runtime": runtime.name,
         "version": runtime.version,
@@ -64,12 +69,13 @@ def probe(
         if not only or name in only:
             found[name] = part()
     table = dict(found["operators"])
-    for op in sorted(EXAMPLES):
-        if only and op not in only:
-            continue
+    chosen = [op for op in sorted(EXAMPLES) if not only or op in only]
+    for op in chosen:
         table[op] = []
         for since, until in operators.versions(op, newest, brief):
-            types = operators.probe(runner, op, until, lambda name: not brief or name in usual)
+            if brief:
+                runner.run_together(operators.cases(op, until, is_usual, False))
+            types = operators.probe(runner, op, until, lambda name: not brief or is_usual(name))
             variables = {variable: grouped(verdicts) for variable, verdicts in types.items()}
             table[op].append({"since": since, "until": until, "types": variables})
         found["operators"] = dict(sorted(table.items()))
@@ -86,7 +92,7 @@ def grouped(verdicts: dict[str, str]) -> Grouped:
     return groups
 
 
-def loads(runner: operators.Runner, opset: int) -> bool:
+def loads(runner: Runner, opset: int) -> bool:
     """True if the runtime runs a model of this opset."""
     types = {"T": "float32", "V": "float32"}
     made = models.make("Identity", opset, Example((d(2, 3),)), types, False)
@@ -97,7 +103,7 @@ def loads(runner: operators.Runner, opset: int) -> bool:
         return False
 
 
-def able(runner: operators.Runner, form: Any) -> str:
+def able(runner: Runner, form: Any) -> str:
     """Returns the verdict for a form."""
     inputs = form.inputs()
     # ONNX Runtime returns zeros for a row in which every entry of the mask is the lowest float.
@@ -110,7 +116,7 @@ def able(runner: operators.Runner, form: Any) -> str:
     return "right" if same(got, wanted) else "wrong"
 
 
-def boundaries(runner: operators.Runner) -> dict[str, Grouped]:
+def boundaries(runner: Runner) -> dict[str, Grouped]:
     """Returns the types that inputs, outputs and constants of a model may have."""
     return {
         place: grouped({name: _boundary(runner, place, name) for name in PLAIN})
@@ -118,7 +124,7 @@ def boundaries(runner: operators.Runner) -> dict[str, Grouped]:
     }
 
 
-def _boundary(runner: operators.Runner, place: str, name: str) -> str:
+def _boundary(runner: Runner, place: str, name: str) -> str:
     inner = models.carrier(name)
     node = helper.make_node
     value = helper.make_tensor_value_info
@@ -146,7 +152,7 @@ def _boundary(runner: operators.Runner, place: str, name: str) -> str:
     return "right" if right else "wrong"
 
 
-def casts(runner: operators.Runner, opset: int, names: Sequence[str]) -> Grouped:
+def casts(runner: Runner, opset: int, names: Sequence[str]) -> Grouped:
     """Returns what casts between types do, for each pair."""
     found = {}
     for source, target in itertools.product(names, repeat=2):
@@ -157,7 +163,7 @@ def casts(runner: operators.Runner, opset: int, names: Sequence[str]) -> Grouped
     return grouped(found)
 
 
-def show(runner: operators.Runner, ops: list[str]) -> None:
+def show(runner: Runner, ops: list[str]) -> None:
     for op in ops:
         for since, until in operators.versions(op, operators.NEWEST):
             for variable, verdicts in operators.probe(runner, op, until).items():

@@ -129,8 +129,8 @@ def _within(domain: str, value: float, name: str, at: int) -> float:
         return _within_divisors(value, name, at)
     if domain == "shift":
         return at % bits(name)
-    if domain == "exponent":
-        return (2, 3, 0, 1)[at % 4]
+    if domain == "moderate":
+        return value if not abs(value) > 1e5 or math.isinf(value) else math.copysign(1e3, value)
     if domain == "spread":
         # Positive, and far from zero and infinity.
         return (1.0, 0.5, 2.0, 1.5, 0.25)[at % 5] if is_float(name) else (1, 2, 3)[at % 3]

@@ -5,6 +5,7 @@
 
 mod audit;
 pub(crate) mod behavior;
+mod form;
 #[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
 mod limit;
@@ -18,6 +19,7 @@ use crate::operator::OpType;
 use crate::operator::properties::SIGNLESS;
 
 pub use audit::{Finding, Lack, audit, audit_bytes};
+pub(crate) use form::View;
 pub use limit::{Limit, captured};
 pub use runtime::{Evidence, Release};
 pub use target::{Fault, Target, UnknownTarget, names};

@@ -26,11 +26,12 @@ pub fn assign_names(model: &mut Model) {
         keep_node_names(graph, &mut nodes);
     }
     let Model { graph, functions, values, provenance, .. } = model;
+    let mut bodies = Unique::default();
     let mut graphs = vec![("", graph)];
     graphs.extend(functions.iter_mut().map(|function| (&*function.name, &mut function.body)));
     for (function, graph) in &mut graphs {
         name_nodes(graph, function, provenance, &mut nodes);
-        name_graphs(graph, "graph");
+        name_graphs(graph, "graph", &mut bodies);
     }
     let mut values = ValueNames { values, names: Unique::default(), kept: FxHashSet::default() };
     if let Some((_, main)) = graphs.first() {
@@ -162,15 +163,14 @@ fn snake_case(name: &str) -> String {
     text
 }
 
-/// Names every graph, because ONNX requires it.
-fn name_graphs(graph: &mut Graph, name: &str) {
-    if graph.name.is_empty() {
-        graph.name = name.into();
-    }
+/// Names every graph, because ONNX requires it. Some runtimes take bodies of the same name for the same body.
+fn name_graphs(graph: &mut Graph, name: &str, names: &mut Unique) {
+    let name = if graph.name.is_empty() { name } else { &*graph.name };
+    graph.name = (&*names.claim(name)).into();
     for node in &mut graph.nodes {
         for (name, attr) in &mut node.attrs {
             if let Attr::Graph(body) = attr {
-                name_graphs(body, name);
+                name_graphs(body, name, names);
             }
         }
     }

@@ -160,6 +160,21 @@ impl Counted {
             || self.nodes.iter().any(|node| node_reads(node, value))
     }
 
+    /// Returns the stacked values that a node of the body reads.
+    pub(crate) fn read_stacks(&self) -> Vec<ValueId> {
+        let is_read = |value: &ValueId| self.nodes.iter().any(|node| node_reads(node, *value));
+        self.stacks.iter().map(|stack| stack.element).filter(is_read).collect()
+    }
+
+    /// Stacks another value of the body instead.
+    pub(crate) fn stack_instead(&mut self, value: ValueId, other: ValueId) {
+        for stack in &mut self.stacks {
+            if stack.element == value {
+                stack.element = other;
+            }
+        }
+    }
+
     /// Returns the replacement of the root, from which the loop was read. It is a `Scan` if it runs over an array.
     /// `others` are the results that the loop no longer computes, with the values that replace them.
     pub(crate) fn replacement(

@@ -3,5 +3,7 @@
 pub(crate) mod forms;
 pub(crate) mod loops;
 pub(crate) mod operators;
+mod scatters;
 #[cfg(test)]
 mod tests;
+mod transforms;

@@ -135,9 +135,14 @@ def load_reference(model: Path) -> Run:
 
 def load_iree(model: Path) -> Run:
     """Compile a model with IREE for the CPU."""
+    import onnx
     from iree import compiler, runtime
     from iree.compiler.tools.import_onnx import __main__ as importer
 
+    # IREE's integers have no sign, so that it may return `uint32` as `int32` with the same bits.
+    graph = onnx.load(str(model), load_external_data=False).graph
+    codes = [value.type.tensor_type.elem_type for value in graph.output]
+    types = [onnx.helper.tensor_dtype_to_np_dtype(code) for code in codes]
     text = model.with_suffix(".mlir")
     importer.main(importer.parse_arguments([str(model), "-o", str(text)]))
     binary = compiler.compile_file(
@@ -157,9 +162,17 @@ def load_iree(model: Path) -> Run:
     def run(inputs: dict[str, Array]) -> list[Array]:
         results = loaded[entry](*inputs.values())
         several = results if isinstance(results, list | tuple) else [results]
-        return [each.to_host() for each in several]
+        hosted = [each.to_host() for each in several]
+        return [
+            each.view(dtype) if _differ_in_sign(each.dtype, dtype) else each
+            for each, dtype in zip(hosted, types, strict=True)
+        ]
 
     return run
+
+
+def _differ_in_sign(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    return {one.kind, other.kind} == {"i", "u"} and one.itemsize == other.itemsize
 
 
 def load_mnn(model: Path) -> Run:

@@ -35,7 +35,10 @@ pub(super) fn levels(x: Expr<'_>) -> Vec<Expr<'_>> {
 
 /// True if all runtimes compare doubles with all of their digits.
 fn has_doubles(x: Expr<'_>) -> bool {
-    x.builder.target().is_ordinary(OpType::TopK, DType::F64)
+    let target = x.builder.target();
+    let wide = [Some(DType::F64)];
+    target.is_ordinary(OpType::TopK, DType::F64)
+        && target.missing_type(OpType::TopK, x.builder.opset(), &wide, &[]).is_none()
 }
 
 /// Returns the keys of a number in the total order, in which NaN is above all numbers and `−0` is

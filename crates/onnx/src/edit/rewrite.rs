@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
-use crate::kernels::{Limit, Support, Target, captured};
+use crate::kernels::{Limit, Support, Target, View, captured};
 use crate::model::{Graph, Node};
 use crate::operator::properties::PRODUCTS;
 use crate::operator::{OpType, Operator};
@@ -280,9 +280,14 @@ impl Edit<'_> {
         self.target.runs(op, self.opset, dtype)
     }
 
-    /// True if a node has a form that some runtimes do not take.
-    pub fn has_form(&self, index: usize, limit: Limit) -> bool {
-        limit.concerns(self.node(index), self.values, &|value| self.reads(value) > 0)
+    /// True if some runtime of the target does not take a node because of a limit.
+    pub fn has_limit(&self, index: usize, limit: Limit) -> bool {
+        if !self.target.has_limit(limit) {
+            return false;
+        }
+        let is_read = |value| self.reads(value) > 0;
+        let view = View { node: self.node(index), values: self.values, is_read: &is_read };
+        self.target.limits(limit, &view)
     }
 
     /// Returns the computed values from outside that the bodies of a node read.

@@ -1,10 +1,12 @@
 //! Finds what a runtime cannot load or computes wrongly in a model.
 
 use provenance::OriginId;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::form::{FORMS, View};
+use super::probed::Ability;
 use super::runtime::Runtime;
-use super::{Evidence, Limit, Target};
+use super::{Evidence, Target};
 use crate::dtype::DType;
 use crate::infer::Call;
 use crate::model::{Graph, Model, Node};
@@ -41,7 +43,7 @@ pub enum Lack {
     /// Its kernel of the operator computes wrong numbers for a type.
     Wrong(DType),
     /// It does not take the operator in this form.
-    Form { limit: Limit, is_wrong: bool },
+    Form { says: &'static str, is_wrong: bool },
 }
 
 impl Lack {
@@ -70,7 +72,7 @@ impl std::fmt::Display for Finding {
             Lack::Wrong(dtype) => {
                 write!(f, "{runtime} {version} computes `{op}` of {dtype} wrongly")
             }
-            Lack::Form { limit, .. } => write!(f, "{runtime} {version}: {}", limit.describe()),
+            Lack::Form { says, .. } => write!(f, "{runtime} {version}: {says}"),
         }?;
         match self.evidence {
             Evidence::Run => Ok(()),
@@ -89,15 +91,61 @@ pub fn audit(model: &Model, target: Target) -> Vec<Finding> {
     let nodes = graphs.iter().flat_map(|graph| &graph.nodes);
     let operands = nodes.flat_map(|node| node.inputs.iter().flatten());
     let reads = operands.chain(graphs.iter().flat_map(|graph| &graph.outputs)).copied().collect();
+    let (functions, reads, settled) = (&functions, &reads, &settled(&graphs));
     let mut findings = Vec::new();
-    for (runtime, alone) in target.each() {
-        let target = alone;
-        let auditor =
-            Auditor { model, functions: &functions, reads: &reads, runtime, target, opset };
+    for (runtime, target) in target.each() {
+        let auditor = Auditor { model, functions, reads, settled, runtime, target, opset };
         auditor.audit(&mut findings);
     }
     findings.sort_by_key(|finding| finding.node);
     findings
+}
+
+/// Returns the positions from `TopK` that are only used to sort equal elements by them: the key is the number of a group
+/// plus the position.
+fn settled(graphs: &[&Graph]) -> FxHashSet<ValueId> {
+    let nodes = || graphs.iter().flat_map(|graph| &graph.nodes);
+    let positions = nodes().filter(|node| node.op == OpType::TopK).filter_map(|node| node.outputs.get(1));
+    let mut settled: FxHashSet<ValueId> = positions.copied().collect();
+    if settled.is_empty() {
+        return settled;
+    }
+    let of = |op: OpType| nodes().filter(move |node| node.op == op);
+    let results = |node: &Node| node.outputs.first().copied();
+    let sums: FxHashSet<ValueId> = of(OpType::CumSum).filter_map(results).collect();
+    let is_of_sum = |node: &&Node| node.inputs.iter().flatten().any(|input| sums.contains(input));
+    let groups: FxHashSet<ValueId> =
+        of(OpType::Mul).filter(is_of_sum).filter_map(results).collect();
+    let is_key = |node: &Node| {
+        node.op == OpType::Add && node.inputs.iter().flatten().any(|input| groups.contains(input))
+    };
+    // The results of casts whose readers are keys only, at first all of them.
+    let mut casts: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+    for node in of(OpType::Cast) {
+        if let (Some(&Some(input)), Some(result)) = (node.inputs.first(), results(node)) {
+            casts.insert(result, input);
+        }
+    }
+    let mut exclude = |value: ValueId, is_read_well: bool| {
+        if !is_read_well {
+            settled.remove(&value);
+        }
+    };
+    for node in nodes() {
+        for &input in node.inputs.iter().flatten() {
+            exclude(input, node.op == OpType::Cast);
+            if let Some(&position) = casts.get(&input) {
+                exclude(position, is_key(node));
+            }
+        }
+    }
+    for &output in graphs.iter().flat_map(|graph| &graph.outputs) {
+        exclude(output, false);
+        if let Some(&position) = casts.get(&output) {
+            exclude(position, false);
+        }
+    }
+    settled
 }
 
 /// Audits a model in its file format. The contents of its weights may be missing.
@@ -132,6 +180,8 @@ struct Auditor<'a> {
     functions: &'a FxHashSet<(&'a str, &'a str)>,
     /// The values that a node or an output reads.
     reads: &'a FxHashSet<ValueId>,
+    /// The positions of equal elements that are sorted afterwards.
+    settled: &'a FxHashSet<ValueId>,
     runtime: &'static Runtime,
     /// The runtime alone.
     target: Target,
@@ -184,35 +234,15 @@ impl Auditor<'_> {
         }
     }
 
-    /// True if the positions that `TopK` returns are only used to sort equal elements by them: the key is the number of
-    /// a group plus the position.
-    fn is_settled(&self, positions: ValueId) -> bool {
-        let nodes = || self.model.graphs().into_iter().flat_map(|graph| &graph.nodes);
-        let readers =
-            |value: ValueId| nodes().filter(move |node| node.inputs.contains(&Some(value)));
-        let makes = |value: ValueId, op: OpType| {
-            nodes().find(|node| node.outputs.contains(&value) && node.op == op)
-        };
-        let is_group = |value: &Option<ValueId>| {
-            let product = value.and_then(|value| makes(value, OpType::Mul));
-            let sum =
-                product.and_then(|node| makes(node.inputs.first().copied()??, OpType::CumSum));
-            sum.is_some()
-        };
-        let is_key = |node: &Node| node.op == OpType::Add && node.inputs.iter().any(is_group);
-        let is_output = self.model.graphs().iter().any(|graph| graph.outputs.contains(&positions));
-        let mut casts = readers(positions);
-        !is_output
-            && casts.all(|cast| cast.op == OpType::Cast && readers(cast.outputs[0]).all(is_key))
-    }
-
     fn lack(&self, node: &Node) -> Option<Lack> {
         let op = match &node.op {
             Operator::Onnx(op) => *op,
             Operator::Composite(_) => return None,
             Operator::Foreign(_) => {
                 let called = (node.op.domain(), node.op.name());
-                return (!self.functions.contains(&called)).then_some(Lack::Operator);
+                let is_function = self.functions.contains(&called);
+                return (!is_function || self.runtime.lacks(Ability::Functions))
+                    .then_some(Lack::Operator);
             }
         };
         if !self.target.has(op, self.opset) {
@@ -232,13 +262,11 @@ impl Auditor<'_> {
         {
             return Some(Lack::Wrong(first));
         }
-        let mut limits = Limit::ALL.into_iter();
-        let limit = limits.find(|limit| {
-            limit.holds_in(self.runtime)
-                && limit.concerns(node, values, &|value| {
-                    self.reads.contains(&value) && !self.is_settled(value)
-                })
-        })?;
-        Some(Lack::Form { limit, is_wrong: self.runtime.miscomputes(limit.ability()) })
+        let is_read = |value: ValueId| self.reads.contains(&value) && !self.settled.contains(&value);
+        let view = View { node, values, is_read: &is_read };
+        let mut forms = FORMS.iter();
+        let form = forms.find(|form| form.is_lacking(self.runtime) && form.is_of(&view))?;
+        let is_wrong = self.runtime.miscomputes(form.ability);
+        Some(Lack::Form { says: form.says, is_wrong })
     }
 }

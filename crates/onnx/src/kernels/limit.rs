@@ -2,16 +2,15 @@
 
 use rustc_hash::FxHashSet;
 
+use super::form::{FORMS, Form, View};
 use super::probed::Ability;
 use super::runtime::Runtime;
 
-use crate::attr::Attr;
-use crate::model::{Graph, Node};
+use crate::model::Graph;
 use crate::operator::OpType;
-use crate::operator::properties::COMPARISONS;
 use crate::value::{ValueId, Values};
 
-/// A form of an operator that a runtime rejects or computes wrongly, although it has the operator.
+/// A form of an operator that a pass writes in another way if a runtime rejects it or computes it wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The body of a `Scan` reads a computed value from outside.
@@ -20,129 +19,96 @@ pub enum Limit {
     ScanReversed,
     /// The body of a `Scan` does not read all of its inputs.
     ScanUnread,
+    /// The body of a `Scan` reads a result that the `Scan` stacks.
+    ScanReadsResult,
     /// A `Scan` has a body that the runtime fuses in a wrong way.
     ScanFuses,
-    /// A `Loop` stacks results.
-    LoopStacks,
-    /// A `Loop` ends by a condition.
-    LoopEnds,
     /// Both operands of a comparison are repeated.
     BroadcastComparison,
     /// A `TopK` returns the positions of elements that may be equal.
     TopKTies,
     /// A `ScatterElements` or `ScatterND` combines numbers.
     ScatterCombines,
+    /// A `ScatterND` writes one entry, not a list of entries.
+    ScatterEntry,
+    /// A `ScatterND` has indices of several axes, but not of all.
+    ScatterInnerSlices,
     /// A `DFT` computes one half of the spectrum.
     OneSidedDft,
+    /// A `DFT` along another axis than the last, or of another length than its input.
+    DftAxis,
     /// A `Slice` starts at a computed position.
     DynamicSlice,
+    /// A `Squeeze` lists axes from the end, or not in order.
+    SqueezeUnordered,
+    /// A product of many matrices and a vector.
+    MatricesTimesVector,
+    /// A convolution or a pool without attributes that have defaults.
+    WindowDefaults,
+    /// A `Gelu` by a formula with `Tanh`.
+    GeluTanh,
+    /// A `Pow` with a computed exponent.
+    PowComputed,
+    /// A `GRU` whose reset gate comes after the product.
+    GruLinear,
+    /// An `LSTM` that runs from the last element to the first.
+    LstmReversed,
 }
 
 impl Limit {
-    pub(super) const ALL: [Limit; 11] = [
-        Limit::ScanCaptures,
-        Limit::ScanReversed,
-        Limit::ScanUnread,
-        Limit::ScanFuses,
-        Limit::LoopStacks,
-        Limit::LoopEnds,
-        Limit::BroadcastComparison,
-        Limit::TopKTies,
-        Limit::ScatterCombines,
-        Limit::OneSidedDft,
-        Limit::DynamicSlice,
-    ];
-
-    /// Says what happens.
-    pub fn describe(self) -> &'static str {
+    fn abilities(self) -> &'static [Ability] {
         match self {
-            Limit::ScanCaptures => "the body of a `Scan` cannot read a value from outside",
-            Limit::ScanReversed => "a `Scan` ignores its directions",
-            Limit::ScanUnread => "a `Scan` must read all inputs of its body",
-            Limit::ScanFuses => "some bodies of `Scan` are computed wrongly",
-            Limit::LoopStacks => "a `Loop` cannot stack results",
-            Limit::LoopEnds => "a `Loop` ignores its condition",
-            Limit::BroadcastComparison => "a comparison cannot repeat both operands",
-            Limit::TopKTies => "`TopK` returns equal elements in any order",
-            Limit::ScatterCombines => "a scatter does not combine numbers",
-            Limit::OneSidedDft => "`DFT` has no one-sided form",
-            Limit::DynamicSlice => "a `Slice` cannot start at a computed position",
+            Limit::ScanCaptures => &[Ability::ScanCaptures],
+            Limit::ScanReversed => &[Ability::ScanReverse],
+            Limit::ScanUnread => &[Ability::ScanUnreadInput],
+            Limit::ScanReadsResult => &[Ability::ScanReadsResult],
+            Limit::ScanFuses => &[Ability::ScanAddsThenTanh],
+            Limit::BroadcastComparison => &[Ability::BroadcastComparison],
+            Limit::TopKTies => &[Ability::TopKManyTies],
+            Limit::ScatterCombines => &[
+                Ability::ScatterNdAddDuplicates,
+                Ability::ScatterNdMulDuplicates,
+                Ability::ScatterNdMaxDuplicates,
+                Ability::ScatterNdMinDuplicates,
+                Ability::ScatterElementsAddDuplicates,
+                Ability::ScatterElementsMulDuplicates,
+                Ability::ScatterElementsMaxDuplicates,
+                Ability::ScatterElementsMinDuplicates,
+            ],
+            Limit::ScatterEntry => &[Ability::ScatterNdEntry],
+            Limit::ScatterInnerSlices => &[Ability::ScatterNdInnerSlices],
+            Limit::OneSidedDft => &[Ability::DftOneSided],
+            Limit::DftAxis => &[Ability::DftFirstAxis, Ability::DftLength, Ability::DftPadded],
+            Limit::DynamicSlice => &[Ability::DynamicSlice],
+            Limit::SqueezeUnordered => &[Ability::SqueezeUnordered],
+            Limit::MatricesTimesVector => {
+                &[Ability::MatMulMatricesVector, Ability::MatMulVectorMatrices]
+            }
+            Limit::WindowDefaults => &[
+                Ability::ConvDefaultAttributes,
+                Ability::ConvTransposeDefaultAttributes,
+                Ability::MaxPoolDefaultAttributes,
+            ],
+            Limit::GeluTanh => &[Ability::GeluTanh],
+            Limit::PowComputed => &[Ability::PowComputed],
+            Limit::GruLinear => &[Ability::GruLinearBeforeReset],
+            Limit::LstmReversed => &[Ability::LstmReverse],
         }
     }
 
-    /// True if a runtime has the limit.
+    /// True if a runtime has the limit for some node.
     pub(super) fn holds_in(self, runtime: &Runtime) -> bool {
-        match self {
-            // Only a wrong result shows it.
-            Limit::ScanFuses => runtime.miscomputes(self.ability()),
-            _ => runtime.lacks(self.ability()),
-        }
+        FORMS.iter().any(|form| self.is_about(form) && form.is_lacking(runtime))
     }
 
-    /// Returns the probed form.
-    pub(super) fn ability(self) -> Ability {
-        match self {
-            Limit::ScanCaptures => Ability::ScanCaptures,
-            Limit::ScanReversed => Ability::ScanReverse,
-            Limit::ScanUnread => Ability::ScanUnreadInput,
-            Limit::ScanFuses => Ability::ScanAddsThenTanh,
-            Limit::LoopStacks => Ability::LoopScanOutput,
-            Limit::LoopEnds => Ability::LoopWhile,
-            Limit::BroadcastComparison => Ability::BroadcastComparison,
-            Limit::TopKTies => Ability::TopKManyTies,
-            Limit::ScatterCombines => Ability::ScatterNdAddDuplicates,
-            Limit::OneSidedDft => Ability::DftOneSided,
-            Limit::DynamicSlice => Ability::DynamicSlice,
-        }
+    /// True if a runtime does not take a node because of the limit.
+    pub(super) fn concerns(self, runtime: &Runtime, view: &View<'_>) -> bool {
+        let mut forms = FORMS.iter().filter(|form| self.is_about(form));
+        forms.any(|form| form.is_lacking(runtime) && form.is_of(view))
     }
 
-    /// True if a node has the form.
-    pub fn concerns(self, node: &Node, values: &Values, is_read: &dyn Fn(ValueId) -> bool) -> bool {
-        let is = |op: OpType| node.op == op;
-        let flags = |name: &str| match node.attr(name) {
-            Some(Attr::Ints(flags)) => flags.iter().any(|&flag| flag != 0),
-            _ => false,
-        };
-        match self {
-            Limit::ScanCaptures => {
-                is(OpType::Scan) && node.bodies().any(|body| captures(body, values))
-            }
-            Limit::ScanReversed => {
-                is(OpType::Scan)
-                    && (flags("scan_input_directions") || flags("scan_output_directions"))
-            }
-            Limit::ScanUnread => is(OpType::Scan) && node.bodies().any(has_unread_input),
-            Limit::ScanFuses => is(OpType::Scan),
-            Limit::LoopStacks => {
-                let carried = node.inputs.len().saturating_sub(2);
-                is(OpType::Loop) && node.outputs.len() > carried
-            }
-            Limit::LoopEnds => is(OpType::Loop) && node.bodies().any(|body| ends(body, values)),
-            Limit::BroadcastComparison => {
-                let result = node.outputs.first().and_then(|&id| values[id].ty.as_ref());
-                let differs = |id: &ValueId| {
-                    let (ty, result) = (values[*id].ty.as_ref(), result);
-                    ty.zip(result).is_some_and(|(ty, result)| ty.shape != result.shape)
-                };
-                let operands = node.inputs.iter().flatten();
-                node.op.is(COMPARISONS) && operands.filter(|id| differs(id)).count() > 1
-            }
-            Limit::TopKTies => {
-                is(OpType::TopK) && node.outputs.get(1).is_some_and(|&indices| is_read(indices))
-            }
-            Limit::ScatterCombines => {
-                let combines = |attr: &Attr| matches!(attr, Attr::Str(word) if &**word != "none");
-                (is(OpType::ScatterElements) || is(OpType::ScatterND))
-                    && node.attr("reduction").is_some_and(combines)
-            }
-            Limit::OneSidedDft => {
-                is(OpType::DFT) && matches!(node.attr("onesided"), Some(Attr::Int(1)))
-            }
-            Limit::DynamicSlice => {
-                let is_computed = |start: ValueId| values[start].tensor.is_none();
-                is(OpType::Slice) && node.inputs.get(1).copied().flatten().is_some_and(is_computed)
-            }
-        }
+    fn is_about(self, form: &Form) -> bool {
+        self.abilities().contains(&form.ability)
     }
 }
 
@@ -178,12 +144,12 @@ pub fn captured(body: &Graph, values: &Values) -> Vec<ValueId> {
     captured
 }
 
-fn captures(body: &Graph, values: &Values) -> bool {
+pub(super) fn captures(body: &Graph, values: &Values) -> bool {
     !captured(body, values).is_empty()
 }
 
 /// True if the body of a `Loop` computes whether it goes on.
-fn ends(body: &Graph, values: &Values) -> bool {
+pub(super) fn ends(body: &Graph, values: &Values) -> bool {
     let (Some(&flag), Some(&next)) = (body.inputs.get(1), body.outputs.first()) else {
         return false;
     };
@@ -195,10 +161,22 @@ fn ends(body: &Graph, values: &Values) -> bool {
     !is_kept(next) && !copies
 }
 
-fn has_unread_input(body: &Graph) -> bool {
+pub(super) fn has_unread_input(body: &Graph) -> bool {
     let mut unread: FxHashSet<ValueId> = body.inputs.iter().copied().collect();
     visit_reads(body, &mut |value| {
         unread.remove(&value);
     });
     !unread.is_empty()
+}
+
+/// True if a node in the body of a `Scan` reads a result after the first `states` ones.
+pub(super) fn reads_result(body: &Graph, states: usize) -> bool {
+    let stacked = body.outputs.get(states..).unwrap_or_default();
+    let mut is_read = false;
+    let mut read = |value: ValueId| is_read |= stacked.contains(&value);
+    for node in &body.nodes {
+        node.inputs.iter().flatten().for_each(|&value| read(value));
+        node.bodies().for_each(|inner| visit_reads(inner, &mut read));
+    }
+    is_read
 }

@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::behavior::{When, Wrong};
+use super::form::View;
 use super::runtime::{RUNTIMES, Runtime};
 pub(super) use super::runtime::{Release, Row};
 use super::{Kernel, Limit, Lookup, Support};
@@ -110,6 +111,11 @@ impl Target {
     /// True if some runtime has a limit.
     pub fn has_limit(&self, limit: Limit) -> bool {
         self.ranges().any(|range| limit.holds_in(range.runtime))
+    }
+
+    /// True if some runtime does not take a node because of a limit.
+    pub(crate) fn limits(&self, limit: Limit, view: &View<'_>) -> bool {
+        self.ranges().any(|range| limit.concerns(range.runtime, view))
     }
 
     /// True if every runtime has the operator, for some types.

@@ -17,6 +17,7 @@ mod lstm;
 mod tests;
 
 use algebra::rewrite::{Declined, Result, ensure};
+use onnx::kernels::Limit;
 use onnx::{Attr, DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use body::Body;
@@ -99,8 +100,14 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
     if ty.dtype != DType::F32 {
         return Err(Declined(format!("the runtime has no {} of {}", cell.op, ty.dtype)));
     }
+    ensure(edit.target().has(cell.op, edit.opset()), "a runtime of the target lacks the operator")?;
     let is_batched = is_batched(edit, cell, &ty, &states)?;
     let direction = direction?;
+    let has = |limit| edit.target().has_limit(limit);
+    let is_linear = cell.attrs.contains(&("linear_before_reset", Attr::Int(1)));
+    let is_limited =
+        is_linear && has(Limit::GruLinear) || !direction.is_empty() && has(Limit::LstmReversed);
+    ensure(!is_limited, "a runtime of the target does not take this form of the operator")?;
     let weights = Weights::of(edit, cell, ty.dtype).ok_or("the weights are not all known")?;
     ensure(weights.are_small(), "a weight is not finite, or so large that a gate may overflow")?;
     let fits = guard::fits(edit, x, &states, condition);

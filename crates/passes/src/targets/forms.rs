@@ -5,6 +5,8 @@ use onnx::kernels::Limit;
 use onnx::operator::properties::COMPARISONS;
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
+use super::{scatters, transforms};
+
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.target().is_default() {
         return None;
@@ -14,9 +16,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::Slice => dynamic_slice(edit),
         OpType::MatMul => product_with_vector(edit),
         OpType::BitShift => shifted_bytes(edit),
-        OpType::ScatterND => scattered_entry(edit),
+        OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
         op if op.is(COMPARISONS) => broadcast_comparison(edit),
-        OpType::DFT => one_sided_transform(edit),
+        OpType::DFT => transforms::run(edit),
         OpType::TopK => stable_order(edit),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
             window(edit)
@@ -25,22 +27,25 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     }
 }
 
-/// Writes a `Squeeze` of several axes as a `Reshape`. tract drops wrong axes.
+/// Lists the axes of a `Squeeze` from the front, in order.
 fn squeeze(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    let (x, result) = (edit.input(index, 0)?, edit.node(index).outputs[0]);
-    let (before, after) = (edit.ty(x)?.rank(), edit.ty(result)?.rank());
-    let shape: Option<Vec<i64>> = edit.ty(result)?.shape.iter().map(Dim::known).collect();
-    if before < after + 2 {
+    if !edit.has_limit(index, Limit::SqueezeUnordered) {
         return None;
     }
-    let shape = edit.integers(&shape?)?;
-    edit.done(&[], Op::new(OpType::Reshape, &[x, shape]))
+    let (x, mut axes) = (edit.input(index, 0)?, edit.axes(index)?);
+    axes.sort_unstable();
+    let axes: Vec<i64> = axes.into_iter().map(|axis| axis as i64).collect();
+    let axes = edit.integers(&axes)?;
+    edit.done(&[], Op::new(OpType::Squeeze, &[x, axes]))
 }
 
 /// Writes a product of many matrices and a vector as a product of matrices. rten keeps an axis of size one.
 fn product_with_vector(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
+    if !edit.has_limit(index, Limit::MatricesTimesVector) {
+        return None;
+    }
     let (left, right) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let ranks = (edit.ty(left)?.rank(), edit.ty(right)?.rank());
     let axis = match ranks {
@@ -62,7 +67,7 @@ fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let starts = edit.input(index, 1)?;
     let has_steps = edit.input(index, 4).is_some();
-    if !edit.target().has_limit(Limit::DynamicSlice) || edit.tensor(starts).is_some() || has_steps {
+    if !edit.has_limit(index, Limit::DynamicSlice) || has_steps {
         return None;
     }
     let x = edit.input(index, 0)?;
@@ -88,26 +93,10 @@ fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], cut)
 }
 
-/// Writes a scatter of one entry as a scatter of a list of entries. MNN knows only lists.
-fn scattered_entry(edit: &mut Patch<'_, '_>) -> Outcome {
-    let index = edit.root();
-    let [x, indices, updates] = [0, 1, 2].map(|operand| edit.input(index, operand));
-    let (x, indices, updates) = (x?, indices?, updates?);
-    if edit.ty(indices)?.rank() != 1 {
-        return None;
-    }
-    let front = edit.integers(&[0])?;
-    let [indices, updates] =
-        [indices, updates].map(|it| edit.insert(Op::new(OpType::Unsqueeze, &[it, front])));
-    let list = vec![Some(x), Some(indices), Some(updates)];
-    let op = Op::of(edit.node(index), list);
-    edit.done(&[], op)
-}
-
 /// Repeats the operands of a comparison, for runtimes that broadcast only one of them.
 fn broadcast_comparison(edit: &mut Patch<'_, '_>) -> Outcome {
-    let (index, limit) = (edit.root(), Limit::BroadcastComparison);
-    if !edit.target().has_limit(limit) || !edit.has_form(index, limit) {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::BroadcastComparison) {
         return None;
     }
     let shape = edit.ty(edit.node(index).outputs[0])?.shape.clone();
@@ -140,26 +129,6 @@ fn shifted_bytes(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.settle(product)
 }
 
-/// Computes one half of a spectrum as a part of the whole.
-fn one_sided_transform(edit: &mut Patch<'_, '_>) -> Outcome {
-    let index = edit.root();
-    if !edit.target().has_limit(Limit::OneSidedDft) || !edit.has_form(index, Limit::OneSidedDft) {
-        return None;
-    }
-    let axis = match edit.input(index, 2) {
-        Some(axis) => edit.tensor(axis)?.ints()?.first().copied()?,
-        None => return None,
-    };
-    let result = edit.ty(edit.node(index).outputs[0])?;
-    let place = axis_from_front(axis, result.rank())?;
-    let size = result.shape.get(place)?.known()?;
-    let mut op = Op::of(edit.node(index), edit.inputs(index));
-    op.attrs.retain(|(name, _)| &**name != "onesided");
-    let whole = edit.insert(op);
-    let [start, end, axis] = [0, size, place as i64].map(|int| edit.integers(&[int]));
-    edit.done(&[], Op::new(OpType::Slice, &[whole, start?, end?, axis?]))
-}
-
 /// The most elements whose positions can be sorted: a runtime may compute with 24 bits.
 const MAX_SORTED: i64 = 1 << 12;
 
@@ -169,7 +138,7 @@ const MAX_SORTED: i64 = 1 << 12;
 /// together are sorted: no two of these are equal.
 fn stable_order(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if !edit.target().has_limit(Limit::TopKTies) || !edit.has_form(index, Limit::TopKTies) {
+    if !edit.has_limit(index, Limit::TopKTies) {
         return None;
     }
     let (x, count) = (edit.input(index, 0)?, edit.input(index, 1)?);
@@ -218,6 +187,9 @@ fn stable_order(edit: &mut Patch<'_, '_>) -> Outcome {
 /// Writes the attributes of a window that have their defaults. rten does not know the defaults.
 fn window(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
+    if !edit.has_limit(index, Limit::WindowDefaults) {
+        return None;
+    }
     let node = edit.node(index);
     let rank = edit.ty(node.outputs[0])?.rank().checked_sub(2)?;
     let is_pool = matches!(node.op.onnx()?, OpType::MaxPool | OpType::AveragePool);

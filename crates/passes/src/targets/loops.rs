@@ -51,7 +51,7 @@ pub(crate) fn scan_to_loop(edit: &mut Patch<'_, '_>) -> Outcome {
 pub(crate) fn flip_scan(edit: &mut Patch<'_, '_>) -> Outcome {
     let limit = Limit::ScanReversed;
     let index = edit.root();
-    if !edit.target().has_limit(limit) || !edit.has_form(index, limit) {
+    if !edit.has_limit(index, limit) {
         return None;
     }
     let Some(mut counted) = Counted::at(edit, index) else {
@@ -66,7 +66,7 @@ pub(crate) fn flip_scan(edit: &mut Patch<'_, '_>) -> Outcome {
 pub(crate) fn carry_captures(edit: &mut Patch<'_, '_>) -> Outcome {
     let limit = Limit::ScanCaptures;
     let index = edit.root();
-    if !edit.target().has_limit(limit) || !edit.has_form(index, limit) {
+    if !edit.has_limit(index, limit) {
         return None;
     }
     let captured = edit.captured(index);
@@ -93,7 +93,7 @@ pub(crate) fn carry_captures(edit: &mut Patch<'_, '_>) -> Outcome {
 pub(crate) fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     let limit = Limit::ScanUnread;
     let index = edit.root();
-    if !edit.target().has_limit(limit) || !edit.has_form(index, limit) {
+    if !edit.has_limit(index, limit) {
         return None;
     }
     let Some(mut counted) = Counted::at(edit, index) else {
@@ -128,6 +128,25 @@ pub(crate) fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     arrays.retain(|array| counted.reads(array.element));
     arrays.push(Array { whole, element });
     counted.arrays = arrays;
+    let replacement = with_flipped(edit, counted, &[])?;
+    edit.done(&[], replacement)
+}
+
+/// Copies the results that the body of a `Scan` reads and stacks, if a runtime takes the stack for the result.
+pub(crate) fn copy_results(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::ScanReadsResult) {
+        return None;
+    }
+    let Some(mut counted) = Counted::at(edit, index) else {
+        return declined("the scan runs over another axis than the first");
+    };
+    let model = counted.nodes.first()?.clone();
+    for element in counted.read_stacks() {
+        let copy = edit.body_input(edit.ty(element)?.clone());
+        counted.nodes.push(copy_of(element, copy, &model));
+        counted.stack_instead(element, copy);
+    }
     let replacement = with_flipped(edit, counted, &[])?;
     edit.done(&[], replacement)
 }

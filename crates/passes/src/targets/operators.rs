@@ -1,10 +1,8 @@
 //! `adapt-operators`: writes an operator that a runtime lacks, or computes wrongly, as a formula of others.
 
 use onnx::infer::axis_from_front;
-use onnx::kernels::Fault;
-use onnx::{
-    Attr, DType, Declined, Expr, OpType, Outcome, Patch, Replacement, Tensor, ValueId, declined,
-};
+use onnx::kernels::{Fault, Limit};
+use onnx::{Attr, DType, Declined, Expr, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
@@ -14,15 +12,16 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if op == OpType::Equal && edit.input(index, 1) == Some(first) && dtype.is_float() {
         return same_number(edit, first);
     }
+    if edit.has_limit(index, Limit::GeluTanh) || edit.has_limit(index, Limit::PowComputed) {
+        let formula = instead(edit, op, first)?;
+        return edit.settle(formula);
+    }
     let formula = match edit.target().fault(op, edit.opset(), dtype)? {
         Fault::OfNan if !edit.exact_nan() || !edit.fact(first).floats().nan => return None,
         Fault::OfNan => with_nan(edit, op, first)?,
         Fault::Missing | Fault::Wrong => instead(edit, op, first)?,
     };
-    match formula {
-        Ok(replacement) => edit.done(&[], replacement),
-        Err(why) => declined(why),
-    }
+    edit.settle(formula)
 }
 
 /// Writes `x = x`, which is true unless `x` is NaN, without this comparison: some compilers take it for granted.
@@ -100,6 +99,18 @@ fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
             is_tie.select(up - 1.0, up)
         },
         OpType::Tan => &|x| x.sin() / x.cos(),
+        OpType::Acosh => &|x| {
+            let positive = (x + (x * x - 1.0).sqrt()).log();
+            less(x, x.constant(1.0)).select(x.constant(f64::NAN), positive)
+        },
+        OpType::Asinh => &|x| {
+            let (size, square) = (x.abs(), x * x);
+            let large = (size + (square + 1.0).sqrt()).log();
+            let large = less(x, x.constant(0.0)).select(-large, large);
+            // The first terms of the series.
+            let small = ((square * (-15.0 / 336.0) + 3.0 / 40.0) * square - 1.0 / 6.0) * square;
+            less(size, x.constant(0.1)).select(x + x * small, large)
+        },
         _ => return several(edit, op),
     };
     Some(edit.formula([first], |[x]| unary(x)))
@@ -113,12 +124,8 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
     let pair =
         |edit: &mut Patch<'_, '_>, f: Pair| Some(edit.formula([first, second?], |[a, b]| f(a, b)));
     match op {
-        OpType::Max if edit.inputs(index).len() == 2 => {
-            pair(edit, |a, b| less(b, a).or(is_nan(a)).select(a, b))
-        }
-        OpType::Min if edit.inputs(index).len() == 2 => {
-            pair(edit, |a, b| less(a, b).or(is_nan(a)).select(a, b))
-        }
+        OpType::Max | OpType::Min => extreme(edit, op, first),
+        OpType::Pow => power(edit, first, second?),
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {
             Some(false) => Some(edit.formula([first], |[flag]| flag.logical_not())),
@@ -164,6 +171,29 @@ fn shift(edit: &mut Patch<'_, '_>, first: ValueId, by: ValueId) -> Formula {
         };
         both.cast(DType::U32)
     }))
+}
+
+/// Writes a power of floats with exponentials and logarithms.
+fn power(edit: &mut Patch<'_, '_>, base: ValueId, exponent: ValueId) -> Formula {
+    let is_above_zero = |tensor: &Tensor| {
+        tensor.floats().is_some_and(|floats| floats.iter().all(|&float| float > 0.0))
+    };
+    let is_positive = edit.tensor(base).is_some_and(is_above_zero);
+    let kinds = [edit.ty(base)?.dtype, edit.ty(exponent)?.dtype];
+    (kinds[0].is_float() && kinds[0] == kinds[1]).then(|| {
+        edit.formula([base, exponent], |[x, by]| {
+            if is_positive {
+                return (x.log() * by).exp();
+            }
+            let size = (x.abs().log() * by).exp();
+            let half = by * 0.5;
+            let is_odd = half.floor().equal(half).logical_not();
+            let signed = is_odd.select(-size, size);
+            let of_negative = by.floor().equal(by).select(signed, f64::NAN);
+            let any = less(x, x.constant(0.0)).select(of_negative, size);
+            by.equal(0.0).select(any.constant(1.0), any)
+        })
+    })
 }
 
 /// Returns the flag that all elements of a constant are.

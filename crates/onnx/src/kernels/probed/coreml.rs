@@ -226,13 +226,14 @@ const ABILITIES: &[Ability] = &[
     Ability::GeluTanh, Ability::GroupNormalization, Ability::InstanceNormalizationOneDimension,
     Ability::InstanceNormalizationThreeDimensions, Ability::LayerNormalizationSeveralResults,
     Ability::LayerNormalizationTwoAxes, Ability::LayerNormalizationWithoutBias, Ability::MatMulBroadcast,
-    Ability::MatMulIntegers, Ability::MatMulMatrixVector, Ability::MatMulVectorMatrix, Ability::MatMulVectors,
-    Ability::MaxOneOperand, Ability::MaxPoolCeil, Ability::MaxPoolDefaultAttributes, Ability::MaxPoolDilation,
-    Ability::MaxPoolPads, Ability::MaxThreeOperands, Ability::PassesInput, Ability::PowFractional,
-    Ability::PowNegativeExponent, Ability::RangeFloats, Ability::ReduceAllAxes, Ability::ReduceBooleans,
-    Ability::ReduceDynamicAxes, Ability::ReduceEmptyAxes, Ability::ReduceMaxAllAxes, Ability::ReduceNegativeAxes,
-    Ability::ReduceNoAxes, Ability::ReduceSeveralAxes, Ability::ResizeAxes, Ability::ResizeChannelsLast,
-    Ability::ResizeCubic, Ability::ResizeCubicAntialias, Ability::ResizeCubicKeys, Ability::ResizeExcludeOutside,
+    Ability::MatMulIntegers, Ability::MatMulMatricesVector, Ability::MatMulMatrixVector, Ability::MatMulVectorMatrices,
+    Ability::MatMulVectorMatrix, Ability::MatMulVectors, Ability::MaxOneOperand, Ability::MaxPoolCeil,
+    Ability::MaxPoolDefaultAttributes, Ability::MaxPoolDilation, Ability::MaxPoolPads, Ability::MaxThreeOperands,
+    Ability::PassesInput, Ability::PowComputed, Ability::PowFractional, Ability::PowNegativeExponent,
+    Ability::RangeFloats, Ability::ReduceAllAxes, Ability::ReduceBooleans, Ability::ReduceDynamicAxes,
+    Ability::ReduceEmptyAxes, Ability::ReduceMaxAllAxes, Ability::ReduceNegativeAxes, Ability::ReduceNoAxes,
+    Ability::ReduceSeveralAxes, Ability::ResizeAxes, Ability::ResizeChannelsLast, Ability::ResizeCubic,
+    Ability::ResizeCubicAntialias, Ability::ResizeCubicKeys, Ability::ResizeExcludeOutside,
     Ability::ResizeLinearAlignCorners, Ability::ResizeLinearAntialias, Ability::ResizeLinearDown,
     Ability::ResizeLinearHalfPixel, Ability::ResizeNearestAsymmetric, Ability::ResizeNearestDown,
     Ability::ResizeNearestHalfPixel, Ability::ResizeScales, Ability::ResizeThreeDimensions,
@@ -241,10 +242,10 @@ const ABILITIES: &[Ability] = &[
     Ability::SixDimensionReduce, Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd,
     Ability::SliceEmpty, Ability::SliceNegativeBounds, Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo,
     Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven,
-    Ability::SplitUneven, Ability::SqueezeAll, Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConv,
-    Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied,
-    Ability::SymbolicReshapeInferred, Ability::SymbolicSoftmax, Ability::TransposeReverse, Ability::UnreadResult,
-    Ability::UnsqueezeSeveral
+    Ability::SplitUneven, Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SymbolicAdd, Ability::SymbolicConcat,
+    Ability::SymbolicConv, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
+    Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSoftmax,
+    Ability::TransposeReverse, Ability::UnreadResult, Ability::UnsqueezeSeveral
 ];
 
 const MISCOMPUTED: &[Ability] = &[];

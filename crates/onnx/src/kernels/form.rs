@@ -1,0 +1,347 @@
+//! The forms of nodes that were probed, and how to recognize them.
+
+use super::limit::{captures, ends, has_unread_input, reads_result};
+use super::probed::Ability;
+use super::runtime::Runtime;
+use crate::attr::Attr;
+use crate::dtype::DType;
+use crate::model::Node;
+use crate::operator::OpType;
+use crate::operator::properties::COMPARISONS;
+use crate::tensor::Tensor;
+use crate::value::{Dim, Type, ValueId, Values};
+
+/// A form of a node.
+pub(super) struct Form {
+    pub ability: Ability,
+    /// What a runtime without the form does, for a sentence.
+    pub says: &'static str,
+    /// True for a node with the form, by the operator and by the rest of the node.
+    test: fn(OpType, &View<'_>) -> bool,
+}
+
+impl Form {
+    /// True if a runtime rejects the form or computes it wrongly.
+    pub fn is_lacking(&self, runtime: &Runtime) -> bool {
+        match self.ability {
+            // Only a wrong result shows it.
+            Ability::ScanAddsThenTanh => runtime.miscomputes(self.ability),
+            _ => runtime.lacks(self.ability),
+        }
+    }
+
+    pub fn is_of(&self, view: &View<'_>) -> bool {
+        view.node.op.onnx().is_some_and(|op| (self.test)(op, view))
+    }
+}
+
+/// A node with what is known about its values.
+pub(crate) struct View<'a> {
+    pub node: &'a Node,
+    pub values: &'a Values,
+    /// True for a value that something reads.
+    pub is_read: &'a dyn Fn(ValueId) -> bool,
+}
+
+impl View<'_> {
+    fn input(&self, at: usize) -> Option<ValueId> {
+        self.node.inputs.get(at).copied().flatten()
+    }
+
+    fn ty(&self, at: usize) -> Option<&Type> {
+        self.values[self.input(at)?].ty.as_ref()
+    }
+
+    fn rank(&self, at: usize) -> Option<usize> {
+        self.ty(at).map(|ty| ty.rank())
+    }
+
+    fn dtype(&self, at: usize) -> Option<DType> {
+        self.ty(at).map(|ty| ty.dtype)
+    }
+
+    fn result(&self, at: usize) -> Option<&Type> {
+        self.values[*self.node.outputs.get(at)?].ty.as_ref()
+    }
+
+    fn tensor(&self, at: usize) -> Option<&Tensor> {
+        self.values[self.input(at)?].tensor.as_deref()
+    }
+
+    fn ints(&self, at: usize) -> Vec<i64> {
+        self.tensor(at).and_then(|tensor| tensor.ints()).unwrap_or_default()
+    }
+
+    fn is_computed(&self, at: usize) -> bool {
+        self.input(at).is_some() && self.tensor(at).is_none()
+    }
+
+    fn has_negative(&self, at: usize) -> bool {
+        self.ints(at).iter().any(|&int| int < 0)
+    }
+
+    fn text(&self, name: &str) -> &str {
+        match self.node.attr(name) {
+            Some(Attr::Str(text)) => text,
+            _ => "",
+        }
+    }
+
+    fn int(&self, name: &str) -> i64 {
+        match self.node.attr(name) {
+            Some(&Attr::Int(int)) => int,
+            _ => 0,
+        }
+    }
+
+    /// True if a list of integers contains another integer than `usual`.
+    fn has_other(&self, name: &str, usual: i64) -> bool {
+        match self.node.attr(name) {
+            Some(Attr::Ints(ints)) => ints.iter().any(|&int| int != usual),
+            _ => false,
+        }
+    }
+
+    fn combines(&self, by: &str) -> bool {
+        self.text("reduction") == by
+    }
+
+    /// True if a window has no attribute that says the step or the size of its border.
+    fn has_defaults(&self) -> bool {
+        let has = |name: &str| self.node.attr(name).is_some();
+        !has("strides") || !(has("pads") || has("auto_pad"))
+    }
+
+    /// True if a transform is not along the axis before the parts.
+    fn has_outer_axis(&self) -> bool {
+        let axis = self.ints(2).first().copied().unwrap_or(-2);
+        let rank = self.rank(0).unwrap_or_default() as i64;
+        axis != -2 && axis != rank - 2
+    }
+
+    /// True if a transform cuts its input (`Less`) or adds zeros to it (`Greater`).
+    fn has_length(&self, order: std::cmp::Ordering) -> bool {
+        let whole = self.ty(0).and_then(|ty| {
+            let axis = self.ints(2).first().copied().unwrap_or(-2);
+            let axis = crate::infer::axis_from_front(axis, ty.rank())?;
+            ty.shape.get(axis)?.known()
+        });
+        self.ints(1).first().zip(whole).is_some_and(|(length, whole)| length.cmp(&whole) == order)
+    }
+
+    fn is_empty(&self) -> bool {
+        let is_zero = |ty: &Type| ty.shape.contains(&Dim::Known(0));
+        let values = self.node.inputs.iter().flatten().chain(&self.node.outputs);
+        // A list of no sizes or axes is a constant.
+        let is_empty = |&id: &ValueId| {
+            self.values[id].tensor.is_none() && self.values[id].ty.as_ref().is_some_and(is_zero)
+        };
+        values.into_iter().any(is_empty)
+    }
+}
+
+macro_rules! forms {
+    ($($ability:ident: $says:literal, |$op:ident, $view:ident| $test:expr;)*) => {
+        /// All forms, the most special first.
+        pub(super) static FORMS: &[Form] = &[
+            $(Form { ability: Ability::$ability, says: $says, test: |$op, $view| $test },)*
+        ];
+    };
+}
+
+forms! {
+    ScanCaptures: "the body of a `Scan` cannot read a value from outside",
+        |op, it| op == OpType::Scan && it.node.bodies().any(|body| captures(body, it.values));
+    ScanReverse: "a `Scan` ignores its directions",
+        |op, it| op == OpType::Scan
+            && (it.has_other("scan_input_directions", 0) || it.has_other("scan_output_directions", 0));
+    ScanUnreadInput: "a `Scan` must read all inputs of its body",
+        |op, it| op == OpType::Scan && it.node.bodies().any(has_unread_input);
+    ScanReadsResult: "the body of a `Scan` cannot read a result that is stacked",
+        |op, it| op == OpType::Scan && {
+            let states = it.node.inputs.len() - usize::try_from(it.int("num_scan_inputs")).unwrap_or(0);
+            it.node.bodies().any(|body| reads_result(body, states))
+        };
+    ScanAddsThenTanh: "some bodies of `Scan` are computed wrongly", |op, _it| op == OpType::Scan;
+    ScanInScan: "a `Scan` cannot contain another one",
+        |op, it| op == OpType::Scan
+            && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Scan));
+    LoopInScan: "a `Scan` cannot contain a `Loop`",
+        |op, it| op == OpType::Scan
+            && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Loop));
+    LoopScanOutput: "a `Loop` cannot stack results",
+        |op, it| op == OpType::Loop && it.node.outputs.len() > it.node.inputs.len().saturating_sub(2);
+    LoopWhile: "a `Loop` ignores its condition",
+        |op, it| op == OpType::Loop && it.node.bodies().any(|body| ends(body, it.values));
+    BroadcastComparison: "a comparison cannot repeat both operands", |op, it| op.is(COMPARISONS) && {
+        let differs = |at: &usize| {
+            it.ty(*at).zip(it.result(0)).is_some_and(|(ty, result)| ty.shape != result.shape)
+        };
+        [0, 1].iter().filter(|at| differs(at)).count() > 1
+    };
+    TopKManyTies: "`TopK` returns equal elements in any order",
+        |op, it| op == OpType::TopK && it.node.outputs.get(1).is_some_and(|&at| (it.is_read)(at));
+    ScatterNdAddDuplicates: "a `ScatterND` does not add numbers",
+        |op, it| op == OpType::ScatterND && it.combines("add");
+    ScatterNdMulDuplicates: "a `ScatterND` does not multiply numbers",
+        |op, it| op == OpType::ScatterND && it.combines("mul");
+    ScatterNdMaxDuplicates: "a `ScatterND` does not take the larger number",
+        |op, it| op == OpType::ScatterND && it.combines("max");
+    ScatterNdMinDuplicates: "a `ScatterND` does not take the smaller number",
+        |op, it| op == OpType::ScatterND && it.combines("min");
+    ScatterElementsAddDuplicates: "a `ScatterElements` does not add numbers",
+        |op, it| op == OpType::ScatterElements && it.combines("add");
+    ScatterElementsMulDuplicates: "a `ScatterElements` does not multiply numbers",
+        |op, it| op == OpType::ScatterElements && it.combines("mul");
+    ScatterElementsMaxDuplicates: "a `ScatterElements` does not take the larger number",
+        |op, it| op == OpType::ScatterElements && it.combines("max");
+    ScatterElementsMinDuplicates: "a `ScatterElements` does not take the smaller number",
+        |op, it| op == OpType::ScatterElements && it.combines("min");
+    ScatterNdEntry: "a `ScatterND` needs a list of indices",
+        |op, it| op == OpType::ScatterND && it.rank(1) == Some(1);
+    ScatterNdInnerSlices: "a `ScatterND` of slices takes indices of one axis", |op, it| {
+        let depth = it.ty(1).and_then(|ty| ty.shape.last()?.known());
+        let rank = it.rank(0).map(|rank| rank as i64);
+        op == OpType::ScatterND && depth.zip(rank).is_some_and(|(depth, rank)| 1 < depth && depth < rank)
+    };
+    ScatterNdNegative: "a `ScatterND` takes no negative indices",
+        |op, it| op == OpType::ScatterND && it.has_negative(1);
+    ScatterElementsNegative: "a `ScatterElements` takes no negative indices",
+        |op, it| op == OpType::ScatterElements && it.has_negative(1);
+    GatherNegative: "a `Gather` takes no negative indices",
+        |op, it| op == OpType::Gather && it.has_negative(1);
+    GatherElementsNegative: "a `GatherElements` takes no negative indices",
+        |op, it| op == OpType::GatherElements && it.has_negative(1);
+    GatherNdNegative: "a `GatherND` takes no negative indices",
+        |op, it| op == OpType::GatherND && it.has_negative(1);
+    DftOneSided: "`DFT` has no one-sided form", |op, it| op == OpType::DFT && it.int("onesided") == 1;
+    DftInverse: "`DFT` has no inverse form", |op, it| op == OpType::DFT && it.int("inverse") == 1;
+    DftFirstAxis: "`DFT` takes the last axis only", |op, it| op == OpType::DFT && it.has_outer_axis();
+    DftLength: "`DFT` cannot cut its input",
+        |op, it| op == OpType::DFT && it.has_length(std::cmp::Ordering::Less);
+    DftPadded: "`DFT` cannot add zeros to its input",
+        |op, it| op == OpType::DFT && it.has_length(std::cmp::Ordering::Greater);
+    DynamicSlice: "a `Slice` cannot start at a computed position",
+        |op, it| op == OpType::Slice && it.is_computed(1);
+    SqueezeUnordered: "a `Squeeze` needs its axes in order", |op, it| op == OpType::Squeeze && {
+        let axes = it.ints(1);
+        axes.len() > 1 && (axes[0] < 0 || !axes.is_sorted())
+    };
+    MatMulMatricesVector: "a `MatMul` cannot multiply many matrices with a vector",
+        |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(3..), Some(1)));
+    MatMulVectorMatrices: "a `MatMul` cannot multiply a vector with many matrices",
+        |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(3..)));
+    MatMulVectors: "a `MatMul` cannot multiply two vectors",
+        |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(1)));
+    MatMulVectorMatrix: "a `MatMul` cannot multiply a vector with a matrix",
+        |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(2)));
+    ConvDefaultAttributes: "a `Conv` needs attributes that have defaults",
+        |op, it| op == OpType::Conv && (it.has_defaults() || it.node.attr("dilations").is_none());
+    ConvTransposeDefaultAttributes: "a `ConvTranspose` needs attributes that have defaults",
+        |op, it| op == OpType::ConvTranspose
+            && (it.has_defaults() || it.node.attr("dilations").is_none());
+    MaxPoolDefaultAttributes: "a pool needs attributes that have defaults",
+        |op, it| matches!(op, OpType::MaxPool | OpType::AveragePool) && it.has_defaults();
+    ConvThreeDimensions: "a `Conv` takes images, not volumes",
+        |op, it| op == OpType::Conv && it.rank(0) == Some(5);
+    ConvTransposeThreeDimensions: "a `ConvTranspose` takes images, not volumes",
+        |op, it| op == OpType::ConvTranspose && it.rank(0) == Some(5);
+    ConvTransposePads: "a `ConvTranspose` takes no `pads`",
+        |op, it| op == OpType::ConvTranspose && it.has_other("pads", 0);
+    MaxPoolDilation: "a `MaxPool` takes no `dilations`",
+        |op, it| op == OpType::MaxPool && it.has_other("dilations", 1);
+    AveragePoolDilation: "an `AveragePool` takes no `dilations`",
+        |op, it| op == OpType::AveragePool && it.has_other("dilations", 1);
+    MaxPoolThreeDimensions: "a `MaxPool` takes images, not volumes",
+        |op, it| op == OpType::MaxPool && it.rank(0) == Some(5);
+    AveragePoolThreeDimensions: "an `AveragePool` takes images, not volumes",
+        |op, it| op == OpType::AveragePool && it.rank(0) == Some(5);
+    MaxPoolIndices: "a `MaxPool` returns no indices",
+        |op, it| op == OpType::MaxPool && it.node.outputs.get(1).is_some_and(|&at| (it.is_read)(at));
+    ResizeLinearAntialias: "a linear `Resize` has no `antialias`",
+        |op, it| op == OpType::Resize && it.text("mode") == "linear" && it.int("antialias") == 1;
+    ResizeCubicAntialias: "a cubic `Resize` has no `antialias`",
+        |op, it| op == OpType::Resize && it.text("mode") == "cubic" && it.int("antialias") == 1;
+    ResizeExcludeOutside: "a `Resize` has no `exclude_outside`",
+        |op, it| op == OpType::Resize && it.int("exclude_outside") == 1;
+    ResizeCubicKeys: "a cubic `Resize` has other coefficients",
+        |op, it| op == OpType::Resize && it.node.attr("cubic_coeff_a").is_some();
+    ResizeCubic: "a `Resize` cannot be cubic",
+        |op, it| op == OpType::Resize && it.text("mode") == "cubic";
+    ResizeThreeDimensions: "a `Resize` takes images, not volumes",
+        |op, it| op == OpType::Resize && it.rank(0) == Some(5);
+    PadWrap: "a `Pad` cannot wrap", |op, it| op == OpType::Pad && it.text("mode") == "wrap";
+    PadEdge: "a `Pad` cannot repeat the edge",
+        |op, it| op == OpType::Pad && it.text("mode") == "edge";
+    PadReflect: "a `Pad` cannot reflect",
+        |op, it| op == OpType::Pad && it.text("mode") == "reflect";
+    PadNegative: "a `Pad` cannot remove elements",
+        |op, it| op == OpType::Pad && it.has_negative(1);
+    PadDynamicValue: "a `Pad` needs a constant value",
+        |op, it| op == OpType::Pad && it.is_computed(2);
+    PadBooleans: "a `Pad` takes no flags",
+        |op, it| op == OpType::Pad && it.dtype(0) == Some(DType::Bool);
+    PadAxes: "a `Pad` takes no axes", |op, it| op == OpType::Pad && it.input(3).is_some();
+    ReduceBooleans: "a reduction takes no flags",
+        |op, it| matches!(op, OpType::ReduceMax | OpType::ReduceMin)
+            && it.dtype(0) == Some(DType::Bool);
+    EinsumThree: "an `Einsum` takes two operands",
+        |op, it| op == OpType::Einsum && it.node.inputs.len() > 2;
+    EinsumEllipsis: "an `Einsum` takes no ellipsis",
+        |op, it| op == OpType::Einsum && it.text("equation").contains('.');
+    EinsumDiagonal: "an `Einsum` takes no diagonal", |op, it| op == OpType::Einsum && {
+        let operands = it.text("equation").split("->").next().unwrap_or_default();
+        let repeats = |term: &str| {
+            let letters = || term.chars().filter(|letter| letter.is_alphabetic());
+            letters().any(|letter| letters().filter(|&other| other == letter).count() > 1)
+        };
+        operands.split(',').any(repeats)
+    };
+    GeluTanh: "a `Gelu` by `Tanh` is an approximation",
+        |op, it| op == OpType::Gelu && it.text("approximate") == "tanh";
+    PowComputed: "a `Pow` needs a constant exponent",
+        |op, it| op == OpType::Pow && it.is_computed(1);
+    PowIntegerExponent: "a `Pow` of floats takes no integer exponent", |op, it| {
+        let kinds = it.dtype(0).zip(it.dtype(1));
+        op == OpType::Pow && kinds.is_some_and(|(base, by)| base.is_float() && by.is_int())
+    };
+    GruLinearBeforeReset: "a `GRU` has no `linear_before_reset`",
+        |op, it| op == OpType::GRU && it.int("linear_before_reset") == 1;
+    LstmReverse: "an `LSTM` cannot run in reverse",
+        |op, it| op == OpType::LSTM && it.text("direction") == "reverse";
+    MaxOneOperand: "a `Max` or `Min` needs two operands",
+        |op, it| matches!(op, OpType::Max | OpType::Min) && it.node.inputs.len() == 1;
+    SumOneOperand: "a `Sum` needs two operands",
+        |op, it| op == OpType::Sum && it.node.inputs.len() == 1;
+    CastFloatToBool: "a `Cast` of floats to flags is not a comparison with zero", |op, it| {
+        let result = it.result(0).map(|ty| ty.dtype);
+        op == OpType::Cast && it.dtype(0).is_some_and(DType::is_float) && result == Some(DType::Bool)
+    };
+    ArgMaxSelectLast: "`ArgMax` cannot return the last of equal elements",
+        |op, it| matches!(op, OpType::ArgMax | OpType::ArgMin) && it.int("select_last_index") == 1;
+    AttentionBoolMask: "an `Attention` takes no mask of flags",
+        |op, it| op == OpType::Attention && it.dtype(3) == Some(DType::Bool);
+    AttentionMask: "an `Attention` takes no mask",
+        |op, it| op == OpType::Attention && it.input(3).is_some();
+    AttentionCausal: "an `Attention` cannot be causal",
+        |op, it| op == OpType::Attention && it.int("is_causal") == 1;
+    AttentionSoftcap: "an `Attention` takes no `softcap`",
+        |op, it| op == OpType::Attention && it.node.attr("softcap").is_some();
+    AttentionThreeDimensions: "an `Attention` needs its heads as an axis",
+        |op, it| op == OpType::Attention && it.rank(0) == Some(3);
+    AttentionPast: "an `Attention` takes no cache",
+        |op, it| op == OpType::Attention && it.input(4).is_some();
+    EmptyInput: "arrays must have elements", |_op, it| it.is_empty();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_form_is_listed_twice() {
+        for (at, form) in FORMS.iter().enumerate() {
+            assert!(!FORMS[..at].iter().any(|other| other.ability == form.ability), "{}", form.says);
+        }
+    }
+}
