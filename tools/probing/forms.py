@@ -44,6 +44,9 @@ NEEDS = {
     "WhereOfIsNaN": ([1, float("nan"), -2, 3, 0, float("nan"), 4, 5, 6, -7, 8, 9],),
     "ClipDynamic": (None, -1, 2), "TopKSmallest": ([5, 1, 4, 2, 3, -1, 9, 7, 8, -3],),
     "BitShiftLeft": (range(12),),
+    "TopKTwice": (
+        [(i * 37) % 101 - 50 for i in range(21)], [(i * 53) % 103 - 50 for i in range(21)],
+    ),
     "PowComputed": ([-1.5, 2, 0, -3, 1, 4, -2, 0.5, 3, -1, 2, 5], [2, 3, 1, 0, 2, 0.5] * 2),
 }  # fmt: skip
 

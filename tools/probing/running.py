@@ -61,6 +61,10 @@ class Runner:
         for start in range(0, len(several), JOINED):
             self._run_joined(several[start : start + JOINED])
 
+    def forget(self) -> None:
+        """Forgets the results, so that each model is run alone."""
+        self._known.clear()
+
     def _run_joined(self, cases: list[Case]) -> None:
         model = cases[0].model if len(cases) == 1 else _join([case.model for case in cases])
         written = model.SerializeToString()

@@ -19,7 +19,7 @@ use crate::operator::OpType;
 use crate::operator::properties::SIGNLESS;
 
 pub use audit::{Finding, Lack, audit, audit_bytes};
-pub(crate) use form::View;
+pub(crate) use form::{View, sorted_size};
 pub use limit::{Limit, captured};
 pub use runtime::{Evidence, Release};
 pub use target::{Fault, Target, UnknownTarget, names};

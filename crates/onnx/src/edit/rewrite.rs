@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
-use crate::kernels::{Limit, Support, Target, View, captured};
+use crate::kernels::{Limit, Support, Target, View, captured, sorted_size};
 use crate::model::{Graph, Node};
 use crate::operator::properties::PRODUCTS;
 use crate::operator::{OpType, Operator};
@@ -286,8 +286,18 @@ impl Edit<'_> {
             return false;
         }
         let is_read = |value| self.reads(value) > 0;
-        let view = View { node: self.node(index), values: self.values, is_read: &is_read };
+        let (node, values) = (self.node(index), &*self.values);
+        let earlier = |is_it: &dyn Fn(&Node) -> bool| {
+            let before = self.nodes().into_iter().take_while(|&other| other != index);
+            before.into_iter().any(|other| is_it(self.node(other)))
+        };
+        let view = View { node, values, is_read: &is_read, earlier: &earlier };
         self.target.limits(limit, &view)
+    }
+
+    /// Returns the number of elements that a `TopK` sorts, and how often it sorts as many.
+    pub fn sorted_size(&self, index: usize) -> Option<(i64, i64)> {
+        sorted_size(self.node(index), self.values)
     }
 
     /// Returns the computed values from outside that the bodies of a node read.

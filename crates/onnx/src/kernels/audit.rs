@@ -206,9 +206,10 @@ impl Auditor<'_> {
                 findings.push(Finding { origin: value.origin.or(origin), ..finding });
             }
         }
-        let nodes = self.model.graphs().into_iter().flat_map(|graph| &graph.nodes);
-        for (number, node) in nodes.enumerate() {
-            if let Some(lack) = self.lack(node) {
+        let graphs = self.model.graphs().into_iter();
+        let nodes = graphs.flat_map(|graph| (0..).zip(&graph.nodes).map(move |(at, node)| (&graph.nodes[..at], node)));
+        for (number, (earlier, node)) in nodes.enumerate() {
+            if let Some(lack) = self.lack(node, earlier) {
                 let op = node.op.name().to_owned();
                 findings.push(self.finding(Some(number), Some(node), op, lack));
             }
@@ -234,7 +235,7 @@ impl Auditor<'_> {
         }
     }
 
-    fn lack(&self, node: &Node) -> Option<Lack> {
+    fn lack(&self, node: &Node, earlier: &[Node]) -> Option<Lack> {
         let op = match &node.op {
             Operator::Onnx(op) => *op,
             Operator::Composite(_) => return None,
@@ -263,7 +264,8 @@ impl Auditor<'_> {
             return Some(Lack::Wrong(first));
         }
         let is_read = |value: ValueId| self.reads.contains(&value) && !self.settled.contains(&value);
-        let view = View { node, values, is_read: &is_read };
+        let earlier = |is_it: &dyn Fn(&Node) -> bool| earlier.iter().any(is_it);
+        let view = View { node, values, is_read: &is_read, earlier: &earlier };
         let mut forms = FORMS.iter();
         let form = forms.find(|form| form.is_lacking(self.runtime) && form.is_of(&view))?;
         let is_wrong = self.runtime.miscomputes(form.ability);

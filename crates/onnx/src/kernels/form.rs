@@ -41,6 +41,21 @@ pub(crate) struct View<'a> {
     pub values: &'a Values,
     /// True for a value that something reads.
     pub is_read: &'a dyn Fn(ValueId) -> bool,
+    /// Calls a function with each node of the same graph that is before it, until the function returns true.
+    pub earlier: &'a dyn Fn(&dyn Fn(&Node) -> bool) -> bool,
+}
+
+/// Returns the number of elements that a `TopK` sorts, and how often it sorts them.
+pub(crate) fn sorted_size(node: &Node, values: &Values) -> Option<(i64, i64)> {
+    let ty = values[node.inputs.first().copied()??].ty.as_ref()?;
+    let axis = match node.attr("axis") {
+        Some(&Attr::Int(axis)) => axis,
+        _ => -1,
+    };
+    let axis = crate::infer::axis_from_front(axis, ty.rank())?;
+    let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let others = sizes.iter().enumerate().filter(|&(at, _)| at != axis);
+    Some((sizes[axis], others.map(|(_, &size)| size).product()))
 }
 
 impl View<'_> {
@@ -181,6 +196,15 @@ forms! {
     };
     TopKManyTies: "`TopK` returns equal elements in any order",
         |op, it| op == OpType::TopK && it.node.outputs.get(1).is_some_and(|&at| (it.is_read)(at));
+    TopKTwice: "a second `TopK` of as many elements returns wrong positions", |op, it| {
+        let is_same = |node: &Node| {
+            node.op == OpType::TopK
+                && sorted_size(node, it.values) == sorted_size(it.node, it.values)
+        };
+        op == OpType::TopK
+            && it.node.outputs.get(1).is_some_and(|&at| (it.is_read)(at))
+            && (it.earlier)(&is_same)
+    };
     ScatterNdAddDuplicates: "a `ScatterND` does not add numbers",
         |op, it| op == OpType::ScatterND && it.combines("add");
     ScatterNdMulDuplicates: "a `ScatterND` does not multiply numbers",
@@ -331,7 +355,28 @@ forms! {
         |op, it| op == OpType::Attention && it.rank(0) == Some(3);
     AttentionPast: "an `Attention` takes no cache",
         |op, it| op == OpType::Attention && it.input(4).is_some();
-    EmptyInput: "arrays must have elements", |_op, it| it.is_empty();
+    EmptyConcat: "a `Concat` takes no empty array", |op, it| op == OpType::Concat && it.is_empty();
+    EmptyGather: "a `Gather` takes no empty array", |op, it| op == OpType::Gather && it.is_empty();
+    EmptySlice: "a `Slice` takes no empty array", |op, it| op == OpType::Slice && it.is_empty();
+    EmptyPad: "a `Pad` takes no empty array", |op, it| op == OpType::Pad && it.is_empty();
+    EmptySplit: "a `Split` takes no empty array", |op, it| op == OpType::Split && it.is_empty();
+    EmptyExpand: "an `Expand` takes no empty array", |op, it| op == OpType::Expand && it.is_empty();
+    EmptyReshape: "a `Reshape` takes no empty array",
+        |op, it| op == OpType::Reshape && it.is_empty();
+    EmptyTranspose: "a `Transpose` takes no empty array",
+        |op, it| op == OpType::Transpose && it.is_empty();
+    EmptyWhere: "a `Where` takes no empty array", |op, it| op == OpType::Where && it.is_empty();
+    EmptyMatMul: "a `MatMul` takes no empty array", |op, it| op == OpType::MatMul && it.is_empty();
+    EmptyReduceSum: "a `ReduceSum` takes no empty array",
+        |op, it| op == OpType::ReduceSum && it.is_empty();
+    EmptyReduceProd: "a `ReduceProd` takes no empty array",
+        |op, it| op == OpType::ReduceProd && it.is_empty();
+    EmptyReduceMax: "a `ReduceMax` takes no empty array",
+        |op, it| op == OpType::ReduceMax && it.is_empty();
+    EmptyInput: "an operator takes no empty array", |op, it| {
+        use OpType::{Add, Cast, Equal, Less, Mul, Neg, Sub};
+        matches!(op, Add | Cast | Equal | Less | Mul | Neg | Sub) && it.is_empty()
+    };
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub enum Limit {
     BroadcastComparison,
     /// A `TopK` returns the positions of elements that may be equal.
     TopKTies,
+    /// A `TopK` sorts as many elements as an earlier one.
+    TopKTwice,
     /// A `ScatterElements` or `ScatterND` combines numbers.
     ScatterCombines,
     /// A `ScatterND` writes one entry, not a list of entries.
@@ -41,8 +43,8 @@ pub enum Limit {
     DynamicSlice,
     /// A `Squeeze` lists axes from the end, or not in order.
     SqueezeUnordered,
-    /// A product of many matrices and a vector.
-    MatricesTimesVector,
+    /// A product with a vector.
+    MatMulVector,
     /// A convolution or a pool without attributes that have defaults.
     WindowDefaults,
     /// A `Gelu` by a formula with `Tanh`.
@@ -65,6 +67,7 @@ impl Limit {
             Limit::ScanFuses => &[Ability::ScanAddsThenTanh],
             Limit::BroadcastComparison => &[Ability::BroadcastComparison],
             Limit::TopKTies => &[Ability::TopKManyTies],
+            Limit::TopKTwice => &[Ability::TopKTwice],
             Limit::ScatterCombines => &[
                 Ability::ScatterNdAddDuplicates,
                 Ability::ScatterNdMulDuplicates,
@@ -81,9 +84,12 @@ impl Limit {
             Limit::DftAxis => &[Ability::DftFirstAxis, Ability::DftLength, Ability::DftPadded],
             Limit::DynamicSlice => &[Ability::DynamicSlice],
             Limit::SqueezeUnordered => &[Ability::SqueezeUnordered],
-            Limit::MatricesTimesVector => {
-                &[Ability::MatMulMatricesVector, Ability::MatMulVectorMatrices]
-            }
+            Limit::MatMulVector => &[
+                Ability::MatMulMatricesVector,
+                Ability::MatMulVectorMatrices,
+                Ability::MatMulVectorMatrix,
+                Ability::MatMulVectors,
+            ],
             Limit::WindowDefaults => &[
                 Ability::ConvDefaultAttributes,
                 Ability::ConvTransposeDefaultAttributes,

@@ -293,7 +293,8 @@ impl Range {
 
     fn has(self, op: OpType, opset: i64) -> bool {
         match self.kernel(op, opset) {
-            Lookup::Kernel(kernel) => kernel.types.iter().any(|&mask| mask != 0),
+            Lookup::Kernel(kernel) if !kernel.is_empty() => true,
+            Lookup::Kernel(_) => self.runtime.has_body(op),
             Lookup::Later(_) => false,
             Lookup::Unlisted => self.runtime.has_functions || self.runtime.has_body(op),
         }

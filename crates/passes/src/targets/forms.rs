@@ -19,7 +19,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
         op if op.is(COMPARISONS) => broadcast_comparison(edit),
         OpType::DFT => transforms::run(edit),
-        OpType::TopK => stable_order(edit),
+        OpType::TopK => stable_order(edit).or_else(|| distinct_sort(edit)),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
             window(edit)
         }
@@ -40,26 +40,29 @@ fn squeeze(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], Op::new(OpType::Squeeze, &[x, axes]))
 }
 
-/// Writes a product of many matrices and a vector as a product of matrices. rten keeps an axis of size one.
+/// Writes a product with a vector as a product of matrices.
 fn product_with_vector(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if !edit.has_limit(index, Limit::MatricesTimesVector) {
+    if !edit.has_limit(index, Limit::MatMulVector) {
         return None;
     }
     let (left, right) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let ranks = (edit.ty(left)?.rank(), edit.ty(right)?.rank());
-    let axis = match ranks {
-        (3.., 1) => -1,
-        (1, 3..) => -2,
-        _ => return None,
-    };
-    let unit = edit.integers(&[i64::from(axis == -1)])?;
-    let vector = if axis == -1 { right } else { left };
-    let matrix = edit.insert(Op::new(OpType::Unsqueeze, &[vector, unit]));
-    let operands = if axis == -1 { [left, matrix] } else { [matrix, right] };
+    let is_vector = [edit.ty(left)?.rank() == 1, edit.ty(right)?.rank() == 1];
+    let mut operands = [left, right];
+    let mut units = Vec::new();
+    // The row of a vector on the left is the second axis from the end.
+    for (side, place) in [(0, -2), (1, -1)] {
+        if is_vector[side] {
+            let axis = edit.integers(&[side as i64])?;
+            operands[side] = edit.insert(Op::new(OpType::Unsqueeze, &[operands[side], axis]));
+            units.push(place);
+        }
+    }
     let product = edit.insert(Op::new(OpType::MatMul, &operands));
-    let axis = edit.integers(&[axis])?;
-    edit.done(&[], Op::new(OpType::Squeeze, &[product, axis]))
+    let rank = edit.ty(product)?.rank() as i64;
+    let axes: Vec<i64> = units.into_iter().map(|place| rank + place).collect();
+    let axes = edit.integers(&axes)?;
+    edit.done(&[], Op::new(OpType::Squeeze, &[product, axes]))
 }
 
 /// Writes a slice of known size at a computed position as a `Gather` along each axis.
@@ -182,6 +185,50 @@ fn stable_order(edit: &mut Patch<'_, '_>) -> Outcome {
     let position = edit.insert(position);
     let values = edit.insert(Op::new(OpType::Slice, &[sorted[0], start, count, axes]));
     edit.done(&[], vec![(0, values), (1, position)])
+}
+
+/// Adds elements that are sorted to the end, for a runtime in which two sorts of as many elements disturb each other.
+fn distinct_sort(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::TopKTwice) {
+        return None;
+    }
+    let (x, count) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let ty = edit.ty(x)?.clone();
+    let axis = match edit.node(index).attr("axis") {
+        Some(&Attr::Int(axis)) => axis_from_front(axis, ty.rank())?,
+        _ => ty.rank().checked_sub(1)?,
+    };
+    let others = edit.nodes().into_iter().filter(|&node| node != index);
+    let is_sort = |&node: &usize| edit.node(node).op == OpType::TopK;
+    let taken: Vec<_> = others.filter(is_sort).map(|node| edit.sorted_size(node)).collect();
+    let Some((size, times)) = edit.sorted_size(index) else {
+        return declined("the sizes of the array are not known");
+    };
+    let added = (1..).find(|added| !taken.contains(&Some((size + added, times))))?;
+    let is_largest = !matches!(edit.node(index).attr("largest"), Some(Attr::Int(0)));
+    let last = match (ty.dtype, is_largest) {
+        (dtype, true) if dtype.is_float() => f64::NEG_INFINITY,
+        (dtype, false) if dtype.is_float() => f64::INFINITY,
+        (DType::I32, true) => f64::from(i32::MIN),
+        (DType::I32, false) => f64::from(i32::MAX),
+        // Positions and groups are far from the ends.
+        (DType::I64, true) => -((1i64 << 62) as f64),
+        (DType::I64, false) => (1i64 << 62) as f64,
+        (DType::Bool | DType::U8 | DType::U32, true) => 0.0,
+        _ => return declined("the type has no last element"),
+    };
+    let last = match ty.dtype.is_float() {
+        true => Tensor::of_floats(ty.dtype, Vec::new(), &[last])?,
+        false => Tensor::of_ints(ty.dtype, Vec::new(), &[last as i64])?,
+    };
+    let last = edit.constant(last, &[]);
+    let mut pads = vec![0; 2 * ty.rank()];
+    pads[ty.rank() + axis] = added;
+    let pads = edit.integers(&pads)?;
+    let padded = edit.insert(Op::new(OpType::Pad, &[x, pads, last]));
+    let op = Op::of(edit.node(index), vec![Some(padded), Some(count)]);
+    edit.done(&[], op)
 }
 
 /// Writes the attributes of a window that have their defaults. rten does not know the defaults.

@@ -126,6 +126,17 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
     match op {
         OpType::Max | OpType::Min => extreme(edit, op, first),
         OpType::Pow => power(edit, first, second?),
+        OpType::Mod if edit.ty(first)?.dtype.is_float() => pair(edit, remainder),
+        OpType::Less | OpType::LessOrEqual | OpType::Greater | OpType::GreaterOrEqual
+            if edit.ty(first)?.dtype == DType::U32 =>
+        {
+            pair(edit, match op {
+                OpType::Less => |a, b| signed(a).less(signed(b)),
+                OpType::LessOrEqual => |a, b| signed(a).less_equal(signed(b)),
+                OpType::Greater => |a, b| signed(a).greater(signed(b)),
+                _ => |a, b| signed(a).greater_equal(signed(b)),
+            })
+        }
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {
             Some(false) => Some(edit.formula([first], |[flag]| flag.logical_not())),
@@ -332,6 +343,24 @@ fn extreme(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
         let is_first = if is_max { less(b, a) } else { less(a, b) };
         is_first.select(a, b)
     }))
+}
+
+/// Returns a number of `uint32` as one of `int32` that compares in the same way: the first bit is flipped.
+fn signed(x: Expr<'_>) -> Expr<'_> {
+    x.cast(DType::I32).bitwise_xor(f64::from(i32::MIN))
+}
+
+/// The remainder of a division that is rounded to zero.
+///
+/// If the quotient was rounded to the next integer, the remainder has the wrong sign.
+fn remainder<'g>(x: Expr<'g>, by: Expr<'g>) -> Expr<'g> {
+    let quotient = x / by;
+    let is_below = less(quotient, quotient.constant(0.0));
+    let rest = x - is_below.select(quotient.ceil(), quotient.floor()) * by;
+    let size = by.abs();
+    let turned = less(rest, rest.constant(0.0)).select(rest + size, rest - size);
+    let is_turned = less(rest * x, rest.constant(0.0));
+    is_turned.select(turned, rest)
 }
 
 /// `a < b`

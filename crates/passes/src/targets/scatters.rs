@@ -5,14 +5,14 @@ use onnx::{Attr, DType, Dim, Expr, Op, OpType, Outcome, Patch, Tensor, ValueId, 
 
 pub(super) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    if edit.has_limit(index, Limit::ScatterEntry) {
-        return entry(edit);
-    }
     if edit.has_limit(index, Limit::ScatterCombines) {
         return combined(edit);
     }
     if edit.has_limit(index, Limit::ScatterInnerSlices) {
         return slices(edit);
+    }
+    if edit.has_limit(index, Limit::ScatterEntry) {
+        return entry(edit);
     }
     None
 }

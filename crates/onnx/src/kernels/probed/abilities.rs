@@ -58,6 +58,6 @@ pub(crate) enum Ability {
     SplitUneven, SqueezeAll, SqueezeUnordered, SumOneOperand, SumThreeOperands, SymbolicAdd, SymbolicConcat,
     SymbolicConstantOfShape, SymbolicConv, SymbolicExpand, SymbolicMatMul, SymbolicRange, SymbolicReshape,
     SymbolicReshapeCopied, SymbolicReshapeInferred, SymbolicSlice, SymbolicSoftmax, TopKFirstAxis, TopKManyTies,
-    TopKManyTiesOfIntegers, TopKSmallest, TopKSmallestTies, TopKSomeOfManyTies, TopKTies, TransposeReverse,
+    TopKManyTiesOfIntegers, TopKSmallest, TopKSmallestTies, TopKSomeOfManyTies, TopKTies, TopKTwice, TransposeReverse,
     TriluLowerDiagonal, TriluUpper, UnreadInput, UnreadResult, UnsqueezeSeveral, WhereOfIsNaN,
 }

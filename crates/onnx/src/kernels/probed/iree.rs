@@ -259,9 +259,9 @@ const WRONG: &[Wrong] = &[
     Wrong { op: OpType::Tan, types: &[DType::F32], right_since: None, when: &[When::NegativeZero, When::Subnormal] },
     Wrong { op: OpType::Tan, types: &[DType::F16], right_since: None, when: &[When::NegativeZero] },
     Wrong { op: OpType::Tanh, types: &[DType::F32], right_since: None, when: &[When::Subnormal] },
-    Wrong { op: OpType::TopK, types: &[DType::F32, DType::I32, DType::U32], right_since: None, when: &[When::Any] },
+    Wrong { op: OpType::TopK, types: &[DType::F32, DType::F16], right_since: None, when: &[When::Nan] },
     Wrong { op: OpType::TopK, types: &[DType::U8], right_since: None, when: &[When::Ends] },
-    Wrong { op: OpType::TopK, types: &[DType::F16], right_since: None, when: &[When::Nan] },
+    Wrong { op: OpType::TopK, types: &[DType::U32], right_since: None, when: &[When::High, When::Ends] },
 ];
 
 #[rustfmt::skip]
@@ -353,5 +353,5 @@ const ABILITIES: &[Ability] = &[
 const MISCOMPUTED: &[Ability] = &[
     Ability::GeluTanh, Ability::LoopFalseCondition, Ability::LoopWhileCounted, Ability::MaxPoolIndices,
     Ability::PowComputed, Ability::ScanOutputAxis, Ability::ScanReverse, Ability::ScanReverseOutput,
-    Ability::ScanSymbolicLength
+    Ability::ScanSymbolicLength, Ability::TopKTwice
 ];

@@ -507,8 +507,9 @@ const ABILITIES: &[Ability] = &[
     Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConstantOfShape, Ability::SymbolicConv,
     Ability::SymbolicExpand, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
     Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax,
-    Ability::TopKFirstAxis, Ability::TopKSmallest, Ability::TransposeReverse, Ability::TriluLowerDiagonal,
-    Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult, Ability::UnsqueezeSeveral
+    Ability::TopKFirstAxis, Ability::TopKSmallest, Ability::TopKTwice, Ability::TransposeReverse,
+    Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral
 ];
 
 #[rustfmt::skip]

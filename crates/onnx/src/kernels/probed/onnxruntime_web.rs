@@ -311,8 +311,9 @@ const ABILITIES: &[Ability] = &[
     Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied,
     Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax, Ability::TopKFirstAxis,
     Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKSmallest, Ability::TopKSmallestTies,
-    Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TransposeReverse, Ability::TriluLowerDiagonal,
-    Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TopKTwice, Ability::TransposeReverse,
+    Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]

@@ -524,8 +524,9 @@ const ABILITIES: &[Ability] = &[
     Ability::SymbolicConstantOfShape, Ability::SymbolicConv, Ability::SymbolicExpand, Ability::SymbolicMatMul,
     Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred,
     Ability::SymbolicSlice, Ability::SymbolicSoftmax, Ability::TopKFirstAxis, Ability::TopKSmallest,
-    Ability::TopKSmallestTies, Ability::TopKTies, Ability::TransposeReverse, Ability::TriluLowerDiagonal,
-    Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::TopKSmallestTies, Ability::TopKTies, Ability::TopKTwice, Ability::TransposeReverse,
+    Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]

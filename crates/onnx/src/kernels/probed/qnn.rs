@@ -280,7 +280,7 @@ const ABILITIES: &[Ability] = &[
     Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
     Ability::SqueezeUnordered, Ability::SumOneOperand, Ability::SumThreeOperands, Ability::TopKFirstAxis,
     Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKSmallest, Ability::TopKSmallestTies,
-    Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TransposeReverse, Ability::UnreadInput,
+    Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TopKTwice, Ability::TransposeReverse, Ability::UnreadInput,
     Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 

@@ -335,8 +335,8 @@ const ABILITIES: &[Ability] = &[
     Ability::SymbolicReshape, Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSlice,
     Ability::SymbolicSoftmax, Ability::TopKFirstAxis, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers,
     Ability::TopKSmallest, Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies,
-    Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput,
-    Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::TopKTwice, Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper,
+    Ability::UnreadInput, Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]
