@@ -106,6 +106,11 @@ impl<'a> Document<'a> {
         })
     }
 
+    /// Returns what the model does not record, and how to export one that records it.
+    pub fn missing(&self) -> Option<&'static str> {
+        self.level.missing(self.scan.producer)
+    }
+
     pub fn table(&self) -> &Table {
         &self.provenance.table
     }

@@ -128,8 +128,8 @@ fn finding<'d>(document: &'d Document<'_>, message: Message) -> Finding<'d> {
     };
     let mut how = found.how;
     if lines.frames.is_empty() && !(found.nodes.is_empty() && found.origins.is_empty()) {
-        how += "; the model contains no provenance: pass its source map with --map, or export \
-                it with `provenance=\"indexed\"`";
+        how += "; ";
+        how += document.missing().unwrap_or("these nodes have no line");
     }
     let node = found.nodes.first().copied().filter(|_| found.nodes.len() == 1);
     let values = node.map(|node| values(document, node)).unwrap_or_default();

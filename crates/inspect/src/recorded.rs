@@ -40,6 +40,25 @@ impl Recorded {
             Recorded::Torch => "torch",
         }
     }
+
+    /// Returns what a model does not record, and how to export one that records it.
+    ///
+    /// `producer` is the exporter that the model names.
+    pub(crate) fn missing(self, producer: &str) -> Option<&'static str> {
+        match self {
+            Recorded::Off if producer == "pytorch" => Some(
+                "the model contains no source lines: export it with `torch.onnx.export(..., dynamo=True)`",
+            ),
+            Recorded::Off => Some(
+                "the model contains no provenance: pass its source map with --map, or export it with \
+                 `provenance=\"indexed\"`",
+            ),
+            Recorded::Minimal => Some(
+                "the level `minimal` does not record files: export with `provenance=\"indexed\"`",
+            ),
+            Recorded::Full | Recorded::Indexed | Recorded::Map | Recorded::Torch => None,
+        }
+    }
 }
 
 /// The source of the origins.

@@ -150,10 +150,6 @@ pub(crate) fn attribute_text(attribute: &Attribute<'_>, max: usize) -> String {
     Style::plain().fit(&text, max)
 }
 
-/// The message for a line without a file.
-pub const NO_FILES: &str =
-    "the level `minimal` does not record files: export with `provenance=\"indexed\"`";
-
 /// The width of text on the narrowest screen, in columns.
 const MIN_COLUMNS: usize = 20;
 

@@ -111,7 +111,7 @@ fn within<'d>(
     let compare = compare.transpose()?;
     Ok(View {
         model: model(document, limits),
-        left_out: limits.left_out(),
+        left_out: left_out(document, options, limits),
         graphs,
         nodes,
         values,
@@ -122,6 +122,13 @@ fn within<'d>(
         compare,
         against,
     })
+}
+
+/// Returns sentences that say what the page does not show, and why.
+fn left_out(document: &Document<'_>, options: &Options<'_, '_>, limits: &Limits) -> Vec<String> {
+    let missing = document.missing().filter(|_| options.extent == Extent::Page);
+    let sentence = |missing: &str| format!("{}.", missing.replacen("the ", "The ", 1));
+    missing.map(sentence).into_iter().chain(limits.left_out()).collect()
 }
 
 fn model(document: &Document<'_>, limits: &mut Limits) -> Value {

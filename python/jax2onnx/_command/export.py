@@ -35,6 +35,9 @@ _DRY_OUTPUT: Final = "model.onnx"
 """Stands for the output of a dry run that has none."""
 _MAX_SHOWN: Final = 20
 """How many operations the message of `UnsupportedError` shows."""
+_NO_LINES: Final = (
+    "note: `explain` and `view` cannot show your lines; add `--provenance indexed`"
+)
 _WIDE_TYPES: Final = ("float64", "int64", "uint64", "complex128")
 
 
@@ -65,6 +68,8 @@ def run(
             console.answer_for_programs(summary)
         else:
             console.answer(shown)
+            if not (quiet or dry_run) and _records_nothing(options):
+                console.message(_NO_LINES)
     except BrokenPipeError:
         return 0
     except KeyboardInterrupt:
@@ -122,6 +127,12 @@ def printed_warnings() -> Iterator[list[str]]:
         warnings.simplefilter("always", Jax2OnnxWarning, append=True)
         warnings.showwarning = print_warning
         yield said
+
+
+def _records_nothing(options: Mapping[str, Any]) -> bool:
+    """Whether the model records no lines, although nobody asked for that."""
+    found = {each.setting.name: each for each in _config.found(options)}
+    return not found["provenance"].sources and not found["source_map"].value
 
 
 def _export(

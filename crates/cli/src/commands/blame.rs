@@ -139,11 +139,12 @@ impl Answer for Blamed<'_> {
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         match self {
             Blamed::Model { document, blame } if blame.files.is_empty() => {
-                writeln!(console.err, "no node of `{}` has a line", clean(&document.name))
+                writeln!(console.err, "no node of `{}` has a line", clean(&document.name))?;
+                print_missing(document, console.style, console.err)
             }
             Blamed::Model { blame, .. } => print_summary(blame, console.style, console.out),
-            Blamed::Candidates { blame, place, found, .. } => {
-                print_files(blame, &place.file, found, console.err)
+            Blamed::Candidates { document, blame, place, found } => {
+                print_files(document, blame, &place.file, found, console)
             }
             Blamed::File { document, sources, file, place, rows } => {
                 if let Source::Changed { path } = sources.lookup(file) {
@@ -314,11 +315,20 @@ fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
+/// Prints a hint that says how to get lines or files, if the model records none.
+fn print_missing(document: &Document<'_>, style: Style, err: &mut dyn Write) -> io::Result<()> {
+    match document.missing() {
+        Some(missing) => writeln!(err, "\nhint: {}", style.wrapped(missing, 6, 0).join("\n")),
+        None => Ok(()),
+    }
+}
+
 fn print_files(
+    document: &Document<'_>,
     blame: &Blame<'_>,
     wanted: &str,
     found: &[&str],
-    err: &mut dyn Write,
+    Console { err, style, .. }: &mut Console<'_>,
 ) -> io::Result<()> {
     let known: Vec<&str> = if found.is_empty() {
         writeln!(err, "no node came from a file `{}`", clean(wanted))?;
@@ -328,10 +338,7 @@ fn print_files(
         found.to_vec()
     };
     if found.is_empty() && known.is_empty() {
-        return writeln!(
-            err,
-            "\nhint: the model does not record files; `full`, `indexed` and source maps do"
-        );
+        return print_missing(document, *style, *err);
     }
     if found.is_empty() {
         writeln!(err, "\nhint: the model has nodes from")?;

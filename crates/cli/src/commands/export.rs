@@ -55,7 +55,7 @@ pub(crate) struct Args {
     input_params: Vec<(String, ParamValue)>,
     #[command(flatten)]
     options: Flags,
-    /// Hide the progress
+    /// Hide the progress, and the note about models without lines
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]

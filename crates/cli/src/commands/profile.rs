@@ -8,7 +8,7 @@ use inspect::placement::{Evidence, Placement};
 use inspect::profile::{
     By, Json, Profile, Summary, flamegraph, speedscope, stacks, summarize, text, trace,
 };
-use inspect::{Document, Sources, open_regular};
+use inspect::{Document, Recorded, Sources, open_regular};
 use serde_json::Value;
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
@@ -111,7 +111,8 @@ impl Command for Args {
         let (opened, _) = open_regular(&self.profile)?;
         let profile = Profile::read(opened).with_context(|| shown.to_string())?;
         let summary = summarize(document, &profile, self.by.to_by(), self.warmup);
-        if summary.known < 0.5 {
+        // If the model records no lines, the summary says so.
+        if summary.known < 0.5 && document.level != Recorded::Off {
             let known = summary.known * 100.0;
             console.note(format_args!(
                 "only {known:.0} % of the time is in nodes of this model: is this the model that ran?"

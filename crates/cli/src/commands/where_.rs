@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use inspect::find::{Matches, Target, find};
-use inspect::show::{NO_FILES, clean, excerpt, excerpts, traceback};
+use inspect::show::{clean, excerpt, excerpts, traceback};
 use inspect::where_::{self, Where, how, where_};
-use inspect::{Document, Frame, Provenance, Recorded, Sources, Style, json as values};
+use inspect::{Document, Frame, Provenance, Sources, Style, json as values};
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
@@ -218,16 +218,16 @@ fn origin_facts(document: &Document<'_>, answer: &Where<'_>, is_read: bool) -> V
     let Some(provenance) = &answer.provenance else {
         let what = match (is_read, answer.op.is_some()) {
             (true, _) => "the lines that read it",
-            (false, true) => "not recorded",
+            (false, true) => document.missing().unwrap_or("not recorded"),
             (false, false) if answer.readers.is_empty() => "not recorded; no node reads it",
-            (false, false) => "the nodes that read it have no line",
+            (false, false) => document.missing().unwrap_or("the nodes that read it have no line"),
         };
         return vec![("origin", what.to_owned())];
     };
     let mut facts = Vec::new();
     let is_nameless = provenance.callsite.is_some_and(|frame| !frame.has_file());
-    if is_nameless && document.level == Recorded::Minimal {
-        facts.push(("file", NO_FILES.to_owned()));
+    if let Some(missing) = document.missing().filter(|_| is_nameless) {
+        facts.push(("file", missing.to_owned()));
     }
     if let Some(how) = how(provenance.sure) {
         facts.push(("sure", how.to_owned()));

@@ -90,12 +90,12 @@ fn minimal_has_no_files() {
     check(
         "blame minimal.onnx mlp.py",
         &expect![[r#"
-        exit 1
-        --- stderr
-        no node came from a file `mlp.py`
+            exit 1
+            --- stderr
+            no node came from a file `mlp.py`
 
-        hint: the model does not record files; `full`, `indexed` and source maps do
-    "#]],
+            hint: the level `minimal` does not record files: export with `provenance="indexed"`
+        "#]],
     );
 }
 
@@ -104,10 +104,12 @@ fn a_model_without_lines_has_nothing_to_blame() {
     check(
         "blame off.onnx",
         &expect![[r#"
-        exit 1
-        --- stderr
-        no node of `off.onnx` has a line
-    "#]],
+            exit 1
+            --- stderr
+            no node of `off.onnx` has a line
+
+            hint: the model contains no provenance: pass its source map with --map, or export it with `provenance="indexed"`
+        "#]],
     );
 }
 

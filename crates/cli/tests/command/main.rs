@@ -17,6 +17,7 @@ mod view;
 mod where_;
 mod where_json;
 mod width;
+mod without_lines;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

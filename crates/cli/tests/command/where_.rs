@@ -114,7 +114,7 @@ fn a_model_that_says_nothing_still_has_types() {
         &expect![[r#"
             exit 0
             Sin `head/sin`
-               = origin    not recorded
+               = origin    the model contains no provenance: pass its source map with --map, or export it with `provenance="indexed"`
                = in        head/layer_norm  f32[B,8]
                = out       head/sin  f32[B,8]
         "#]],

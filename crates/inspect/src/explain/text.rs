@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Certainty, Explanation, Finding};
 use crate::show::{self, clean};
-use crate::{Document, Recorded, Sources, Style};
+use crate::{Document, Sources, Style};
 
 /// The maximum number of lines to show if several are possible.
 const MAX_LINES: usize = 6;
@@ -56,8 +56,8 @@ fn one(
         note("from the message: ", &finding.message.used);
     }
     let is_nameless = finding.lines.first().is_some_and(|line| !line.has_file());
-    if is_nameless && document.level == Recorded::Minimal {
-        note("file: ", show::NO_FILES);
+    if let Some(missing) = document.missing().filter(|_| is_nameless) {
+        note("file: ", missing);
     }
     if let Some(node) = finding.node {
         note("node: ", &described(document, node));

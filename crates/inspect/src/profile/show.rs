@@ -88,6 +88,9 @@ pub fn text(
         text.push('\n');
         text.push_str(&placed);
     }
+    if let Some(missing) = summary.missing {
+        let _ = writeln!(text, "\nhint: {}", style.wrapped(missing, 6, 0).join("\n"));
+    }
     text
 }
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::attribute::{Attribution, attribute};
 use super::{Profile, Run, Spread};
-use crate::{Document, Frame};
+use crate::{Document, Frame, Recorded};
 
 /// The key that times are grouped by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,8 @@ pub struct Summary<'d> {
     pub users: f64,
     /// The share of the time in counted runs that has any line.
     pub known: f64,
+    /// What the model does not record, if the rows would need it.
+    pub missing: Option<&'static str>,
 }
 
 /// Sums a profile. The first runs are for warming up and are listed separately.
@@ -146,6 +148,11 @@ pub fn summarize<'d>(
         total: profile.total(),
         users: of(&|it| it.is_users),
         known: of(&|it| it.origin.as_ref().is_some_and(|origin| origin.callsite.is_some())),
+        missing: document.missing().filter(|_| match by {
+            By::Line | By::Function => true,
+            By::Scope | By::Plugin => document.level == Recorded::Off,
+            By::Op | By::Node => false,
+        }),
     }
 }
 

@@ -35,6 +35,9 @@ impl Form {
     }
 }
 
+/// A test of a node.
+type Test<'t> = &'t dyn Fn(&Node) -> bool;
+
 /// A node with what is known about its values.
 pub(crate) struct View<'a> {
     pub node: &'a Node,
@@ -42,7 +45,7 @@ pub(crate) struct View<'a> {
     /// True for a value that something reads.
     pub is_read: &'a dyn Fn(ValueId) -> bool,
     /// Calls a function with each node of the same graph that is before it, until the function returns true.
-    pub earlier: &'a dyn Fn(&dyn Fn(&Node) -> bool) -> bool,
+    pub earlier: &'a dyn Fn(Test<'_>) -> bool,
 }
 
 /// Returns the number of elements that a `TopK` sorts, and how often it sorts them.
