@@ -76,7 +76,7 @@ def main() -> int:
             for problem in [*wrong, *(f"{name} is not explained" for name in unknown)]:
                 print(f"{title}: {problem}", flush=True)
             if options.words and is_chosen:
-                print(row.text(), flush=True)
+                print(" | ".join(row.cells()), flush=True)
             if options.resume or not options.words:
                 CACHE.parent.mkdir(exist_ok=True)
                 CACHE.write_text(json.dumps(kept))

@@ -34,6 +34,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_disable_hlo_passes=constant_folding")
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+import tables  # noqa: E402
 from layering.trial import operators  # noqa: E402
 from library_programs.program import Program  # noqa: E402
 
@@ -69,17 +70,21 @@ HEAD = """# Libraries
 
 <!-- `tools/libraries.py` generates this page. -->
 
-This page lists programs that use libraries for JAX. `make test-libraries` exports them with random
-weights, runs each model in ONNX Runtime with graph optimizations off and on, and compares the
-results with `jax.jit`. *Error* is the largest difference, relative to the largest element of the
-result. *Export* is the CPU time of one export, including the time that JAX takes to trace the
-program.
+**{right} programs that use {libraries} libraries for JAX compute the same numbers in ONNX Runtime as with
+`jax.jit`.**{refused}
+
+`make test-libraries` exports the programs with random weights, runs each model in ONNX Runtime with
+graph optimizations off and on, and compares the results with `jax.jit`. *Error* is the largest
+difference, relative to the largest element of the result. *Export* is the CPU time of one export,
+including the time that JAX takes to trace the program.
 
 Some iterative solvers stop after another number of steps if a sum is rounded differently. If a
 model differs from `jax.jit` by more than the limit of its program, it is compared with what JAX
 computes in `float64`, and must be at least as close to it as `jax.jit` in `float32` is. The table
 then shows both distances.
+
 """
+COLUMNS = ("Program", "Nodes", "Error", "Export")
 
 
 @dataclass(frozen=True)
@@ -95,14 +100,14 @@ class Outcome:
     refused: str = ""
     problem: str = ""
 
-    def text(self) -> str:
+    def cells(self) -> tuple[str, ...]:
         if self.refused:
             reason = self.refused.replace("|", "\\|")
-            return f"| {self.name} | | refused: {reason} | |"
+            return self.name, "", f"refused: {reason}", ""
         error = self.problem or f"{self.error:.0e}"
         if self.of_jit is not None:
             error += f" from `float64`; `jax.jit`: {self.of_jit:.0e}"
-        return f"| {self.name} | {self.nodes} | {error} | {self.seconds:.1f} s |"
+        return self.name, str(self.nodes), error, f"{self.seconds:.1f} s"
 
 
 def main() -> int:
@@ -120,12 +125,13 @@ def main() -> int:
         for program in programs:
             outcome = attempt(program)
             outcomes.append(outcome)
-            print(f"{library} {outcome.text()}", flush=True)
+            print(library, " | ".join(outcome.cells()), flush=True)
         kept[library] = [asdict(outcome) for outcome in outcomes]
         CACHE.parent.mkdir(exist_ok=True)
         CACHE.write_text(json.dumps(kept))
     rows = {name: [Outcome(**row) for row in kept[name]] for name in LIBRARIES if name in kept}
-    PAGE.write_text(page(rows))
+    cells = {titled(name): [row.cells() for row in rows[name]] for name in rows}
+    PAGE.write_text(page(cells))
     outcomes = [row for name in rows for row in rows[name]]
     refused = sum(bool(row.refused) for row in outcomes)
     wrong = sum(bool(row.problem) for row in outcomes)
@@ -237,14 +243,26 @@ def relative(found: np.ndarray, want: np.ndarray) -> float:
     return float(np.max(np.abs(found - want), initial=0.0) / largest)
 
 
-def page(rows: dict[str, list[Outcome]]) -> str:
-    text = HEAD
-    for library, outcomes in rows.items():
-        package = LIBRARIES[library]
-        text += f"\n## {package} {importlib.metadata.version(package)}\n\n"
-        text += "| Program | Nodes | Error | Export |\n| --- | ---: | --- | ---: |\n"
-        text += "".join(f"{outcome.text()}\n" for outcome in outcomes)
-    return text
+def titled(library: str) -> str:
+    """Returns the name and the version of a library."""
+    package = LIBRARIES[library]
+    return f"{package} {importlib.metadata.version(package)}"
+
+
+def page(libraries: dict[str, list[tuple[str, ...]]]) -> str:
+    """Returns the page for the rows of each library."""
+    rows = [row for rows in libraries.values() for row in rows]
+    refused = sum(row[2].startswith("refused: ") for row in rows)
+    others = f" jax2onnx refuses {refused}, and the table says why." if refused else ""
+    head = HEAD.format(right=len(rows) - refused, libraries=len(libraries), refused=others)
+    parts = [
+        tables.folded(
+            f"{library}: {tables.plain(len(rows), 'program')}",
+            tables.table(COLUMNS, rows, right="Nodes,Export"),
+        )
+        for library, rows in libraries.items()
+    ]
+    return head + tables.filterable("programs", "\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """Add the pages to the documentation site that are not files in `docs/`. MkDocs calls this module.
 
 The home page is the README. Other documents at the top of the repository are pages too. The page on
-commands contains what `--help` prints.
+the command line ends with what `--help` prints. Each page ends with the version and the file that
+it comes from, and links to that file if the repository is known.
 """
 
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -23,11 +26,37 @@ PAGES = {
     "CODE_OF_CONDUCT.md": "CODE_OF_CONDUCT.md",
     "SECURITY.md": "SECURITY.md",
 }
+SOURCES = {page: source for source, page in PAGES.items()}
 #: Pages whose tables need the width of the table of contents.
 WIDE = {"coverage.md", "grid.md", "layers.md", "primitives.md", "runtime-faults.md"}
 LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:|#|mailto:)([^)\s#]+)(#[^)]*)?\)")
 WORKERS = "https://unpkg.com/iframe-worker/shim"
 COMMAND = re.compile(r"^  (\w+) +\S", re.MULTILINE)
+#: A block that shows what the block before it prints.
+OUTPUT = re.compile(r"(^```(?:bash|python)\n(?:(?!^```).*\n)*?^```\n\n?)```text\n", re.MULTILINE)
+#: The repository in examples, where the repository of the site is not known.
+EXAMPLE = "OWNER/jax2onnx"
+
+
+def repository() -> str:
+    """Return the name of the repository as GitHub sets it: `owner/name`, or nothing."""
+    return os.environ.get("GITHUB_REPOSITORY", "")
+
+
+def version() -> str:
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    found: str = manifest["workspace"]["package"]["version"]
+    return found
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Link to the repository, if its name is known."""
+    if repository():
+        server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+        config.repo_url = f"{server}/{repository()}"
+        config.repo_name = repository()
+    config.extra["version_text"] = version()
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -35,18 +64,32 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, page in PAGES.items():
         text = (ROOT / source).read_text()
         files.append(File.generated(config, page, content=with_links(text, ROOT)))
-    files.append(File.generated(config, "commands.md", content=commands()))
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
     """Link to pages instead of files, describe the page, and make room for wide tables."""
+    uri = page.file.src_uri
     page.meta.setdefault("description", description(markdown))
-    if page.file.src_uri in WIDE:
+    if uri in WIDE:
         page.meta["hide"] = ["toc"]
     if page.is_homepage:
         page.meta["hide"] = ["navigation"]
-    return with_links(markdown, ROOT / "docs")
+    if uri == "command-line.md":
+        markdown += commands()
+    if repository():
+        markdown = markdown.replace(EXAMPLE, repository())
+    page.edit_url = None
+    markdown = OUTPUT.sub(r"\1``` { .text .output .no-copy }\n", markdown)
+    return with_links(markdown, ROOT / "docs") + origin(SOURCES.get(uri, f"docs/{uri}"), config)
+
+
+def origin(file: str, config: MkDocsConfig) -> str:
+    """Return the last line of a page."""
+    shown = f"<code>{file}</code>"
+    if config.repo_url:
+        shown = f'<a href="{config.repo_url}/edit/main/{file}">Edit {shown}</a>'
+    return f'\n\n<p class="origin">jax2onnx {version()} · {shown}</p>\n'
 
 
 def on_post_page(output: str, **_: object) -> str:
@@ -87,15 +130,13 @@ def with_links(text: str, folder: Path) -> str:
 
 
 def commands() -> str:
-    """Return the page that contains the help of every command."""
+    """Return the help of every command."""
     overview = help_of()
-    text = [
-        "# Commands",
-        "[Command line](command-line.md) shows what the commands are for, with examples.",
-    ]
+    text = ["\n\n## All options\n\nThis is what `jax2onnx COMMAND --help` prints."]
     for name in COMMAND.findall(overview.split("Options:")[0]):
         if name != "help":
-            text += [f"## {name}", f"```text\n{help_of(name)}```"]
+            shown = "\n".join(f"    {line}".rstrip() for line in help_of(name).splitlines())
+            text.append(f'??? quote "jax2onnx {name}"\n\n    ``` {{ .text .output .no-copy }}\n{shown}\n    ```')
     return "\n\n".join(text) + "\n"
 
 

@@ -23,11 +23,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = re.search(
     r"```bash\n(JAX2ONNX_ENABLE_STACKTRACE_METADATA=1 python - <<'PY'\n.*?\nPY\n)```",
-    (ROOT / "docs" / "provenance-levels.md").read_text(),
+    (ROOT / "docs" / "provenance.md").read_text(),
     re.DOTALL,
 )
+#: A program, a question about the model that it writes, and the answer.
 EXAMPLE = re.search(
-    r"```python\n(.*?)```\n\n```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    r"```python\n(.*?)```\n.*?```bash\njax2onnx (where .*?)\n```\n\n```text\n(.*?)```",
+    (ROOT / "README.md").read_text(),
+    re.DOTALL,
 )
 PINS = [
     line
@@ -56,7 +59,7 @@ to_onnx(fn, [(3,)], return_mode="file", output_path="sandbox_stacktrace_sample.o
 
 
 def main(wheel: Path | None, everywhere: bool, quick: bool) -> None:
-    assert SAMPLE, "provenance-levels.md has lost its sample"
+    assert SAMPLE, "provenance.md has lost its sample"
     assert EXAMPLE, "README.md has lost its example"
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -132,12 +135,19 @@ def check(wheel: Path, own: Path, folder: Path) -> None:
 
 
 def check_readme(python: Path, away: Path) -> None:
-    """Run the example of the README, and compare what it prints."""
-    (away / "example.py").write_text(EXAMPLE.group(1))
+    """Run the example of the README, ask for a line, and compare the answer."""
+    program, question, answer = EXAMPLE.groups()
+    (away / "predict.py").write_text(program)
+    subprocess.run([python, "predict.py"], cwd=away, check=True)
     done = subprocess.run(
-        [python, "example.py"], cwd=away, check=True, capture_output=True, text=True
+        [python, "-m", "jax2onnx", *question.split()],
+        cwd=away,
+        check=True,
+        capture_output=True,
+        text=True,
     )
-    assert done.stdout == EXAMPLE.group(2), done.stdout
+    parts = [re.escape(part) for part in answer.split("…")]
+    assert re.fullmatch(".*?".join(parts), done.stdout, re.DOTALL), done.stdout
 
 
 def check_explain(python: Path, away: Path) -> None:
