@@ -26,7 +26,7 @@ function apply(part, entries, text, status) {
     section.hidden = words.length > 0 && own.length > 0 && !hasEntries;
     if (section.tagName === "DETAILS") section.open = words.length > 0 && hasEntries;
   }
-  status.textContent = words.length ? `${shown} of ${entries.length}` : `${entries.length} ${part.dataset.what}`;
+  status.textContent = words.length ? `${shown} of ${entries.length}` : "";
 }
 
 for (const part of document.querySelectorAll(".filterable")) {
