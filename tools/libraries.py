@@ -149,7 +149,7 @@ def attempt(program: Program) -> Outcome:
         return Outcome(program.name, problem=f"JAX fails: {first_line(error)}")
     start = time.process_time()
     try:
-        model = jax2onnx.to_onnx(fn, list(program.specs or given[0]))
+        model = jax2onnx.to_onnx(fn, list(program.specs or given[0]), **program.options)
     except Exception as error:
         if program.refused and program.refused in str(error):
             return Outcome(program.name, refused=program.refused)

@@ -1,14 +1,18 @@
-"""Take the pictures of docs/view.md: pages of `jax2onnx view` in Chromium.
+"""Take the pictures of the documentation: pages of `jax2onnx view` in Chromium.
 
-python tools/view_pictures.py
+    python tools/view_pictures.py            the pictures of docs/view.md and docs/gallery.md
+    python tools/view_pictures.py gallery    only those of docs/gallery.md
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Before Python 3.12, modules have names only on request.
 os.environ.setdefault("JAX2ONNX_MODULE_SCOPES", "on")
@@ -22,6 +26,15 @@ from testkit.models import viewed
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
+GALLERY = ROOT / "docs" / "gallery.md"
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery-[\w-]+\.png)\)", re.MULTILINE)
+#: Selects the line with the most nodes.
+BUSIEST = """(() => {
+    const lines = [...jax2onnxView.model.lines.values()];
+    const {file, line} = lines.reduce((a, b) => b.own.length > a.own.length ? b : a);
+    jax2onnxView.select({kind: 'line', file, line});
+})()"""
 
 
 def take(page: Page, url: str, name: str, script: str = "") -> None:
@@ -30,33 +43,60 @@ def take(page: Page, url: str, name: str, script: str = "") -> None:
         page.evaluate(script)
         page.settle()
     page.screenshot(ASSETS / name)
+    print(f"wrote docs/assets/{name}", flush=True)
 
 
-def main() -> None:
+def main(words: list[str]) -> None:
     executable = find_chromium()
     if executable is None:
         sys.exit("Chromium is missing: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as folder, Browser(executable) as browser:
+        if "gallery" not in words:
+            take_view(browser, Path(folder))
+        for name, page in gallery(Path(folder)):
+            take(browser.page(1100, 480), page.as_uri(), name, BUSIEST)
+
+
+def take_view(browser: Browser, folder: Path) -> None:
+    """Take the pictures of docs/view.md."""
     shapes = {
         "gpt2": (viewed.GPT2(12, 48, 12, 64, 32), [jax.ShapeDtypeStruct((1, 16), "int32")]),
         "cnn": (viewed.ConvNet(nnx.Rngs(0)), [jax.ShapeDtypeStruct((2, 32, 32, 3), "float32")]),
     }
     urls = {}
-    with tempfile.TemporaryDirectory() as folder, Browser(executable) as browser:
-        for name, (model, inputs) in shapes.items():
-            exported = jax2onnx.to_onnx(model, inputs, model_name=name, provenance="indexed")
-            page = Path(folder) / f"{name}.html"
-            jax2onnx.view(exported, open=False, source_roots=[ROOT]).save(page)
-            urls[name] = page.as_uri()
-        line = (
-            "[...jax2onnxView.model.lines.values()].find(line => line.own.some("
-            "node => jax2onnxView.model.op(node) === 'Softmax'))"
-        )
-        select = f"jax2onnxView.select({{kind: 'line', file: {line}.file, line: {line}.line}})"
-        take(browser.page(1280, 760), urls["gpt2"], "view-line.png", select)
-        node = "jax2onnxView.data.nodes.findIndex(node => node[1] === 'Conv')"
-        select = f"jax2onnxView.select({{kind: 'node', node: {node}, item: null}})"
-        take(browser.page(1280, 760, "dark"), urls["cnn"], "view-node-dark.png", select)
+    for name, (model, inputs) in shapes.items():
+        exported = jax2onnx.to_onnx(model, inputs, model_name=name, provenance="indexed")
+        page = folder / f"{name}.html"
+        jax2onnx.view(exported, open=False, source_roots=[ROOT]).save(page)
+        urls[name] = page.as_uri()
+    line = (
+        "[...jax2onnxView.model.lines.values()].find(line => line.own.some("
+        "node => jax2onnxView.model.op(node) === 'Softmax'))"
+    )
+    select = f"jax2onnxView.select({{kind: 'line', file: {line}.file, line: {line}.line}})"
+    take(browser.page(1280, 760), urls["gpt2"], "view-line.png", select)
+    node = "jax2onnxView.data.nodes.findIndex(node => node[1] === 'Conv')"
+    select = f"jax2onnxView.select({{kind: 'node', node: {node}, item: null}})"
+    take(browser.page(1280, 760, "dark"), urls["cnn"], "view-node-dark.png", select)
+
+
+def gallery(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Run the programs of docs/gallery.md, and return the name of each picture and its page."""
+    os.chdir(folder)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for section in re.split(r"^## ", GALLERY.read_text(), flags=re.MULTILINE):
+        picture = PICTURE.search(section)
+        file = folder / f"{picture[1].removesuffix('.png') if picture else 'imports'}.py"
+        code = "\n".join(PYTHON.findall(section))
+        file.write_text(code)
+        with jax2onnx.provenance("indexed"):
+            exec(compile(code, str(file), "exec"), namespace)
+        if picture:
+            namespace["model"].graph.name = file.stem.removeprefix("gallery-")
+            page = file.with_suffix(".html")
+            jax2onnx.view(namespace["model"], open=False, source_roots=[folder]).save(page)
+            yield picture[1], page
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

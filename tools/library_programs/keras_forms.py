@@ -135,9 +135,66 @@ class Window(keras.Model):
         return {"best": best, "sum": ops.einsum("bi,bj->bij", centered, best)}
 
 
+class Scaled(layers.Layer):
+    """A layer of the user, with a weight that is trained and one that is not."""
+
+    def build(self, shape: tuple[int | None, ...]) -> None:
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones", name="scale")
+        self.shift = self.add_weight(
+            shape=(shape[-1],), initializer="zeros", trainable=False, name="shift"
+        )
+
+    def call(self, x: Any) -> Any:
+        return x * self.scale + self.shift
+
+
+def with_own_layer() -> keras.Model:
+    x = keras.Input((6,))
+    return keras.Model(x, layers.Dense(2)(Scaled(name="scaled")(x)))
+
+
+def preprocessing() -> keras.Model:
+    """Scales, resizes and normalizes an image."""
+    picture = keras.Input((None, None, 3), dtype="uint8")
+    x = layers.Resizing(8, 8)(layers.Rescaling(1 / 127.5, offset=-1.0)(picture))
+    x = layers.Normalization(mean=[0.1, 0.2, 0.3], variance=[1.0, 2.0, 4.0])(x)
+    return keras.Model(picture, layers.Dense(4)(layers.Flatten()(layers.CenterCrop(6, 6)(x))))
+
+
+def features() -> keras.Model:
+    """Encodes a number and a category."""
+    number, category = keras.Input((1,)), keras.Input((1,), dtype="int32")
+    bucket = layers.Discretization(bin_boundaries=[-1.0, 0.0, 1.0], output_mode="one_hot")(number)
+    kind = layers.CategoryEncoding(num_tokens=5, output_mode="one_hot")(category)
+    return keras.Model([number, category], layers.Dense(2)(layers.Concatenate()([bucket, kind])))
+
+
+def with_noise() -> keras.Model:
+    """Contains layers that only do something while the model is trained."""
+    parts = [layers.GaussianNoise(0.5), layers.Dense(6), layers.SpatialDropout1D(0.5)]
+    parts += [layers.GaussianDropout(0.5), layers.ActivityRegularization(0.1), layers.Dropout(0.9)]
+    return keras.Sequential([keras.Input((4, 6)), *parts])
+
+
+def with_lora() -> keras.Model:
+    adapted = functional()
+    next(part for part in adapted.layers if isinstance(part, layers.Dense)).enable_lora(2)
+    return adapted
+
+
+def inner_outputs() -> keras.Model:
+    """Returns what layers inside another model compute, as a feature extractor does."""
+    whole = functional()
+    return keras.Model(whole.input, [part.output for part in whole.layers[1:]])
+
+
 X, Y = floats(2, 6), floats(2, 3, seed=5)
 X_SPEC, Y_SPEC = ("B", 6), ("B", 3)
 OTHER = {"x": floats(5, 6, seed=6), "y": floats(5, 3, seed=7)}
+
+
+def bytes_of(*shape: int) -> np.ndarray:
+    return np.random.default_rng(8).integers(0, 256, shape).astype(np.uint8)
 
 
 def of_one(name: str, make: Callable[[], keras.Model], **options: Any) -> Program:
@@ -156,6 +213,19 @@ FORMS = [
     of_one("form: subclass, any batch", Stack, weights=("stack/dense/kernel",)),
     of_one("form: nested models, any batch", nested),
     of_one("form: subclass with `keras.ops`, any batch", Window),
+    of_one("form: a layer alone, any batch", lambda: Scaled(name="scaled"), weights=("scaled/scale",)),
+    of_one("form: a layer of the user, any batch", with_own_layer),
+    of_one("form: a layer with LoRA, any batch", with_lora),
+    of_one("form: outputs of inner layers, any batch", inner_outputs),
+    *(
+        of_one(f"form: functional, opset {opset}", functional, options={"opset": opset})
+        for opset in (16, 18, 21)
+    ),
+    of_one(
+        "form: functional with chosen names",
+        functional,
+        options={"input_names": ["features"], "output_names": ["scores"]},
+    ),
     of_two("form: a list", lambda: Pair(lambda args: args[0]), lambda x, y: ([x, y],)),
     of_two("form: a tuple", lambda: Pair(lambda args: args[0]), lambda x, y: ((x, y),)),
     of_two("form: two arguments", lambda: Pair(lambda args: args), lambda x, y: (x, y)),
@@ -176,6 +246,24 @@ FORMS = [
         "form: functional with names",
         pair_of(("state", "action")),
         lambda x, y: ({"state": x, "action": y},),
+    ),
+    Program(
+        "form: layers for training only, any batch",
+        model(with_noise, floats(2, 4, 6)),
+        specs=(("B", 4, 6),),
+        others=((floats(5, 4, 6),),),
+    ),
+    Program(
+        "form: preprocessing of an image of any size",
+        model(preprocessing, bytes_of(2, 10, 12, 3)),
+        specs=("u8[B,H,W,3]",),
+        others=((bytes_of(1, 16, 9, 3),),),
+    ),
+    Program(
+        "form: preprocessing of a number and a category, any batch",
+        model(features, [floats(3, 1), ints(5, 3, 1)]),
+        specs=(["f32[B,1]", "i32[B,1]"],),
+        others=(([floats(7, 1), ints(5, 7, 1)],),),
     ),
     Program(
         "form: a shared encoder",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ class Program:
     `tolerance` is the largest error relative to the largest element of a result. `refused` is a
     part of the message if jax2onnx does not convert the program. `weights` are names that the model
     must use, because the library does. `specs` are input specs with symbolic sizes to export with,
-    and `others` are inputs of other sizes that the model must accept.
+    and `others` are inputs of other sizes that the model must accept. `options` are other arguments
+    of `to_onnx`.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Program:
     weights: tuple[str, ...] = ()
     specs: tuple[Any, ...] = ()
     others: tuple[tuple[Any, ...], ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def floats(*shape: int, seed: int = 3) -> np.ndarray:

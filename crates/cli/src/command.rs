@@ -18,9 +18,14 @@ pub(crate) struct Console<'a> {
 }
 
 impl Console<'_> {
-    /// Prints a note to the user, on one line.
+    /// Prints a note to the user, on one line if the screen is wide enough.
     pub(crate) fn note(&mut self, text: impl Display) -> io::Result<()> {
-        writeln!(self.err, "note: {}", clean(&text.to_string()))
+        self.labelled("note: ", &text.to_string())
+    }
+
+    /// Prints a sentence after its label. Further lines are indented by the width of the label.
+    pub(crate) fn labelled(&mut self, label: &str, text: &str) -> io::Result<()> {
+        writeln!(self.err, "{label}{}", self.style.hanging(&clean(text), label.len()))
     }
 }
 

@@ -5,7 +5,10 @@ replaced here, whatever the text is made from.
 """
 
 import json
+import re
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from typing import Any, Final, TextIO
@@ -15,6 +18,10 @@ from .._tiers import without_own_frames
 
 #: A part of the note that JAX adds to every exception.
 _NOTE_OF_JAX: Final = "JAX has removed its internal frames"
+
+
+#: The labels of sentences, which a terminal wraps between words.
+_LABEL: Final = re.compile(r"(?:error|warning|note|hint): ")
 
 
 def answer(text: str) -> None:
@@ -68,6 +75,23 @@ def warning(said: Warning | str, category: type[Warning], filename: str, lineno:
 
 def _print(text: str, stream: TextIO) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
+    if stream.isatty():
+        text = "\n".join(map(_wrapped, text.split("\n")))
     cleaned = _core.clean_lines(text).encode(encoding, "replace").decode(encoding)
     stream.write(f"{cleaned}\n")
     stream.flush()
+
+
+def _wrapped(line: str) -> str:
+    """Wrap a sentence with a label, and indent its further lines by the width of the label."""
+    label = _LABEL.match(line)
+    if label is None:
+        return line
+    return textwrap.fill(
+        line,
+        shutil.get_terminal_size().columns,
+        subsequent_indent=" " * label.end(),
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )

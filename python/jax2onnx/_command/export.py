@@ -228,8 +228,8 @@ def _dry_text(summary: Mapping[str, Any]) -> str:
     nodes, weights = _count(summary["nodes"], "node"), _count(summary["weights"], "weight")
     path = f"{summary['path']} would have" if summary["path"] else "the model would have"
     size = _size(summary["weight_bytes"])
-    first = f"{path} {nodes}, opset {summary['opset']}, {size} in {weights}; nothing was written"
-    return lines([first, *_ends(summary)])
+    first = f"{path} {nodes}, opset {summary['opset']}, {size} in {weights}"
+    return lines([first, *_ends(summary), "nothing was written"])
 
 
 def _report(error: UnsupportedError) -> str:

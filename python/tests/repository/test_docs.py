@@ -1,9 +1,14 @@
-"""The documentation: every example runs and prints what it says, every link leads somewhere."""
+"""The documentation: every example runs and prints what it says, every link leads somewhere.
+
+The examples run in the order of the site, on a terminal of 80 columns, as in the first hour of a
+user.
+"""
 
 from __future__ import annotations
 
 import itertools
 import linecache
+import os
 import re
 import shlex
 import sys
@@ -17,13 +22,26 @@ import jax2onnx
 from jax2onnx import __main__
 from jax2onnx._plugins import registry
 from testkit import ROOT
+from testkit.terminal import Terminal
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COLUMNS = 80
+SITE = (ROOT / "mkdocs.yml").read_text()
+#: The README, and the pages in the order of the site.
+PAGES = [
+    ROOT / "README.md",
+    *(
+        ROOT / "docs" / name
+        for name in re.findall(r": ([\w-]+\.md)$", SITE, re.MULTILINE)
+        if (ROOT / "docs" / name).exists()
+    ),
+]
 MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)]*)?\)")
 NAMED = re.compile(r"# (\w+\.py)\n")
+#: Commands that the examples do not run: they install or build, or `tools/test_wheel.py` runs them.
+NOT_RUN = re.compile(r"pip install |make |JAX2ONNX_ENABLE_STACKTRACE_METADATA=1 python - <<")
 #: A page that needs a library of requirements-libraries.txt; `make test-libraries` runs it.
 NEEDS = re.compile(r"<!-- This page needs (\w+)\. -->\n")
 
@@ -54,10 +72,16 @@ def examples(page: Path) -> Iterator[Example]:
         yield Example(language, code, line, following[2] if is_output and following else None)
 
 
+def commands(example: Example) -> list[str]:
+    """Return the commands of a block, each on one line."""
+    code = re.sub(r"<<'(\w+)'\n.*?^\1$", r"<<\1", example.code, flags=re.MULTILINE | re.DOTALL)
+    return [line for line in code.replace("\\\n", "").splitlines() if line]
+
+
 def run(example: Example, namespace: dict[str, object]) -> None:
     """Run a block; one that begins with the name of a file is in that file, too."""
     if example.language == "bash":
-        for line in example.code.replace("\\\n", "").splitlines():
+        for line in commands(example):
             if line.startswith("jax2onnx "):
                 sys.argv = shlex.split(line, comments=True)
                 __main__.main()
@@ -81,6 +105,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", sys.argv)
+    for name in os.environ:
+        if name.startswith("JAX2ONNX_") and not name.startswith("JAX2ONNX_TEST"):
+            monkeypatch.delenv(name)
     # What a page registers is for that page.
     monkeypatch.setattr(registry, "REGISTERED", {})
     yield tmp_path
@@ -88,10 +115,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(file.stem, None)
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal(COLUMNS)
+    yield terminal
+    terminal.close()
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_example_runs_and_prints_what_the_page_says(
-    page: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_every_example_prints_what_the_page_says_on_a_terminal(
+    page: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = NEEDS.match(page.read_text())
     if needed is not None:
@@ -99,14 +135,25 @@ def test_every_example_runs_and_prints_what_the_page_says(
         pytest.importorskip(needed[1])
     namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples(page):
-        capfd.readouterr()
         try:
-            run(example, namespace)
+            with terminal.attached():
+                run(example, namespace)
         except Exception as error:
             raise AssertionError(f"{page.name}:{example.line}: {error!r}") from error
-        out, err = capfd.readouterr()
-        if example.output is not None and not matches(out + err, example.output):
-            raise AssertionError(f"{page.name}:{example.line} prints\n{out}{err}")
+        printed = terminal.text()
+        if example.output is not None and not matches(printed, example.output):
+            raise AssertionError(f"{page.name}:{example.line} prints\n{printed}")
+        if example.language == "bash":
+            wide = [line for line in printed.splitlines() if len(line) > COLUMNS]
+            assert wide == [], f"{page.name}:{example.line} is too wide"
+
+
+def test_every_command_of_the_pages_is_run() -> None:
+    blocks = [example for page in PAGES for example in examples(page)]
+    lines = [line for each in blocks if each.language == "bash" for line in commands(each)]
+    others = [line for line in lines if not line.startswith("jax2onnx ")]
+    assert len(lines) - len(others) > 20
+    assert [line for line in others if not NOT_RUN.match(line)] == []
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: page.name)
@@ -116,8 +163,8 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 
 
 def test_the_site_leads_to_every_page() -> None:
-    site = (ROOT / "mkdocs.yml").read_text()
-    assert [page.name for page in PAGES[1:] if page.name not in site] == []
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    assert [page.name for page in pages if page not in PAGES] == []
 
 
 def test_the_reference_contains_every_public_name() -> None:

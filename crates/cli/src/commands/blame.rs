@@ -140,7 +140,7 @@ impl Answer for Blamed<'_> {
         match self {
             Blamed::Model { document, blame } if blame.files.is_empty() => {
                 writeln!(console.err, "no node of `{}` has a line", clean(&document.name))?;
-                print_missing(document, console.style, console.err)
+                print_missing(document, console)
             }
             Blamed::Model { blame, .. } => print_summary(blame, console.style, console.out),
             Blamed::Candidates { document, blame, place, found } => {
@@ -316,11 +316,10 @@ fn print_summary(blame: &Blame<'_>, style: Style, out: &mut dyn Write) -> io::Re
 }
 
 /// Prints a hint that says how to get lines or files, if the model records none.
-fn print_missing(document: &Document<'_>, style: Style, err: &mut dyn Write) -> io::Result<()> {
-    match document.missing() {
-        Some(missing) => writeln!(err, "\nhint: {}", style.wrapped(missing, 6, 0).join("\n")),
-        None => Ok(()),
-    }
+fn print_missing(document: &Document<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let Some(missing) = document.missing() else { return Ok(()) };
+    writeln!(console.err)?;
+    console.labelled("hint: ", missing)
 }
 
 fn print_files(
@@ -328,8 +327,9 @@ fn print_files(
     blame: &Blame<'_>,
     wanted: &str,
     found: &[&str],
-    Console { err, style, .. }: &mut Console<'_>,
+    console: &mut Console<'_>,
 ) -> io::Result<()> {
+    let err = &mut *console.err;
     let known: Vec<&str> = if found.is_empty() {
         writeln!(err, "no node came from a file `{}`", clean(wanted))?;
         blame.files.keys().copied().filter(|&file| file != Frame::UNKNOWN).collect()
@@ -338,7 +338,7 @@ fn print_files(
         found.to_vec()
     };
     if found.is_empty() && known.is_empty() {
-        return print_missing(document, *style, *err);
+        return print_missing(document, console);
     }
     if found.is_empty() {
         writeln!(err, "\nhint: the model has nodes from")?;

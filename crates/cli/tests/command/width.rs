@@ -7,7 +7,7 @@ use provenance::report::excerpt::width;
 
 const INSPECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../inspect/tests");
 
-/// Returns the output of a command on a screen of this width, without notes.
+/// Returns the output and the notes of a command on a screen of this width.
 fn printed(line: &str, columns: usize) -> String {
     let fixtures = super::fixtures();
     let file = |word: &str| match word.strip_prefix('@') {
@@ -17,9 +17,10 @@ fn printed(line: &str, columns: usize) -> String {
     };
     let arguments = std::iter::once("jax2onnx".to_owned()).chain(line.split(' ').map(file));
     let screen = Screen { color: false, width: columns };
-    let mut out = Vec::new();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
     let arguments = arguments.map(Into::into).collect();
-    cli::run(arguments, &mut out, &mut Vec::new(), screen, None);
+    cli::run(arguments, &mut out, &mut err, screen, None);
+    out.append(&mut err);
     String::from_utf8(out).expect("what is printed is UTF-8")
 }
 
@@ -42,6 +43,10 @@ const COMMANDS: &[&str] = &[
     "explain @indexed.onnx -m MatMul_dimension_mismatch",
     "explain @minimal.onnx -m error_in_node_'tanh'",
     "plugins",
+    "where @off.onnx tanh",
+    "blame @off.onnx",
+    "blame @minimal.onnx mlp.py",
+    "profile @off.onnx @profiles/images.json",
 ];
 
 #[test]

@@ -89,7 +89,7 @@ pub fn text(
         text.push_str(&placed);
     }
     if let Some(missing) = summary.missing {
-        let _ = writeln!(text, "\nhint: {}", style.wrapped(missing, 6, 0).join("\n"));
+        let _ = writeln!(text, "\nhint: {}", style.hanging(missing, "hint: ".len()));
     }
     text
 }
