@@ -21,9 +21,9 @@ const TARGETS: &[(&str, &str)] = &[
 
 /// Adds advice to the lines that the main provider leaves to the CPU.
 pub(super) fn advise(document: &Document<'_>, placement: &mut Placement<'_>) {
-    let Some(main) = placement.main().filter(|main| *main != CPU).map(str::to_owned) else {
-        return;
-    };
+    let has_cpu = placement.providers.iter().any(|(provider, _)| provider.as_deref() == Some(CPU));
+    let main = placement.main().filter(|main| has_cpu && *main != CPU).map(str::to_owned);
+    let Some(main) = main else { return };
     let nodes = document.scan.nodes.iter().enumerate();
     let numbers: FxHashMap<&str, usize> = nodes
         .filter(|(_, node)| !node.name.is_empty())
@@ -53,7 +53,8 @@ fn lacks(document: &Document<'_>, provider: &str) -> FxHashMap<usize, String> {
     let target = key.and_then(|key| Target::parse([key]).ok().map(|target| (key, target)));
     let Some((key, target)) = target else { return FxHashMap::default() };
     let found = audit_bytes(document.bytes, target).unwrap_or_default().into_iter();
-    let advice = found.filter_map(|finding| {
+    // A provider also takes the nodes that it computes wrongly.
+    let advice = found.filter(|finding| !finding.lack.is_wrong()).filter_map(|finding| {
         Some((finding.node?, format!("export with `target=\"{key}\"`: {finding}")))
     });
     advice.collect()

@@ -190,7 +190,7 @@ fn short(provider: &str) -> &str {
     provider.strip_suffix("ExecutionProvider").filter(|it| !it.is_empty()).unwrap_or(provider)
 }
 
-/// Returns a placement as JSON, which `docs/json-formats.md` describes.
+/// Returns a placement as JSON, which `docs/profile.md` describes.
 pub fn json(placement: &Placement<'_>, sources: &Sources<'_, '_>) -> Value {
     let frame = |frame: &Option<Frame<'_>>| frame.map(|it| frame_with_source(&it, sources));
     let copy = |copy: &Copy<'_>| {
