@@ -175,7 +175,7 @@ impl<'d> Placement<'d> {
     }
 }
 
-impl<'d> PlacedLine<'d> {
+impl PlacedLine<'_> {
     /// Returns the nodes that do not run on a provider.
     pub fn elsewhere<'s>(&'s self, main: Option<&'s str>) -> impl Iterator<Item = &'s PlacedNode> {
         self.nodes.iter().filter(move |node| node.provider.as_deref() != main)

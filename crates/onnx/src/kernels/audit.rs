@@ -105,7 +105,8 @@ pub fn audit(model: &Model, target: Target) -> Vec<Finding> {
 /// plus the position.
 fn settled(graphs: &[&Graph]) -> FxHashSet<ValueId> {
     let nodes = || graphs.iter().flat_map(|graph| &graph.nodes);
-    let positions = nodes().filter(|node| node.op == OpType::TopK).filter_map(|node| node.outputs.get(1));
+    let positions =
+        nodes().filter(|node| node.op == OpType::TopK).filter_map(|node| node.outputs.get(1));
     let mut settled: FxHashSet<ValueId> = positions.copied().collect();
     if settled.is_empty() {
         return settled;
@@ -207,7 +208,9 @@ impl Auditor<'_> {
             }
         }
         let graphs = self.model.graphs().into_iter();
-        let nodes = graphs.flat_map(|graph| (0..).zip(&graph.nodes).map(move |(at, node)| (&graph.nodes[..at], node)));
+        let nodes = graphs.flat_map(|graph| {
+            (0..).zip(&graph.nodes).map(move |(at, node)| (&graph.nodes[..at], node))
+        });
         for (number, (earlier, node)) in nodes.enumerate() {
             if let Some(lack) = self.lack(node, earlier) {
                 let op = node.op.name().to_owned();
@@ -263,7 +266,8 @@ impl Auditor<'_> {
         {
             return Some(Lack::Wrong(first));
         }
-        let is_read = |value: ValueId| self.reads.contains(&value) && !self.settled.contains(&value);
+        let is_read =
+            |value: ValueId| self.reads.contains(&value) && !self.settled.contains(&value);
         let earlier = |is_it: &dyn Fn(&Node) -> bool| earlier.iter().any(is_it);
         let view = View { node, values, is_read: &is_read, earlier: &earlier };
         let mut forms = FORMS.iter();

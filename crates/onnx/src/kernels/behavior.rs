@@ -67,8 +67,9 @@ impl Wrong {
         let is_met = |when: &When| match (self.op, when) {
             // The remainder of a large quotient has few digits in any case, and an exponential that is cut off is as good
             // as zero or infinity. The order of equal elements, such as several zeros, is a form of its own.
-            (OpType::Mod | OpType::Exp, When::Large)
-            | (OpType::TopK, When::Ties | When::Zero) => false,
+            (OpType::Mod | OpType::Exp, When::Large) | (OpType::TopK, When::Ties | When::Zero) => {
+                false
+            }
             _ => true,
         };
         self.when.iter().any(|when| is_met(when) && when.is_ordinary(dtype))

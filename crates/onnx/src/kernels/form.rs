@@ -389,7 +389,11 @@ mod tests {
     #[test]
     fn no_form_is_listed_twice() {
         for (at, form) in FORMS.iter().enumerate() {
-            assert!(!FORMS[..at].iter().any(|other| other.ability == form.ability), "{}", form.says);
+            assert!(
+                !FORMS[..at].iter().any(|other| other.ability == form.ability),
+                "{}",
+                form.says
+            );
         }
     }
 }

@@ -130,12 +130,15 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         OpType::Less | OpType::LessOrEqual | OpType::Greater | OpType::GreaterOrEqual
             if edit.ty(first)?.dtype == DType::U32 =>
         {
-            pair(edit, match op {
-                OpType::Less => |a, b| signed(a).less(signed(b)),
-                OpType::LessOrEqual => |a, b| signed(a).less_equal(signed(b)),
-                OpType::Greater => |a, b| signed(a).greater(signed(b)),
-                _ => |a, b| signed(a).greater_equal(signed(b)),
-            })
+            pair(
+                edit,
+                match op {
+                    OpType::Less => |a, b| signed(a).less(signed(b)),
+                    OpType::LessOrEqual => |a, b| signed(a).less_equal(signed(b)),
+                    OpType::Greater => |a, b| signed(a).greater(signed(b)),
+                    _ => |a, b| signed(a).greater_equal(signed(b)),
+                },
+            )
         }
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {

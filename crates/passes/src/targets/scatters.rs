@@ -103,7 +103,15 @@ fn combined(edit: &mut Patch<'_, '_>) -> Outcome {
             let rank = flat.slice.len();
             let size = flat.places * flat.count * flat.slice.iter().product::<i64>();
             let [index_axes, update_axes] = [(0..1).chain(2..2 + rank).collect(), vec![0]];
-            Table { x: flat.x, places: flat.places, axis: 0, size, index_axes, update_axes, ..Table::of(flat.indices, flat.updates) }
+            Table {
+                x: flat.x,
+                places: flat.places,
+                axis: 0,
+                size,
+                index_axes,
+                update_axes,
+                ..Table::of(flat.indices, flat.updates)
+            }
         }
         _ => {
             let (x, indices, updates) = operands(edit)?;
@@ -117,7 +125,15 @@ fn combined(edit: &mut Patch<'_, '_>) -> Outcome {
                 return declined("the updates do not cover the other axes");
             }
             let size = of_x[axis] * of_indices.iter().product::<i64>();
-            Table { x, places: of_x[axis], axis, size, index_axes: vec![axis], update_axes: vec![axis], ..Table::of(indices, updates) }
+            Table {
+                x,
+                places: of_x[axis],
+                axis,
+                size,
+                index_axes: vec![axis],
+                update_axes: vec![axis],
+                ..Table::of(indices, updates)
+            }
         }
     };
     if table.size > MAX_TABLE {
