@@ -489,6 +489,46 @@ fn the_time_by_operator() {
 }
 
 #[test]
+fn lines_that_another_provider_runs_are_listed_with_their_copies() {
+    check(
+        &[
+            "profile",
+            "@profiles/devices.onnx",
+            "@profiles/devices.json",
+            "--top",
+            "2",
+            "--by",
+            "op",
+        ],
+        &expect![[r#"
+            3 runs: 11.3 ms in kernels per run, ± 648 µs, 17.7 ms from start to end
+            1 before to warm up: 2.48 s
+            100.0 % of the time is in your lines, 0.0 % in lines of libraries
+            16 of 29 nodes run on WebGpuExecutionProvider; 4 lines run on the CPU and cost 8 copies (3.6 KiB in each run)
+
+              median        ±   share  calls  op
+             7.36 ms   617 µs  82.1 %      5  MemcpyToHost
+              549 µs  24.0 µs   6.1 %      1  Scan
+             1.02 ms  32.0 µs  11.8 %         … 14 more
+
+            nodes copies  provider    line
+                1      3  CPU         tools/profiles.py:111, in devices  [Scan]
+                                      last, sums = lax.scan(rank, ranked, jnp.ones((3, 8, 8)))
+                                      copies gather_1, f32[8,8], to the CPU
+                                      copies scan:1, f32[3,8,8], from the CPU
+                                      copies scan:0, f32[8,8], from the CPU
+                5      2  CPU         tools/profiles.py:108, in devices  [Cast, IsNaN, Min, TopK, Where]
+                                      order = jnp.argsort(hidden[:, 0])
+                                      copies gather, f32[8], to the CPU
+                                      copies sort_4:1, i64[8], from the CPU
+            … 2 more
+            --- stderr
+            --- exit 0
+        "#]],
+    );
+}
+
+#[test]
 fn a_profile_of_another_model_is_not_known() {
     let files = ["profile", "@failures/matmul_inner_size.onnx", "@profiles/transformer.json"];
     check(

@@ -138,7 +138,7 @@ fn of_kernels(document: &Document<'_>, profile: &Profile) -> Vec<Copied> {
     }
     let crossings = crossings(document, profile);
     // Copies of the same type that ran equally often have the same candidates.
-    let mut known: FxHashMap<Alike, Candidates> = FxHashMap::default();
+    let mut known: FxHashMap<Class, Candidates> = FxHashMap::default();
     for copied in &mut found {
         let Some(kernel) = copied.kernel.and_then(|number| profile.kernels.get(number)) else {
             continue;
@@ -166,11 +166,11 @@ fn of_kernels(document: &Document<'_>, profile: &Profile) -> Vec<Copied> {
     found
 }
 
+/// The direction, the type and the number of runs of a copy.
+type Class = (Direction, Option<Arc<str>>, Option<u64>);
+
 /// The maximum number of comparisons between copies and values.
 const MAX_COMPARED: usize = 1 << 24;
-
-/// What copies with the same candidates have in common: the direction, the type, and the number of runs.
-type Alike = (Direction, Option<Arc<str>>, Option<u64>);
 
 /// What is known about the values that a copy may be of.
 struct Candidates {
