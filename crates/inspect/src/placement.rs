@@ -259,27 +259,18 @@ fn compiled<'p>(document: &Document<'_>, assigned: &'p Profile) -> FxHashMap<usi
 }
 
 /// Returns the nodes of the document, among those with these names, that an assignment does not mention. Nodes that
-/// the runtime created after the assignment do not count.
+/// the runtime created do not count, because it may have created them after the assignment.
 fn missing<'n>(
     document: &Document<'_>,
     assigned: &Profile,
     names: impl Iterator<Item = &'n str>,
 ) -> Vec<usize> {
     let known: FxHashSet<&str> = assigned.kernels.iter().map(|kernel| &*kernel.node).collect();
+    let exported = document.resolver().map().outline.nodes.iter();
+    let exported: FxHashSet<&str> = exported.map(|node| &*node.name).collect();
     let nodes = document.scan.nodes.iter().enumerate();
-    let numbers: FxHashMap<&str, usize> = nodes
-        .filter(|(_, node)| !node.name.is_empty())
-        .map(|(number, node)| (node.name, number))
-        .collect();
-    let resolver = document.resolver();
-    let mut missing = Vec::new();
-    for name in names.filter(|name| !known.contains(name)) {
-        let exported = resolver.node_of(name);
-        let exported = exported.and_then(|node| resolver.map().outline.nodes.get(node as usize));
-        let is_known = exported.is_none_or(|node| known.contains(&*node.name));
-        if let (false, Some(&number)) = (is_known, numbers.get(name)) {
-            missing.push(number);
-        }
-    }
-    missing
+    let numbers: FxHashMap<&str, usize> = nodes.map(|(number, node)| (node.name, number)).collect();
+    let is_missing =
+        |name: &&str| !name.is_empty() && exported.contains(name) && !known.contains(name);
+    names.filter(is_missing).filter_map(|name| numbers.get(name).copied()).collect()
 }

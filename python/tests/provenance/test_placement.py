@@ -69,6 +69,20 @@ def test_a_profile_knows_the_placement_of_nodes_that_did_not_run(model: Path) ->
     assert found == jax2onnx.placement(model)
 
 
+def test_nodes_that_are_fused_after_the_assignment_are_known(tmp_path: Path) -> None:
+    weight = np.eye(4, dtype=np.float32)
+    model = jax2onnx.to_onnx(lambda x: jnp.tanh(x @ weight + x), [(4, 4)], provenance="full")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[CPU])
+    (fused,) = onnx.load(tmp_path / "optimized.onnx").graph.node
+    assert fused.op_type == "FusedGemm"
+    found = jax2onnx.placement(model)
+    assert found.providers == {CPU: 2}
+    assert ops(found) == {"Gemm", "Tanh"}
+
+
 def test_an_older_runtime_needs_a_profile(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (base,) = onnxruntime.InferenceSession.__bases__
     monkeypatch.delattr(base, "get_provider_graph_assignment_info")
