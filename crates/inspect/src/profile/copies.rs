@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use onnx::DType;
-use onnx::scan::{Dim, ValueType};
+use onnx::scan::{Dim, Tensor, ValueType};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
@@ -90,6 +90,7 @@ fn of_nodes(document: &Document<'_>, profile: Option<&Profile>) -> Vec<Copied> {
         let graph = node.graph as usize;
         let names = [value, read, made].into_iter().flatten();
         let declared = names.clone().find_map(|name| document.declared_type(graph, name));
+        let weight = value.and_then(|value| document.initializer(graph, value));
         // Nodes of two graphs may have the same name.
         let fits = |&&kernel: &&usize| declared.is_none_or(|ty| is_of(&all[kernel], ty));
         let of_name = kernels.get(&(node.name, node.op)).map_or(&[][..], Vec::as_slice);
@@ -102,8 +103,11 @@ fn of_nodes(document: &Document<'_>, profile: Option<&Profile>) -> Vec<Copied> {
             direction,
             kernel,
             value: value.map(str::to_owned),
-            ty: declared.map(ToString::to_string),
-            bytes: declared.and_then(bytes).or_else(|| all.get(kernel?)?.bytes),
+            ty: declared.map(ToString::to_string).or_else(|| weight.map(Tensor::type_text)),
+            bytes: declared
+                .and_then(bytes)
+                .or_else(|| weight.and_then(Tensor::bytes))
+                .or_else(|| all.get(kernel?)?.bytes),
             maker,
             cause: cause(direction, maker, &readers),
             readers,
@@ -136,31 +140,43 @@ fn of_kernels(document: &Document<'_>, profile: &Profile) -> Vec<Copied> {
     if found.is_empty() {
         return found;
     }
-    let crossings = crossings(document, profile);
+    let candidates = candidates(document, profile);
+    let class = |copied: &Copied| -> Option<Class> {
+        let kernel = profile.kernels.get(copied.kernel?)?;
+        Some((copied.direction, kernel.shapes.made.clone(), kernel.calls.last().copied()))
+    };
+    let mut counts: FxHashMap<Class, usize> = FxHashMap::default();
+    for class in found.iter().filter_map(class) {
+        *counts.entry(class).or_default() += 1;
+    }
+    if counts.len().saturating_mul(candidates.len()) > MAX_COMPARED {
+        return found;
+    }
     // Copies of the same type that ran equally often have the same candidates.
-    let mut known: FxHashMap<Class, Candidates> = FxHashMap::default();
+    let mut known: FxHashMap<Class, Fitting> = FxHashMap::default();
     for copied in &mut found {
+        let Some(class) = class(copied) else { continue };
         let Some(kernel) = copied.kernel.and_then(|number| profile.kernels.get(number)) else {
             continue;
         };
-        let calls = kernel.calls.last().copied();
-        let key = (copied.direction, kernel.shapes.made.clone(), calls);
-        if known.len() * crossings.len() > MAX_COMPARED {
-            break;
-        }
-        let candidates = known.entry(key).or_insert_with(|| {
-            let fits = |it: &&Crossing<'_>| {
-                it.direction == copied.direction
+        let copies = counts.get(&class).copied().unwrap_or(0);
+        let fitting = known.entry(class).or_insert_with_key(|(direction, _, calls)| {
+            let fits = |it: &&Candidate<'_>| {
+                it.directions.contains(direction)
                     && it.ty.is_none_or(|ty| is_of(kernel, ty))
-                    && it.calls.contains(&calls)
+                    && it.weight.is_none_or(|weight| is_of_weight(kernel, weight))
+                    && it.calls.iter().any(|known| known.is_none() || known == calls)
             };
-            Candidates::of(document, crossings.iter().filter(fits))
+            Fitting::of(document, *direction, candidates.iter().filter(fits))
         });
-        copied.cause = candidates.cause;
-        if let Some(crossing) = candidates.only.and_then(|only| crossings.get(only)) {
-            copied.value = Some(crossing.value.to_owned());
-            copied.maker = Some(crossing.maker);
-            copied.readers.clone_from(&crossing.readers);
+        if copies <= fitting.count {
+            copied.cause = fitting.cause;
+        }
+        if let (1, 1, Some(only)) = (copies, fitting.count, fitting.first) {
+            let Some(candidate) = candidates.get(only) else { continue };
+            copied.value = Some(candidate.value.to_owned());
+            copied.maker = candidate.maker;
+            copied.readers.clone_from(&candidate.readers);
         }
     }
     found
@@ -172,98 +188,135 @@ type Class = (Direction, Option<Arc<str>>, Option<u64>);
 /// The maximum number of comparisons between copies and values.
 const MAX_COMPARED: usize = 1 << 24;
 
-/// What is known about the values that a copy may be of.
-struct Candidates {
-    /// The number of the value, if there is only one.
-    only: Option<usize>,
+/// The values that a copy may be of.
+struct Fitting {
+    count: usize,
+    first: Option<usize>,
     /// The node that needs the copy. If there are several values, all such nodes are on its line.
     cause: Option<usize>,
 }
 
-impl Candidates {
+impl Fitting {
     fn of<'c>(
         document: &Document<'_>,
-        mut crossings: impl Iterator<Item = &'c Crossing<'c>>,
-    ) -> Candidates {
-        let Some(first) = crossings.next() else { return Candidates { only: None, cause: None } };
+        direction: Direction,
+        candidates: impl Iterator<Item = &'c Candidate<'c>>,
+    ) -> Fitting {
         let line = |cause: Option<usize>| document.callsites(cause?).first().copied();
-        let cause = first.cause();
-        let mut only = Some(first.number);
-        for other in crossings {
-            only = None;
-            if line(other.cause()) != line(cause) {
-                return Candidates { only, cause: None };
+        let mut found = Fitting { count: 0, first: None, cause: None };
+        let mut is_one_line = true;
+        for candidate in candidates {
+            let cause = cause(direction, candidate.maker, &candidate.readers);
+            if found.count == 0 {
+                found.first = Some(candidate.number);
+                found.cause = cause;
             }
+            is_one_line &= line(cause) == line(found.cause);
+            found.count += 1;
         }
-        Candidates { only, cause }
+        found.cause = found.cause.filter(|_| is_one_line);
+        found
     }
 }
 
-/// A value that a node on one device computes and nodes on another one read.
-struct Crossing<'d> {
+/// A value that may be copied between devices.
+struct Candidate<'d> {
     number: usize,
-    direction: Direction,
+    directions: Vec<Direction>,
     value: &'d str,
     ty: Option<&'d ValueType<'d>>,
-    maker: usize,
+    weight: Option<&'d Tensor<'d>>,
+    /// `None` for inputs and weights.
+    maker: Option<usize>,
+    /// The nodes that may read the copy.
     readers: Vec<usize>,
-    /// How often the last run computed and read the value.
+    /// How often the last run computed and read the value; `None` if it is unknown.
     calls: Vec<Option<u64>>,
 }
 
-impl Crossing<'_> {
-    fn cause(&self) -> Option<usize> {
-        cause(self.direction, Some(self.maker), &self.readers)
-    }
+/// The device on which a node ran, and how often.
+#[derive(Clone, Copy)]
+struct Ran {
+    /// `None` if it is unknown.
+    is_on_cpu: Option<bool>,
+    calls: Option<u64>,
 }
 
-/// Returns the values of the model that are computed on one device and read on another one.
-fn crossings<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Crossing<'d>> {
-    let mut kernels: FxHashMap<&str, Option<&Kernel>> = FxHashMap::default();
-    for kernel in &profile.kernels {
-        // Nodes of two graphs may have the same name, but not the same provider.
-        let is_clear = |known: &mut Option<&Kernel>| {
-            *known = known.filter(|known| known.provider == kernel.provider);
+/// Returns the values of the model that may be computed on one device and read on another one. The device of a node
+/// that did not run under its own name is unknown.
+fn candidates<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Candidate<'d>> {
+    let mut kernels: FxHashMap<&str, Ran> = FxHashMap::default();
+    for kernel in profile.kernels.iter().filter(|kernel| !kernel.node.is_empty()) {
+        let is_on_cpu = (!kernel.provider.is_empty()).then_some(*kernel.provider == *CPU);
+        let ran = Ran { is_on_cpu, calls: kernel.calls.last().copied() };
+        // Nodes of two graphs may have the same name.
+        let unknown = |known: &mut Ran| {
+            known.is_on_cpu = known.is_on_cpu.filter(|_| known.is_on_cpu == is_on_cpu);
+            known.calls = None;
         };
-        let is_known = !kernel.node.is_empty() && !kernel.provider.is_empty();
-        kernels.entry(&*kernel.node).and_modify(is_clear).or_insert(is_known.then_some(kernel));
+        kernels.entry(&*kernel.node).and_modify(unknown).or_insert(ran);
     }
     let nodes = &document.scan.nodes;
-    let ran = |node: usize| {
-        let kernel = kernels.get(nodes[node].name).copied().flatten()?;
-        Some((*kernel.provider == *CPU, kernel.calls.last().copied()))
-    };
+    let unknown = Ran { is_on_cpu: None, calls: None };
+    let ran = |node: usize| kernels.get(nodes[node].name).copied().unwrap_or(unknown);
     let mut makers: FxHashMap<&str, Option<usize>> = FxHashMap::default();
     for (number, node) in nodes.iter().enumerate() {
         for &output in &node.outputs {
-            // A name that several graphs use identifies no value.
+            // A name that several graphs use identifies no node.
             makers.entry(output).and_modify(|maker| *maker = None).or_insert(Some(number));
         }
     }
-    let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
-    let mut found: Vec<Crossing<'d>> = Vec::new();
-    for (reader, node) in nodes.iter().enumerate() {
-        for &value in &node.inputs {
-            let Some(maker) = makers.get(value).copied().flatten() else { continue };
-            let (Some((is_from_cpu, made)), Some((is_to_cpu, read))) = (ran(maker), ran(reader))
-            else {
-                continue;
-            };
-            if is_from_cpu == is_to_cpu {
-                continue;
+    let mut readers: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    let mut order: Vec<&'d str> = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        for &value in node.inputs.iter().filter(|value| !value.is_empty()) {
+            let readers = readers.entry(value).or_default();
+            if readers.is_empty() {
+                order.push(value);
             }
-            let number = *numbers.entry(value).or_insert_with(|| {
-                let direction = if is_from_cpu { Direction::FromCpu } else { Direction::ToCpu };
-                let ty = document.declared_type(nodes[maker].graph as usize, value);
-                let (number, readers, calls) = (found.len(), Vec::new(), vec![made]);
-                found.push(Crossing { number, direction, value, ty, maker, readers, calls });
-                number
-            });
-            found[number].readers.push(reader);
-            if !found[number].calls.contains(&read) {
-                found[number].calls.push(read);
+            readers.push(number);
+        }
+    }
+    let mut found = Vec::new();
+    for value in order {
+        let maker = makers.get(value).copied().flatten();
+        let made = makers.get(value).map(|maker| maker.map_or(unknown, ran));
+        let all = readers.remove(value).unwrap_or_default();
+        let graph = maker.or(all.first().copied()).map_or(0, |node| nodes[node].graph as usize);
+        // An input of a body may be on either device. Others are on the device that reads them, unless both do.
+        let is_body_input = document.graph(graph).is_some_and(|graph| {
+            graph.around.is_some() && graph.inputs.iter().any(|input| input.name == value)
+        });
+        let (mut directions, mut reading) = (Vec::new(), Vec::new());
+        for direction in [Direction::FromCpu, Direction::ToCpu] {
+            let is_from_cpu = direction == Direction::FromCpu;
+            let can_be = |ran: Ran, is_on_cpu: bool| ran.is_on_cpu.is_none_or(|it| it == is_on_cpu);
+            let copied = all.iter().copied().filter(|&reader| can_be(ran(reader), !is_from_cpu));
+            let copied: Vec<usize> = copied.collect();
+            let is_shared = || {
+                let is_inner = |&reader: &usize| nodes[reader].graph > 0;
+                copied.iter().any(is_inner) || all.iter().any(|&it| can_be(ran(it), is_from_cpu))
+            };
+            let is_made = match made {
+                Some(made) => can_be(made, is_from_cpu),
+                None => is_body_input || is_from_cpu && is_shared(),
+            };
+            if is_made && !copied.is_empty() {
+                directions.push(direction);
+                reading = copied;
             }
         }
+        if directions.is_empty() {
+            continue;
+        }
+        let mut calls: Vec<Option<u64>> = made.iter().map(|made| made.calls).collect();
+        calls.extend(reading.iter().map(|&reader| ran(reader).calls));
+        calls.sort_unstable();
+        calls.dedup();
+        let ty = document.declared_type(graph, value);
+        let weight = document.initializer(graph, value);
+        let (number, readers) = (found.len(), reading);
+        found.push(Candidate { number, directions, value, ty, weight, maker, readers, calls });
     }
     found
 }
@@ -305,6 +358,13 @@ fn is_of(kernel: &Kernel, ty: &ValueType<'_>) -> bool {
         .as_ref()
         .is_none_or(|shape| shape.len() == sizes.len() && shape.iter().zip(&sizes).all(fits));
     DType::from_code(*element) == Some(dtype) && has_shape
+}
+
+/// True if the first result of a kernel can be a weight.
+fn is_of_weight(kernel: &Kernel, weight: &Tensor<'_>) -> bool {
+    shape_of(kernel).is_none_or(|(dtype, sizes)| {
+        DType::from_code(weight.element) == Some(dtype) && sizes == weight.dims
+    })
 }
 
 /// Returns the type of the first result of a kernel, which a profile writes as `{"float":[2,3]}`.
