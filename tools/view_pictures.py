@@ -18,6 +18,7 @@ from typing import Any
 os.environ.setdefault("JAX2ONNX_MODULE_SCOPES", "on")
 
 import jax
+import onnx
 from flax import nnx
 
 import jax2onnx
@@ -28,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
 GALLERY = ROOT / "docs" / "gallery.md"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery-[\w-]+\.png)\)", re.MULTILINE)
+PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery-([\w-]+)\.png)\)", re.MULTILINE)
 #: Selects the line with the most nodes.
 BUSIEST = """(() => {
     const lines = [...jax2onnxView.model.lines.values()];
@@ -54,7 +55,7 @@ def main(words: list[str]) -> None:
         if "gallery" not in words:
             take_view(browser, Path(folder))
         for name, page in gallery(Path(folder)):
-            take(browser.page(1100, 480), page.as_uri(), name, BUSIEST)
+            take(browser.page(1280, 520), page.as_uri(), name, BUSIEST)
 
 
 def take_view(browser: Browser, folder: Path) -> None:
@@ -86,15 +87,15 @@ def gallery(folder: Path) -> Iterator[tuple[str, Path]]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for section in re.split(r"^## ", GALLERY.read_text(), flags=re.MULTILINE):
         picture = PICTURE.search(section)
-        file = folder / f"{picture[1].removesuffix('.png') if picture else 'imports'}.py"
+        file = folder / f"{picture[2] if picture else 'imports'}.py"
         code = "\n".join(PYTHON.findall(section))
         file.write_text(code)
         with jax2onnx.provenance("indexed"):
             exec(compile(code, str(file), "exec"), namespace)
         if picture:
-            namespace["model"].graph.name = file.stem.removeprefix("gallery-")
-            page = file.with_suffix(".html")
-            jax2onnx.view(namespace["model"], open=False, source_roots=[folder]).save(page)
+            model, page = file.with_suffix(".onnx"), file.with_suffix(".html")
+            onnx.save(namespace["model"], model)
+            jax2onnx.view(model, open=False, source_roots=[folder]).save(page)
             yield picture[1], page
 
 
