@@ -70,13 +70,13 @@ HEAD = """# Libraries
 
 <!-- `tools/libraries.py` generates this page. -->
 
-**{right} programs that use {libraries} libraries for JAX compute the same numbers in ONNX Runtime as with
-`jax.jit`.**{refused}
+**{right} programs that use {libraries} libraries for JAX compute the same numbers in ONNX Runtime
+as with `jax.jit`.**{refused}
 
-`make test-libraries` exports the programs with random weights, runs each model in ONNX Runtime with
-graph optimizations off and on, and compares the results with `jax.jit`. *Error* is the largest
-difference, relative to the largest element of the result. *Export* is the CPU time of one export,
-including the time that JAX takes to trace the program.
+`make test-libraries` exports the programs with random weights, runs each model in ONNX Runtime
+with graph optimizations off and on, and compares the results with `jax.jit`. *Error* is the
+largest difference, relative to the largest element of the result. *Export* is the CPU time of one
+export, including the time that JAX takes to trace the program.
 
 Some iterative solvers stop after another number of steps if a sum is rounded differently. If a
 model differs from `jax.jit` by more than the limit of its program, it is compared with what JAX

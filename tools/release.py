@@ -59,7 +59,9 @@ def prepare(root: Path, url: str, ref: str) -> None:
     }
     rows = "".join(f'{name} = "{address}"\n' for name, address in urls.items())
     text = project.read_text()
-    project.write_text(text.replace("[project.scripts]", f"[project.urls]\n{rows}\n[project.scripts]", 1))
+    project.write_text(
+        text.replace("[project.scripts]", f"[project.urls]\n{rows}\n[project.scripts]", 1)
+    )
 
     def absolute(match: re.Match[str]) -> str:
         image, label, target = match.groups()

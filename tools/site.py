@@ -43,20 +43,15 @@ def repository() -> str:
     return os.environ.get("GITHUB_REPOSITORY", "")
 
 
+def address() -> str:
+    """Return the address of the repository."""
+    return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{repository()}"
+
+
 def version() -> str:
     manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
     found: str = manifest["workspace"]["package"]["version"]
     return found
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Link to the repository, if its name is known."""
-    if repository():
-        server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
-        config.repo_url = f"{server}/{repository()}"
-        config.repo_name = repository()
-    config.extra["version_text"] = version()
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -67,7 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Link to pages instead of files, describe the page, and make room for wide tables."""
     uri = page.file.src_uri
     page.meta.setdefault("description", description(markdown))
@@ -79,17 +74,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
         markdown += commands()
     if repository():
         markdown = markdown.replace(EXAMPLE, repository())
-    page.edit_url = None
     markdown = OUTPUT.sub(r"\1``` { .text .output .no-copy }\n", markdown)
-    return with_links(markdown, ROOT / "docs") + origin(SOURCES.get(uri, f"docs/{uri}"), config)
+    return with_links(markdown, ROOT / "docs") + origin(SOURCES.get(uri, f"docs/{uri}"))
 
 
-def origin(file: str, config: MkDocsConfig) -> str:
-    """Return the last line of a page."""
-    shown = f"<code>{file}</code>"
-    if config.repo_url:
-        shown = f'<a href="{config.repo_url}/edit/main/{file}">Edit {shown}</a>'
-    return f'\n\n<p class="origin">jax2onnx {version()} · {shown}</p>\n'
+def origin(file: str) -> str:
+    """Return the last line of a page.
+
+    The theme has a link to the repository, too. It would download the number of stars.
+    """
+    parts = [f"jax2onnx {version()}", f"<code>{file}</code>"]
+    if repository():
+        edit = f'<a href="{address()}/edit/main/{file}">Edit {parts.pop()}</a>'
+        parts += [f'<a href="{address()}">Repository</a>', edit]
+    return f'\n\n<p class="origin">{" · ".join(parts)}</p>\n'
 
 
 def on_post_page(output: str, **_: object) -> str:
@@ -136,7 +134,8 @@ def commands() -> str:
     for name in COMMAND.findall(overview.split("Options:")[0]):
         if name != "help":
             shown = "\n".join(f"    {line}".rstrip() for line in help_of(name).splitlines())
-            text.append(f'??? quote "jax2onnx {name}"\n\n    ``` {{ .text .output .no-copy }}\n{shown}\n    ```')
+            fence = "``` { .text .output .no-copy }"
+            text.append(f'??? quote "jax2onnx {name}"\n\n    {fence}\n{shown}\n    ```')
     return "\n\n".join(text) + "\n"
 
 

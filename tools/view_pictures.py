@@ -1,7 +1,7 @@
 """Take the pictures of the documentation: pages of `jax2onnx view` in Chromium.
 
-    python tools/view_pictures.py            the pictures of docs/view.md and docs/gallery.md
-    python tools/view_pictures.py gallery    only those of docs/gallery.md
+python tools/view_pictures.py            the pictures of docs/view.md and docs/gallery.md
+python tools/view_pictures.py gallery    only those of docs/gallery.md
 """
 
 from __future__ import annotations

@@ -12,11 +12,16 @@ import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 #: Colors, and other sequences that move no text.
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: A line that a later text replaces, such as the progress of an export.
 REPLACED = re.compile(r"[^\n]*\r")
+
+
+def _writer(number: int) -> TextIO:
+    return os.fdopen(os.dup(number), "w", encoding="utf-8", buffering=1)
 
 
 class Terminal:
@@ -53,13 +58,12 @@ class Terminal:
         saved = [os.dup(1), os.dup(2)]
         os.dup2(self._theirs, 1)
         os.dup2(self._theirs, 2)
-        sys.stdout = open(1, "w", encoding="utf-8", buffering=1, closefd=False)
-        sys.stderr = open(2, "w", encoding="utf-8", buffering=1, closefd=False)
+        sys.stdout, sys.stderr = _writer(1), _writer(2)
         try:
             yield
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            sys.stdout.close()
+            sys.stderr.close()
             sys.stdout, sys.stderr = streams
             for number, copy in zip((1, 2), saved, strict=True):
                 os.dup2(copy, number)

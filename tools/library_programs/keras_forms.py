@@ -213,7 +213,9 @@ FORMS = [
     of_one("form: subclass, any batch", Stack, weights=("stack/dense/kernel",)),
     of_one("form: nested models, any batch", nested),
     of_one("form: subclass with `keras.ops`, any batch", Window),
-    of_one("form: a layer alone, any batch", lambda: Scaled(name="scaled"), weights=("scaled/scale",)),
+    of_one(
+        "form: a layer alone, any batch", lambda: Scaled(name="scaled"), weights=("scaled/scale",)
+    ),
     of_one("form: a layer of the user, any batch", with_own_layer),
     of_one("form: a layer with LoRA, any batch", with_lora),
     of_one("form: outputs of inner layers, any batch", inner_outputs),

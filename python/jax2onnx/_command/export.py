@@ -35,9 +35,7 @@ _DRY_OUTPUT: Final = "model.onnx"
 """Stands for the output of a dry run that has none."""
 _MAX_SHOWN: Final = 20
 """How many operations the message of `UnsupportedError` shows."""
-_NO_LINES: Final = (
-    "note: `explain` and `view` cannot show your lines; add `--provenance indexed`"
-)
+_NO_LINES: Final = "note: `explain` and `view` cannot show your lines; add `--provenance indexed`"
 _WIDE_TYPES: Final = ("float64", "int64", "uint64", "complex128")
 
 

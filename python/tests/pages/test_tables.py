@@ -16,8 +16,9 @@ PAGE = """<!doctype html><html data-ready="true"><meta charset="utf-8"><body>
 <div class="filterable" data-what="layers">
 <details id="norms"><summary>Norms</summary><table><thead><tr><th>Layer</th></tr></thead><tbody>
 <tr><td>LayerNorm</td></tr><tr><td>RMSNorm</td></tr></tbody></table></details>
-<details id="names"><summary>Names</summary><p class="names"><code>norm</code>, <code>sort</code></p>
-</details><h2 id="rest">Rest</h2><table><tbody><tr><td>Pool, Max</td></tr></tbody></table></div>
+<details id="names"><summary>Names</summary>
+<p class="names"><code>norm</code>, <code>sort</code></p></details>
+<h2 id="rest">Rest</h2><table><tbody><tr><td>Pool, Max</td></tr></tbody></table></div>
 <style>[hidden] { display: none; }</style><script src="SCRIPT"></script></body></html>"""
 SHOWN = (
     "[...document.querySelectorAll('td, code')]"
