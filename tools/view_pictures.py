@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
 GALLERY = ROOT / "docs" / "gallery.md"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery-([\w-]+)\.png)\)", re.MULTILINE)
+PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery/([\w-]+)\.png)\)", re.MULTILINE)
 #: Selects the line with the most nodes.
 BUSIEST = """(() => {
     const lines = [...jax2onnxView.model.lines.values()];

@@ -18,6 +18,7 @@ pub use commands::compare::CompareRequest;
 pub use commands::export::{
     ArraySpec, InputSpec, ParamValue, Request, Size, SpecError, read_input,
 };
+use inspect::Style;
 use inspect::show::clean;
 use printed::Printed;
 pub use screen::Screen;
@@ -104,7 +105,8 @@ pub fn run(
             let is_help = !error.use_stderr();
             let text = error.to_string();
             let to = if is_help { &mut out } else { &mut err };
-            let _ = write!(to, "{text}").and_then(|()| to.flush());
+            let shown = if is_help { text.clone() } else { wrapped(&text, style) };
+            let _ = write!(to, "{shown}").and_then(|()| to.flush());
             if is_json && !is_help {
                 print_json_error(&mut out, text.trim_start_matches("error: ").trim_end());
             }
@@ -161,13 +163,25 @@ pub fn run(
         Err(error) if is_broken_pipe(&error) => 0,
         Err(error) => {
             let text = clean(&message(&error));
-            let _ = writeln!(console.err, "error: {text}");
+            let _ = console.labelled(ERROR, &text);
             if is_json {
                 print_json_error(console.out, &text);
             }
             2
         }
     }
+}
+
+/// The label of an error.
+const ERROR: &str = "error: ";
+
+/// Wraps the sentence of an error about the command line. The line that marks the mistake stays as it is.
+fn wrapped(text: &str, style: Style) -> String {
+    let line = |line: &str| match line.strip_prefix(ERROR) {
+        Some(said) => format!("{ERROR}{}", style.hanging(said, ERROR.len())),
+        None => line.to_owned(),
+    };
+    text.split_inclusive('\n').map(line).collect()
 }
 
 /// Returns an error with its causes. Omits a cause that the error already contains.

@@ -322,6 +322,39 @@ def test_a_file_that_cannot_be_written_is_said(monkeypatch: Any, capfd: Any) -> 
     assert err == "error: [Errno 2] No such file or directory: 'no/m.onnx'\n"
 
 
+NO_LINES = "note: `explain` and `view` cannot show your lines; add `--provenance indexed`\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ((), NO_LINES),
+        (("--nan", "ignore"), NO_LINES),
+        (("--quiet",), ""),
+        (("--dry-run",), ""),
+        (("--format", "json"), ""),
+        (("--source-map",), ""),
+        (("--provenance", "off"), ""),
+        (("--provenance", "indexed"), ""),
+    ],
+)
+def test_an_export_that_records_no_lines_says_so_unless_it_was_asked_to(
+    flags: tuple[str, ...], said: str, monkeypatch: Any, capfd: Any
+) -> None:
+    spec = ("our_models:predict", "-i", "f32[B,4]", "-o", "m.onnx")
+    code, _, err = export(monkeypatch, capfd, *spec, *flags)
+    assert (code, err) == (0, said)
+    assert len(NO_LINES) <= 80
+
+
+def test_an_export_that_a_project_configures_says_nothing_about_lines(
+    folder: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    spec = ("our_models:predict", "-i", "f32[B,4]", "-o", "m.onnx")
+    (folder / "pyproject.toml").write_text('[tool.jax2onnx]\nprovenance = "off"\n')
+    assert export(monkeypatch, capfd, *spec)[2] == ""
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -333,6 +366,7 @@ def test_a_terminal_shows_the_stage(quiet: bool, monkeypatch: Any, capfd: Any) -
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(_progress, "_TICK", 0.01)
     flags = ["-i", "x=f32[2]", "-i", "mask=f32[2]", "-o", "m.onnx", *(["--quiet"] * quiet)]
+    flags += ["--provenance", "off"]
     code, _, _ = export(monkeypatch, capfd, "our_models:make(slow=True)", *flags)
     assert code == 0
     shown = terminal.getvalue()

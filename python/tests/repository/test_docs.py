@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import os
 import re
 import shlex
 import sys
@@ -40,8 +39,10 @@ MARKDOWN = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)]*)?\)")
 NAMED = re.compile(r"# (\w+\.py)\n")
-#: Commands that the examples do not run: they install or build, or `tools/test_wheel.py` runs them.
-NOT_RUN = re.compile(r"pip install |make |JAX2ONNX_ENABLE_STACKTRACE_METADATA=1 python - <<")
+#: Commands that install or build, belong to the repository, or are run by `tools/test_wheel.py`.
+NOT_RUN = re.compile(
+    r"pip install |make |python tools/|JAX2ONNX_ENABLE_STACKTRACE_METADATA=1 python - <<"
+)
 #: A page that needs a library of requirements-libraries.txt; `make test-libraries` runs it.
 NEEDS = re.compile(r"<!-- This page needs (\w+)\. -->\n")
 
@@ -105,9 +106,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", sys.argv)
-    for name in os.environ:
-        if name.startswith("JAX2ONNX_") and not name.startswith("JAX2ONNX_TEST"):
-            monkeypatch.delenv(name)
     # What a page registers is for that page.
     monkeypatch.setattr(registry, "REGISTERED", {})
     yield tmp_path

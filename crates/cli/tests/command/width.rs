@@ -47,6 +47,8 @@ const COMMANDS: &[&str] = &[
     "blame @off.onnx",
     "blame @minimal.onnx mlp.py",
     "profile @off.onnx @profiles/images.json",
+    "profile @off.onnx @profiles/there_is_no_file_of_this_name_in_this_folder.json",
+    "export m:f --input f33[B]",
 ];
 
 #[test]
