@@ -51,7 +51,7 @@ pub const RULES: &[&[Rule]] = &[
         chains::RULE,
         layout_ops::merge::RULE,
     ],
-    &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
+    &[folding::RULE, sharing::RULE],
 ];
 
 /// The replacement of a node, and the nodes whose origins it inherits.

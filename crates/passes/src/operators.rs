@@ -5,5 +5,4 @@ pub(crate) mod gemm;
 pub(crate) mod keep_entries;
 pub(crate) mod pad;
 pub(crate) mod shape_constants;
-pub(crate) mod simplify_sizes;
 pub(crate) mod split_products;

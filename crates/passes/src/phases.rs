@@ -5,17 +5,15 @@ use onnx::{Edit, Label, Model, Outcome, Patch};
 use options::Options;
 
 use crate::formulas::{
-    activation, choice, keep_axes, merge_affine, norm, pool, reduction, softmax, split_means,
-    thresholded_relu, uniform,
+    activation, choice, keep_axes, norm, pool, reduction, softmax, split_means, thresholded_relu,
+    uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
 use crate::indices::{division, index, pick, place, resize};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
-use crate::operators::{
-    batch_norm, gemm, keep_entries, pad, shape_constants, simplify_sizes, split_products,
-};
+use crate::operators::{batch_norm, gemm, keep_entries, pad, shape_constants, split_products};
 use crate::prune::{bound_counters, drop_carries};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
 use crate::{canonicalize, layout, layout_ops, loops, targets};
@@ -177,7 +175,7 @@ pub static PHASES: &[Phase] = &[
         "formulas",
         "Formulas are matched while each line still has the nodes that its plugin emitted, and while functions \
          of many nodes are composites. Norms come before reductions, because they contain squares and roots \
-         that reductions would match. Chains of constants are merged last, when no formula needs their parts.",
+         that reductions would match.",
         &[
             nodes("keep-axes", "keeps the axes of a reduction if they are restored later", keep_axes::run),
             formulas("fuse-activations", "finds activations such as `Gelu`", &[&activation::REWRITES, &thresholded_relu::REWRITES]),
@@ -187,7 +185,6 @@ pub static PHASES: &[Phase] = &[
             formulas("fuse-norms", "finds layer norms, group norms and RMS norms", &[&norm::STAGES]).when(When::FusingNorms),
             nodes("split-means", "writes a mean over an axis that may be empty as a sum and a division", split_means::run),
             formulas("fuse-reductions", "finds reductions such as `ReduceL2` and `ReduceSumSquare`", &[&reduction::STAGES]),
-            graph("merge-affine", "merges a chain of sums and products with constants into one product and one sum", merge_affine::run),
         ],
     ),
     phase(
@@ -260,7 +257,6 @@ pub static PHASES: &[Phase] = &[
             nodes("carry-layouts", "carries the state of a loop in the shape that its body computes with", loops::layouts::run),
             nodes("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
             formulas("fuse-batch-norms", "writes a scale and a shift of each channel as `BatchNormalization`", &[&batch_norm::REWRITES]).when(When::FusingNorms),
-            nodes("simplify-sizes", "computes sizes with one `Shape` or `Size`", simplify_sizes::run),
             graph("merge-choices", "merges the choices by one condition in a loop into one `If`", loops::choices::run),
             nodes("shape-constants", "reshapes broadcast constants to the rank with which ONNX Runtime is fastest", shape_constants::run),
         ],

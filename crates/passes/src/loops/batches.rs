@@ -1,7 +1,5 @@
 //! Computes nodes of a body for all steps at once.
 
-mod lookups;
-
 use algebra::axis_map::transpose;
 use algebra::rewrite::require;
 use onnx::infer::axes_from_front;
@@ -88,15 +86,6 @@ impl Batches {
         Some(())
     }
 
-    /// Records that a value equals another one in every step.
-    pub(super) fn note_same(&mut self, value: ValueId, other: ValueId) {
-        if let Some(&batch) = self.of.get(&other) {
-            self.of.insert(value, batch);
-        } else {
-            self.lifted.insert(value, self.lifted.get(&other).copied().unwrap_or(other));
-        }
-    }
-
     /// Moves a node with the same result in every step out of the loop. A scan has at least one step, so a node that
     /// fails outside would have failed inside too.
     fn lift(&mut self, edit: &mut Patch<'_, '_>, node: &Node, operands: &[Option<Operand>]) {
@@ -174,10 +163,7 @@ impl Batches {
             OpType::Gather
                 if matches!(operands, [Some(Operand::Same(_)), Some(Operand::Batch(_))]) =>
             {
-                return lookups::lookup(edit, node, &made, types.first()?);
-            }
-            OpType::Slice if matches!(operands, [Some(Operand::Same(_)), ..]) => {
-                return self.moving_slice(edit, node, operands, types.first()?);
+                return lookup(edit, node, &made, types.first()?);
             }
             OpType::Slice if is_first => {
                 made.inputs[3] = Some(batched_axes(edit, node, 3, ranks[0])?);
@@ -322,4 +308,29 @@ fn keep_attrs(node: &Node, mut made: Op) -> Option<Op> {
         }
     }
     Some(made)
+}
+
+/// Gathers the entries of all steps along an axis, and moves the steps to the front.
+fn lookup(edit: &mut Patch<'_, '_>, node: &Node, made: &Op, ty: &Type) -> Option<Op> {
+    let &[Some(array), Some(places)] = &made.inputs[..] else { return None };
+    let axis = node.axis(edit.rank(array)?)?;
+    Some(steps_to_front(edit, node, [array, places], axis, ty.rank()))
+}
+
+/// Returns a gather for all steps, with the steps as the leading axis. `rank` is that of the result of one step.
+fn steps_to_front(
+    edit: &mut Patch<'_, '_>,
+    node: &Node,
+    [array, places]: [ValueId; 2],
+    axis: usize,
+    rank: usize,
+) -> Op {
+    let op = Op::new(OpType::Gather, &[array, places]).attr("axis", axis as i64);
+    if axis == 0 {
+        return op;
+    }
+    let found = edit.lift(node, op);
+    let others = (0..=rank).filter(|&other| other != axis);
+    let perm: Vec<usize> = std::iter::once(axis).chain(others).collect();
+    transpose(found, &perm)
 }

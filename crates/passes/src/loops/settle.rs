@@ -24,8 +24,8 @@ use onnx::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::body::{Body, Choosing, Effect, numbers};
-use self::equation::{Approximation, Equation, beginning, cast, half, reshaped};
+use self::body::{Body, Effect};
+use self::equation::{Approximation, Equation, cast, half, reshaped};
 use super::batches::Batches;
 use super::{Carry, Counted, node_reads, renew, replacing, results_in_place};
 
@@ -33,7 +33,7 @@ use super::{Carry, Counted, node_reads, renew, replacing, results_in_place};
 const LOOP: &str = "settle-flags/loop";
 
 /// A loop with fewer iterations is unrolled, or fast enough.
-const MIN_ITERATIONS: i64 = 16;
+const MIN_ITERATIONS: i64 = MAX_PRODUCTS + 1;
 
 /// With more pairs of iterations and entries, a product takes as long as many iterations.
 const MAX_PAIRS: i64 = 1 << 20;
@@ -48,23 +48,22 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     found.settle(edit, scan)
 }
 
-/// A loop whose iteration `i` sets entries of its carry to a constant if a flag, which depends on entry `i`, makes it
-/// active.
+/// A loop whose iteration `i` clears flags of its carry, or sets them, if another flag, which depends on entry `i`, makes
+/// it active.
 struct Dropping {
     carry: Carry,
-    /// The number of iterations, each of which reads the entry with its number.
+    /// The number of iterations and of entries. Each iteration reads the entry with its number.
     iterations: i64,
     /// The shape of the carry. Its last axis has the entries; the other axes are independent of each other.
     shape: Vec<i64>,
-    dtype: DType,
     /// The entry of the iteration, and the nodes that compute the flag from it.
     entry: ValueId,
     flag_nodes: Vec<Node>,
     active_flag: ValueId,
     /// The value of the flag for which an iteration is active.
     is_active_if: bool,
-    /// The steps that choose the entries that an active iteration sets.
-    choosing: Vec<Choosing>,
+    /// The nodes that choose the entries that an active iteration changes.
+    choosing: Vec<Node>,
     effect: Effect,
 }
 
@@ -75,7 +74,7 @@ impl Dropping {
         let ty = edit.ty(carry.before)?;
         let shape = known_shape(edit.shape(carry.before)?)?;
         let pairs = shape.iter().product::<i64>().checked_mul(iterations)?;
-        require(!scan.is_reverse && pairs <= MAX_PAIRS && iterations <= *shape.last()?)?;
+        require(!scan.is_reverse && pairs <= MAX_PAIRS && iterations == *shape.last()?)?;
         let mut body = Body::new(edit, scan, carry, shape.len());
         own_nodes(scan, carry)?.into_iter().try_for_each(|node| body.take(node))?;
         let with = |is_active_if| Some((is_active_if, body.effect(is_active_if)?));
@@ -85,12 +84,10 @@ impl Dropping {
         let of_iteration = [&ty.shape[..shape.len() - 1], &[Dim::Known(1)]].concat();
         let is_of_iteration =
             flag.shape[..] == of_iteration || (flag.rank() == 0 && shape.len() == 1);
-        let is_whole = edit.ty(effect.chosen)?.shape == ty.shape;
         let found = Dropping {
             carry,
             iterations,
             shape,
-            dtype: ty.dtype,
             entry: body.entry,
             flag_nodes: body.flag_nodes,
             active_flag,
@@ -98,13 +95,14 @@ impl Dropping {
             choosing: body.choosing,
             effect,
         };
-        let stays_dropped = !found.active_with(edit, &found.effect.dropped)?.contains(&true);
-        (is_of_iteration && is_whole && stays_dropped).then_some(found)
+        let stays_dropped = !found.active_with(edit, !found.effect.clears)?.contains(&true);
+        (is_of_iteration && stays_dropped).then_some(found)
     }
 
-    /// Returns which iterations are active if all of their entries are this number.
-    fn active_with(&self, edit: &Edit<'_>, entry: &Tensor) -> Option<Vec<bool>> {
+    /// Returns which iterations are active if all of their entries are this flag.
+    fn active_with(&self, edit: &Edit<'_>, entry: bool) -> Option<Vec<bool>> {
         let mut known: FxHashMap<ValueId, Tensor> = FxHashMap::default();
+        let entry = Tensor::of_ints(DType::Bool, Vec::new(), &[entry.into()])?;
         known.insert(self.entry, entry.broadcast(&known_shape(edit.shape(self.entry)?)?)?);
         for node in &self.flag_nodes {
             let operands = node.inputs.iter().flatten();
@@ -115,32 +113,24 @@ impl Dropping {
             let made = eval(node, &operands, dtype, known_shape(edit.shape(result)?)?)?;
             known.insert(result, made);
         }
-        let flags = numbers(known.get(&self.active_flag)?)?;
-        Some(flags.iter().map(|&flag| (flag != 0.0) == self.is_active_if).collect())
+        let flags = known.get(&self.active_flag)?.ints()?;
+        Some(flags.iter().map(|&flag| (flag != 0) == self.is_active_if).collect())
     }
 
     fn settle(&self, edit: &mut Patch<'_, '_>, scan: Counted) -> Outcome {
         let Some(covers) = self.covers(edit, &scan) else {
-            return declined("the entries that an iteration sets cannot be computed beforehand");
+            return declined("the entries that an iteration changes cannot be computed beforehand");
         };
         let candidates = self.candidates(edit)?;
-        let (entries, lead) = self.shape.split_last()?;
-        let is_square = *entries == self.iterations;
-        let is_ordered = is_square && self.effect.is_ordered;
         edit.fuse_bodies();
-        let earlier_pairs = [lead, &[self.iterations, self.iterations]].concat();
         let covers = cast(edit, covers, DType::F32);
         let mut earlier = covers;
-        if !is_square {
-            earlier = beginning(edit, covers, &earlier_pairs)?;
-        }
-        if !is_ordered {
+        if !self.effect.is_ordered {
             let above = edit.integer(1)?;
             let op = Op::new(OpType::Trilu, &[earlier, above]).attr("upper", 1);
             earlier = edit.insert(op);
         }
-        let equation =
-            Equation { candidates, earlier, covers, is_ordered, rows: self.row(self.iterations) };
+        let equation = Equation { candidates, earlier, covers, rows: self.rows() };
         let start = cast(edit, candidates, DType::F32);
         let found = equation.first_products(edit, start)?;
         let solved = edit.branch("settle-flags/solved", |edit| {
@@ -161,25 +151,26 @@ impl Dropping {
         equation: &Equation,
         found: &Approximation,
     ) -> Option<ValueId> {
-        if equation.is_ordered && self.is_active_unless_dropped(edit) == Some(true) {
-            // No entry is set after its iteration. So the entries of active iterations are not set, and all others
-            // are.
-            let op = if self.effect.assumed { OpType::Identity } else { OpType::Not };
+        let is_active_unless_dropped =
+            !self.active_with(edit, self.effect.clears)?.contains(&false);
+        if self.effect.is_ordered && is_active_unless_dropped {
+            // No entry changes after its iteration. So the entries of active iterations stay, and all others change.
+            let op = if self.effect.clears { OpType::Identity } else { OpType::Not };
             let flags = edit.insert(Op::new(op, &[found.flags]));
             return self.without_unit_axis(edit, flags);
         }
         let hits = edit.insert(Op::new(OpType::MatMul, &[found.active, equation.covers]));
         let half = half(edit)?;
-        let is_set = edit.insert(Op::new(OpType::Greater, &[hits, half]));
-        let is_set = self.without_unit_axis(edit, is_set)?;
-        Some(self.with_dropped(edit, is_set))
-    }
-
-    /// True if the entries are flags, and each iteration is active unless its entry is set.
-    fn is_active_unless_dropped(&self, edit: &Edit<'_>) -> Option<bool> {
-        let kept = Tensor::of_ints(self.dtype, Vec::new(), &[i64::from(self.effect.assumed)])?;
-        let is_active = self.active_with(edit, &kept)?;
-        Some(self.dtype == DType::Bool && !is_active.contains(&false))
+        let is_changed = edit.insert(Op::new(OpType::Greater, &[hits, half]));
+        let is_changed = self.without_unit_axis(edit, is_changed)?;
+        let initial = self.carry.initial;
+        let op = if self.effect.clears {
+            let is_kept = edit.insert(Op::new(OpType::Not, &[is_changed]));
+            Op::new(OpType::And, &[initial, is_kept])
+        } else {
+            Op::new(OpType::Or, &[initial, is_changed])
+        };
+        Some(edit.insert(op))
     }
 
     /// Inserts the result of the loop if the first products did not find all active iterations.
@@ -190,12 +181,8 @@ impl Dropping {
         equation: &Equation,
         start: ValueId,
     ) -> Option<ValueId> {
-        let most = self.iterations.min(MAX_PRODUCTS);
-        let found = equation.more_products(edit, start, most)?;
+        let found = equation.more_products(edit, start, MAX_PRODUCTS)?;
         let result = self.result(edit, equation, &found)?;
-        if most == self.iterations {
-            return Some(result);
-        }
         let mut own = scan.clone();
         own.carries.retain(|carry| carry.result == self.carry.result);
         own.stacks.clear();
@@ -227,29 +214,20 @@ impl Dropping {
         edit.done(&[], results)
     }
 
-    /// Inserts flags of the entries that each iteration sets if it is active, as matrices of iterations and entries.
+    /// Inserts flags of the entries that each iteration changes if it is active, as matrices of iterations and entries.
     fn covers(&self, edit: &mut Patch<'_, '_>, scan: &Counted) -> Option<ValueId> {
         let mut batches = Batches::beside(scan);
         for (value, flag) in
-            [(self.carry.before, self.effect.assumed), (self.active_flag, self.is_active_if)]
+            [(self.carry.before, self.effect.clears), (self.active_flag, self.is_active_if)]
         {
-            let (shape, dtype) = (known_shape(edit.shape(value)?)?, edit.dtype(value)?);
+            let shape = known_shape(edit.shape(value)?)?;
             let count = shape.iter().product::<i64>() as usize;
-            let tensor = Tensor::of_ints(dtype, shape, &vec![i64::from(flag); count])?;
+            let tensor = Tensor::of_ints(DType::Bool, shape, &vec![i64::from(flag); count])?;
             batches.lifted.insert(value, edit.constant(tensor, &[]));
         }
-        for choosing in &self.choosing {
-            match choosing {
-                Choosing::Node(node) => batches.take(edit, node)?,
-                Choosing::Branch { result, on_true, on_false } => {
-                    let taken = if self.is_active_if { on_true } else { on_false };
-                    batches.note_same(*result, *taken);
-                }
-            }
-        }
-        let mut covers = *batches.of.get(&self.effect.chosen)?;
-        covers = cast(edit, covers, DType::Bool);
-        if self.effect.is_opposite {
+        self.choosing.iter().try_for_each(|node| batches.take(edit, node))?;
+        let mut covers = *batches.of.get(&self.carry.after)?;
+        if self.effect.clears {
             covers = edit.insert(Op::new(OpType::Not, &[covers]));
         }
         let (_, lead) = self.shape.split_last()?;
@@ -262,11 +240,8 @@ impl Dropping {
 
     /// Inserts flags of the iterations that would be active if nothing were set before, as rows.
     fn candidates(&self, edit: &mut Patch<'_, '_>) -> Option<ValueId> {
-        let (entries, lead) = self.shape.split_last()?;
+        let (_, lead) = self.shape.split_last()?;
         let mut first = self.carry.initial;
-        if *entries != self.iterations {
-            first = beginning(edit, first, &[lead, &[self.iterations]].concat())?;
-        }
         if !lead.is_empty() {
             let perm: Vec<usize> = std::iter::once(lead.len()).chain(0..lead.len()).collect();
             first = edit.insert(transpose(first, &perm));
@@ -278,10 +253,8 @@ impl Dropping {
             batches.take(edit, node)?;
         }
         let mut flags = *batches.of.get(&self.active_flag)?;
-        let rows = self.row(self.iterations);
-        flags = cast(edit, flags, DType::Bool);
         if lead.is_empty() {
-            flags = reshaped(edit, flags, &rows)?;
+            flags = reshaped(edit, flags, &self.rows())?;
         } else {
             let perm: Vec<usize> = (1..=self.shape.len()).chain([0]).collect();
             flags = edit.insert(transpose(flags, &perm));
@@ -292,26 +265,11 @@ impl Dropping {
         Some(flags)
     }
 
-    /// Inserts the result of the loop, computed from flags of the entries that it sets.
-    fn with_dropped(&self, edit: &mut Patch<'_, '_>, is_set: ValueId) -> ValueId {
-        let initial = self.carry.initial;
-        let op = if self.dtype != DType::Bool {
-            let dropped = edit.constant(self.effect.dropped.clone(), &[]);
-            Op::new(OpType::Where, &[is_set, dropped, initial])
-        } else if self.effect.assumed {
-            let is_kept = edit.insert(Op::new(OpType::Not, &[is_set]));
-            Op::new(OpType::And, &[initial, is_kept])
-        } else {
-            Op::new(OpType::Or, &[initial, is_set])
-        };
-        edit.insert(op)
-    }
-
     /// Returns the shape of one row, or of one row per entry of the leading axes.
-    fn row(&self, size: i64) -> Vec<i64> {
+    fn rows(&self) -> Vec<i64> {
         match &self.shape[..] {
-            [lead @ .., _] if !lead.is_empty() => [lead, &[1, size]].concat(),
-            _ => vec![size],
+            [lead @ .., size] if !lead.is_empty() => [lead, &[1, *size]].concat(),
+            shape => shape.to_vec(),
         }
     }
 
@@ -367,25 +325,25 @@ mod tests {
 
     use crate::testing::{check_all, check_lean, each};
 
-    const ROUNDS: &str = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]:i64";
+    const ROUNDS: &str = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]:i64";
 
     #[test]
     fn flags_that_iterations_clear_are_the_solution_of_an_equation() {
         let graph = format!(
-            "graph g(k:bool[16], m:bool[16,16]) -> (y)
-y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
-  graph b(a:bool[16], i:i64[], r:bool[16]) -> (c)
+            "graph g(k:bool[17], m:bool[17,17]) -> (y)
+y:bool[17] = Scan(k, {ROUNDS}, m) {{body={{
+  graph b(a:bool[17], i:i64[], r:bool[17]) -> (c)
   %0:bool[] = Gather(a, i) {{axis=0}}
-  %1:bool[16] = And(%0, r)
-  %2:bool[16] = Not(%1)
-  c:bool[16] = And(a, %2)
+  %1:bool[17] = And(%0, r)
+  %2:bool[17] = Not(%1)
+  c:bool[17] = And(a, %2)
 }}, num_scan_inputs=2}}"
         );
         check_all(
             &[&each(super::run), &crate::canonicalize::everything, &crate::testing::drop_dead],
             &graph,
             expect![[r#"
-                graph g(k:bool[16], m:bool[16,16]) -> (y)
+                graph g(k:bool[17], m:bool[17,17]) -> (y)
                 %0 = Cast(m) {to=1}  # 2 4 5 6 7
                 %1 = Trilu(%0, 1:i64) {upper=1}  # 2 4 5 6 7
                 %2 = Cast(k) {to=1}  # 2 4 5 6 7
@@ -408,29 +366,42 @@ y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
                 %19 = Sub(%18, %14)  # 2 4 5 6 7
                 %20 = ReduceSumSquare(%19) {keepdims=0}  # 2 4 5 6 7
                 %21 = Cast(%20) {to=9}  # 2 4 5 6 7
-                y:bool[16] = If(%21) {else_branch={  # 2 4 5 6 7
+                y:bool[17] = If(%21) {else_branch={  # 2 4 5 6 7
                   graph `settle-flags/solved`() -> (%25)
                   %22 = MatMul(%18, %0)  # 2 4 5 6 7
                   %23 = Greater(%22, 0.5)  # 2 4 5 6 7
                   %24 = Not(%23)  # 2 4 5 6 7
-                  %25:bool[16] = And(k, %24)  # 2 4 5 6 7
+                  %25:bool[17] = And(k, %24)  # 2 4 5 6 7
                 }, then_branch={
-                  graph `settle-flags/open`() -> (%31)
+                  graph `settle-flags/open`() -> (%32)
                   %26, %27 = Loop(16:i64, true, %18, true) {body={  # 2 4 5 6 7
-                    graph `settle-flags`(%32:i64[], %33:bool[], %34:f32[16], %35:bool[]) -> (%42, %39, %43)
-                    %36 = MatMul(%34, %1)  # 2 4 5 6 7
-                    %37 = Less(%36, 0.5)  # 2 4 5 6 7
-                    %38 = And(k, %37)  # 2 4 5 6 7
-                    %39:f32[16] = Cast(%38) {to=1}  # 2 4 5 6 7
-                    %40 = Sub(%39, %34)  # 2 4 5 6 7
-                    %41 = ReduceSumSquare(%40) {keepdims=0}  # 2 4 5 6 7
-                    %42:bool[] = Cast(%41) {to=9}  # 2 4 5 6 7
-                    %43:bool[] = Identity(%42)  # 2 4 5 6 7
+                    graph `settle-flags`(%33:i64[], %34:bool[], %35:f32[17], %36:bool[]) -> (%43, %40, %44)
+                    %37 = MatMul(%35, %1)  # 2 4 5 6 7
+                    %38 = Less(%37, 0.5)  # 2 4 5 6 7
+                    %39 = And(k, %38)  # 2 4 5 6 7
+                    %40:f32[17] = Cast(%39) {to=1}  # 2 4 5 6 7
+                    %41 = Sub(%40, %35)  # 2 4 5 6 7
+                    %42 = ReduceSumSquare(%41) {keepdims=0}  # 2 4 5 6 7
+                    %43:bool[] = Cast(%42) {to=9}  # 2 4 5 6 7
+                    %44:bool[] = Identity(%43)  # 2 4 5 6 7
                   }}
                   %28 = MatMul(%26, %0)  # 2 4 5 6 7
                   %29 = Greater(%28, 0.5)  # 2 4 5 6 7
                   %30 = Not(%29)  # 2 4 5 6 7
-                  %31:bool[16] = And(k, %30)  # 2 4 5 6 7
+                  %31 = And(k, %30)  # 2 4 5 6 7
+                  %32:bool[17] = If(%27) {else_branch={  # 2 4 5 6 7
+                    graph `settle-flags/solved`() -> (%45)
+                    %45:bool[17] = Identity(%31)  # 2 4 5 6 7
+                  }, then_branch={
+                    graph `settle-flags/loop`() -> (%46)
+                    %46:bool[17] = Scan(k, const i64[17], m) {body={  # 2 4 5 6 7
+                      graph `settle-flags/loop`(%47:bool[17], %48:i64[], %49:bool[17]) -> (%53)
+                      %50 = Gather(%47, %48) {axis=0}  # 4
+                      %51 = And(%50, %49)  # 5
+                      %52 = Not(%51)  # 6
+                      %53:bool[17] = And(%47, %52)  # 7
+                    }, num_scan_inputs=2}
+                  }}
                 }}
             "#]],
         );
@@ -439,74 +410,87 @@ y:bool[16] = Scan(k, {ROUNDS}, m) {{body={{
     #[test]
     fn each_row_of_a_batch_has_an_equation_of_its_own() {
         let graph = format!(
-            "graph g(k:f32[2,20], m:bool[16,2,20]) -> (y)
-y:f32[2,20] = Scan(k, {ROUNDS}, m) {{body={{
-  graph b(a:f32[2,20], i:i64[], r:bool[2,20]) -> (c)
-  %0:f32[2] = Gather(a, i) {{axis=1}}
-  %1:bool[2] = Greater(%0, 0.0)
+            "graph g(k:bool[2,17], m:bool[17,2,17]) -> (y)
+y:bool[2,17] = Scan(k, {ROUNDS}, m) {{body={{
+  graph b(a:bool[2,17], i:i64[], r:bool[2,17]) -> (c)
+  %0:bool[2] = Gather(a, i) {{axis=1}}
+  %1:bool[2] = Not(%0)
   %2:bool[2,1] = Unsqueeze(%1, [1]:i64)
-  %3:bool[2,20] = And(%2, r)
-  c:f32[2,20] = Where(%3, -1.0, a)
+  %3:bool[2,17] = And(%2, r)
+  c:bool[2,17] = Or(a, %3)
 }}, num_scan_inputs=2}}"
         );
         check_lean(
             each(super::run),
             &graph,
             expect![[r#"
-                graph g(k:f32[2,20], m:bool[16,2,20]) -> (y)
+                graph g(k:bool[2,17], m:bool[17,2,17]) -> (y)
                 %0 = And([[true], [true]], m)  # 7
-                %1 = Transpose(%0) {perm=[1, 0, 2]}  # 2
-                %2 = Slice(k, [0]:i64, [16]:i64, [1]:i64)  # 2
-                %3 = Transpose(%2) {perm=[1, 0]}  # 2
-                %4 = Greater(%3, 0.0)  # 5
+                %1 = Or(const bool[2,17], %0)  # 8
+                %2 = Transpose(%1) {perm=[1, 0, 2]}  # 2
+                %3 = Transpose(k) {perm=[1, 0]}  # 2
+                %4 = Not(%3)  # 5
                 %5 = Unsqueeze(%4, [2]:i64)  # 6
                 %6 = Transpose(%5) {perm=[1, 2, 0]}  # 2
-                %7 = Cast(%1) {to=1}  # 2 4 5 6 7 8
-                %8 = Slice(%7, [0]:i64, [16]:i64, [2]:i64)  # 2 4 5 6 7 8
-                %9 = Trilu(%8, 1:i64) {upper=1}  # 2 4 5 6 7 8
-                %10 = Cast(%6) {to=1}  # 2 4 5 6 7 8
-                %11 = MatMul(%10, %9)  # 2 4 5 6 7 8
-                %12 = Less(%11, 0.5)  # 2 4 5 6 7 8
-                %13 = And(%6, %12)  # 2 4 5 6 7 8
-                %14 = Cast(%13) {to=1}  # 2 4 5 6 7 8
-                %15 = MatMul(%14, %9)  # 2 4 5 6 7 8
-                %16 = Less(%15, 0.5)  # 2 4 5 6 7 8
-                %17 = And(%6, %16)  # 2 4 5 6 7 8
-                %18 = Cast(%17) {to=1}  # 2 4 5 6 7 8
-                %19 = MatMul(%18, %9)  # 2 4 5 6 7 8
-                %20 = Less(%19, 0.5)  # 2 4 5 6 7 8
-                %21 = And(%6, %20)  # 2 4 5 6 7 8
-                %22 = Cast(%21) {to=1}  # 2 4 5 6 7 8
-                %23 = MatMul(%22, %9)  # 2 4 5 6 7 8
-                %24 = Less(%23, 0.5)  # 2 4 5 6 7 8
-                %25 = And(%6, %24)  # 2 4 5 6 7 8
-                %26 = Cast(%25) {to=1}  # 2 4 5 6 7 8
-                %27 = Sub(%26, %22)  # 2 4 5 6 7 8
-                %28 = ReduceSumSquare(%27) {keepdims=0}  # 2 4 5 6 7 8
-                %29 = Cast(%28) {to=9}  # 2 4 5 6 7 8
-                y:f32[2,20] = If(%29) {else_branch={  # 2 4 5 6 7 8
-                  graph `settle-flags/solved`() -> (%33)
-                  %30 = MatMul(%26, %7)  # 2 4 5 6 7 8
-                  %31 = Greater(%30, 0.5)  # 2 4 5 6 7 8
-                  %32 = Squeeze(%31, [1]:i64)  # 2 4 5 6 7 8
-                  %33:f32[2,20] = Where(%32, -1.0, k)  # 2 4 5 6 7 8
+                %7 = Cast(%2) {to=1}  # 2 4 5 6 7 8
+                %8 = Trilu(%7, 1:i64) {upper=1}  # 2 4 5 6 7 8
+                %9 = Cast(%6) {to=1}  # 2 4 5 6 7 8
+                %10 = MatMul(%9, %8)  # 2 4 5 6 7 8
+                %11 = Less(%10, 0.5)  # 2 4 5 6 7 8
+                %12 = And(%6, %11)  # 2 4 5 6 7 8
+                %13 = Cast(%12) {to=1}  # 2 4 5 6 7 8
+                %14 = MatMul(%13, %8)  # 2 4 5 6 7 8
+                %15 = Less(%14, 0.5)  # 2 4 5 6 7 8
+                %16 = And(%6, %15)  # 2 4 5 6 7 8
+                %17 = Cast(%16) {to=1}  # 2 4 5 6 7 8
+                %18 = MatMul(%17, %8)  # 2 4 5 6 7 8
+                %19 = Less(%18, 0.5)  # 2 4 5 6 7 8
+                %20 = And(%6, %19)  # 2 4 5 6 7 8
+                %21 = Cast(%20) {to=1}  # 2 4 5 6 7 8
+                %22 = MatMul(%21, %8)  # 2 4 5 6 7 8
+                %23 = Less(%22, 0.5)  # 2 4 5 6 7 8
+                %24 = And(%6, %23)  # 2 4 5 6 7 8
+                %25 = Cast(%24) {to=1}  # 2 4 5 6 7 8
+                %26 = Sub(%25, %21)  # 2 4 5 6 7 8
+                %27 = ReduceSumSquare(%26) {keepdims=0}  # 2 4 5 6 7 8
+                %28 = Cast(%27) {to=9}  # 2 4 5 6 7 8
+                y:bool[2,17] = If(%28) {else_branch={  # 2 4 5 6 7 8
+                  graph `settle-flags/solved`() -> (%32)
+                  %29 = MatMul(%25, %7)  # 2 4 5 6 7 8
+                  %30 = Greater(%29, 0.5)  # 2 4 5 6 7 8
+                  %31 = Squeeze(%30, [1]:i64)  # 2 4 5 6 7 8
+                  %32:bool[2,17] = Or(k, %31)  # 2 4 5 6 7 8
                 }, then_branch={
                   graph `settle-flags/open`() -> (%39)
-                  %34, %35 = Loop(16:i64, true, %26, true) {body={  # 2 4 5 6 7 8
-                    graph `settle-flags`(%40:i64[], %41:bool[], %42:f32[2,1,16], %43:bool[]) -> (%50, %47, %51)
-                    %44 = MatMul(%42, %9)  # 2 4 5 6 7 8
+                  %33, %34 = Loop(16:i64, true, %25, true) {body={  # 2 4 5 6 7 8
+                    graph `settle-flags`(%40:i64[], %41:bool[], %42:f32[2,1,17], %43:bool[]) -> (%50, %47, %51)
+                    %44 = MatMul(%42, %8)  # 2 4 5 6 7 8
                     %45 = Less(%44, 0.5)  # 2 4 5 6 7 8
                     %46 = And(%6, %45)  # 2 4 5 6 7 8
-                    %47:f32[2,1,16] = Cast(%46) {to=1}  # 2 4 5 6 7 8
+                    %47:f32[2,1,17] = Cast(%46) {to=1}  # 2 4 5 6 7 8
                     %48 = Sub(%47, %42)  # 2 4 5 6 7 8
                     %49 = ReduceSumSquare(%48) {keepdims=0}  # 2 4 5 6 7 8
                     %50:bool[] = Cast(%49) {to=9}  # 2 4 5 6 7 8
                     %51:bool[] = Identity(%50)  # 2 4 5 6 7 8
                   }}
-                  %36 = MatMul(%34, %7)  # 2 4 5 6 7 8
-                  %37 = Greater(%36, 0.5)  # 2 4 5 6 7 8
-                  %38 = Squeeze(%37, [1]:i64)  # 2 4 5 6 7 8
-                  %39:f32[2,20] = Where(%38, -1.0, k)  # 2 4 5 6 7 8
+                  %35 = MatMul(%33, %7)  # 2 4 5 6 7 8
+                  %36 = Greater(%35, 0.5)  # 2 4 5 6 7 8
+                  %37 = Squeeze(%36, [1]:i64)  # 2 4 5 6 7 8
+                  %38 = Or(k, %37)  # 2 4 5 6 7 8
+                  %39:bool[2,17] = If(%34) {else_branch={  # 2 4 5 6 7 8
+                    graph `settle-flags/solved`() -> (%52)
+                    %52:bool[2,17] = Identity(%38)  # 2 4 5 6 7 8
+                  }, then_branch={
+                    graph `settle-flags/loop`() -> (%53)
+                    %53:bool[2,17] = Scan(k, const i64[17], m) {body={  # 2 4 5 6 7 8
+                      graph `settle-flags/loop`(%54:bool[2,17], %55:i64[], %56:bool[2,17]) -> (%61)
+                      %57 = Gather(%54, %55) {axis=1}  # 4
+                      %58 = Not(%57)  # 5
+                      %59 = Unsqueeze(%58, [1]:i64)  # 6
+                      %60 = And(%59, %56)  # 7
+                      %61:bool[2,17] = Or(%54, %60)  # 8
+                    }, num_scan_inputs=2}
+                  }}
                 }}
             "#]],
         );

@@ -6,8 +6,7 @@
 
 use algebra::rewrite::require;
 use onnx::edit::{for_each_read, rename};
-use onnx::operator::properties::{PARTIAL, POINTWISE, RESHAPES};
-use onnx::{Dim, Edit, Node, OpType, Outcome, Patch, Tensor, ValueId, declined};
+use onnx::{OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
@@ -15,9 +14,6 @@ use super::{Array, Counted};
 
 /// Larger constants are not inspected.
 const MAX_CONSTANT: usize = 1 << 16;
-
-/// ONNX Runtime computes this many elements in about the time that it takes to start a node.
-const SMALL: i64 = 1024;
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
@@ -31,10 +27,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     batches.of.retain(|element, _| !batches.lifted.contains_key(element));
     let results: FxHashSet<ValueId> = scan.outputs().collect();
     let mut kept = Vec::new();
-    for mut node in std::mem::take(&mut scan.nodes) {
-        if node.op == OpType::If {
-            batch_branches(edit, &mut batches, &mut node);
-        }
+    for node in std::mem::take(&mut scan.nodes) {
         let is_result = node.outputs.iter().any(|output| results.contains(output));
         if is_result || batches.take(edit, &node).is_none() {
             batches.inside.extend(&node.outputs);
@@ -72,43 +65,6 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     scan.nodes = kept;
     let replacement = scan.replacement(edit, &[]);
     edit.done(&[], replacement)
-}
-
-/// Moves small nodes that depend only on the inputs of a step out of the branches of an `If`. They then run even in
-/// steps that do not take the branch.
-fn batch_branches(edit: &mut Patch<'_, '_>, batches: &mut Batches, node: &mut Node) {
-    for branch in node.bodies_mut() {
-        for inner in std::mem::take(&mut branch.nodes) {
-            let is_result = inner.outputs.iter().any(|output| branch.outputs.contains(output));
-            let is_small = |&output: &ValueId| {
-                let sizes = edit.ty(output).map(|ty| ty.shape.iter().map(Dim::known));
-                let elements = sizes.and_then(Iterator::product::<Option<i64>>);
-                elements.is_some_and(|elements| elements <= SMALL)
-            };
-            let may_move = !is_result
-                && inner.outputs.iter().all(is_small)
-                && cannot_fail(edit, batches, &inner);
-            if !may_move || batches.take(edit, &inner).is_none() {
-                batches.inside.extend(&inner.outputs);
-                branch.nodes.push(inner);
-            }
-        }
-    }
-}
-
-/// True if a node cannot fail: its operator is total, or it gathers entries at known indices.
-fn cannot_fail(edit: &Edit<'_>, batches: &Batches, node: &Node) -> bool {
-    let is_inside = || {
-        let &[Some(array), Some(places)] = &node.inputs[..] else { return None };
-        let axis = node.axis(edit.rank(array)?)?;
-        let size = edit.ty(array)?.shape[axis].known()?;
-        let places = edit.tensor(*batches.of.get(&places)?)?.ints()?;
-        Some(places.iter().all(|place| (0..size).contains(place)))
-    };
-    match node.op.onnx() {
-        Some(OpType::Gather) => is_inside() == Some(true),
-        op => op.is_some_and(|op| op.is(POINTWISE | RESHAPES) && !op.is(PARTIAL)),
-    }
 }
 
 /// Returns the entries that are the same number in every step, and these numbers.
@@ -323,79 +279,25 @@ y:f32[2] = Scan(h, xs, [true, true, true]) {body={
         check_lean(
             each(super::run),
             "graph g(h:f32[2], t:f32[2,5], m:f32[5,4]) -> (y)
-y:f32[2] = Scan(h, [0, 1, 3]:i64, [[0, 1], [2, 1], [3, 1]]:i64, [[1, 3], [3, 3], [4, 3]]:i64, [[1], [2], [0]]:i64, [[3], [4], [2]]:i64) {body={
-  graph b(c:f32[2], i:i64[], s:i64[2], e:i64[2], f:i64[1], l:i64[1]) -> (n)
+y:f32[2] = Scan(h, [0, 1, 3]:i64) {body={
+  graph b(c:f32[2], i:i64[]) -> (n)
   %0:f32[2] = Gather(t, i) {axis=1}
-  %1:f32[1,2] = Slice(m, s, e, [0, 1]:i64)
-  %2:f32[2] = Squeeze(%1, [0]:i64)
-  %3:f32[2,2] = Slice(t, f, l, [1]:i64)
-  %4:f32[2] = ReduceSum(%3, [1]:i64) {keepdims=0}
-  %5:f32[2] = Mul(%0, %2)
-  %6:f32[2] = Add(%5, %4)
-  n:f32[2] = Add(c, %6)
-}, num_scan_inputs=5}",
+  %1:f32[4] = Gather(m, i) {axis=0}
+  %2:f32[1] = ReduceSum(%1, [0]:i64) {keepdims=1}
+  %3:f32[2] = Mul(%0, %2)
+  n:f32[2] = Add(c, %3)
+}, num_scan_inputs=1}",
             expect![[r#"
                 graph g(h:f32[2], t:f32[2,5], m:f32[5,4]) -> (y)
                 %0 = Gather(t, [0, 1, 3]:i64) {axis=1}  # 4
                 %1 = Transpose(%0) {perm=[1, 0]}  # 4
-                %2 = Slice(m, [1]:i64, [3]:i64, [1]:i64)  # 5
-                %3 = Gather(%2, [0, 2, 3]:i64) {axis=0}  # 5
-                %4 = Unsqueeze(%3, [1]:i64)  # 5
-                %5 = Squeeze(%4, [1]:i64)  # 6
-                %6 = Gather(t, [[1, 2], [2, 3], [0, 1]]:i64) {axis=1}  # 7
-                %7 = Transpose(%6) {perm=[1, 0, 2]}  # 7
-                %8 = ReduceSum(%7, [2]:i64) {keepdims=0}  # 8
-                %9 = Mul(%1, %5)  # 9
-                %10 = Add(%9, %8)  # 10
-                y:f32[2] = Scan(h, %10) {body={  # 2
-                  graph b(c:f32[2], %11:f32[2]) -> (n)
-                  n:f32[2] = Add(c, %11)  # 11
+                %2 = Gather(m, [0, 1, 3]:i64) {axis=0}  # 5
+                %3 = ReduceSum(%2, [1]:i64) {keepdims=1}  # 6
+                %4 = Mul(%1, %3)  # 7
+                y:f32[2] = Scan(h, %4) {body={  # 2
+                  graph b(c:f32[2], %5:f32[2]) -> (n)
+                  n:f32[2] = Add(c, %5)  # 8
                 }, num_scan_inputs=1}
-            "#]],
-        );
-    }
-
-    #[test]
-    fn small_nodes_of_a_branch_run_for_all_steps_unless_they_may_fail() {
-        check_lean(
-            each(super::run),
-            "graph g(h:i32[2], t:i32[3,2], r:i32[2,2], u:i32[2]) -> (y)
-y:i32[2] = Scan(h, [0, 1, 2]:i64) {body={
-  graph b(c:i32[2], i:i64[]) -> (n)
-  %0:i32[] = ReduceSum(c, [0]:i64) {keepdims=0}
-  %1:bool[] = Less(%0, 5:i32)
-  n:i32[2] = If(%1) {else_branch={
-    graph e() -> (a)
-    a:i32[2] = Identity(c)
-  }, then_branch={
-    graph s() -> (d)
-    %2:i32[2] = Gather(t, i) {axis=0}
-    %3:i32[2] = Add(%2, 1:i32)
-    %4:i32[2] = Div(%3, u)
-    %5:i32[2] = Gather(r, i) {axis=0}
-    %6:i32[2] = Add(%4, %5)
-    d:i32[2] = Add(c, %6)
-  }}
-}, num_scan_inputs=1}",
-            expect![[r#"
-                graph g(h:i32[2], t:i32[3,2], r:i32[2,2], u:i32[2]) -> (y)
-                %0 = Gather(t, [0, 1, 2]:i64) {axis=0}  # 11
-                %1 = Add(%0, 1:i32)  # 12
-                y:i32[2] = Scan(h, [0, 1, 2]:i64, %1) {body={  # 2
-                  graph b(c:i32[2], i:i64[], %2:i32[2]) -> (n)
-                  %3 = ReduceSum(c, [0]:i64) {keepdims=0}  # 4
-                  %4 = Less(%3, 5:i32)  # 5
-                  n:i32[2] = If(%4) {else_branch={  # 6
-                    graph e() -> (a)
-                    a:i32[2] = Identity(c)  # 8
-                  }, then_branch={
-                    graph s() -> (d)
-                    %5 = Div(%2, u)  # 13
-                    %6 = Gather(r, i) {axis=0}  # 14
-                    %7 = Add(%5, %6)  # 15
-                    d:i32[2] = Add(c, %7)  # 16
-                  }}
-                }, num_scan_inputs=2}
             "#]],
         );
     }

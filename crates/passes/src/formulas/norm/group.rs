@@ -253,11 +253,7 @@ fn channel_orders(rank: usize, leading: usize) -> (Vec<usize>, Vec<usize>) {
 }
 
 /// Reshapes a value.
-pub(super) fn reshaped(
-    found: &mut Match<'_, '_, '_>,
-    x: ValueId,
-    shape: &[Dim],
-) -> Result<ValueId> {
+fn reshaped(found: &mut Match<'_, '_, '_>, x: ValueId, shape: &[Dim]) -> Result<ValueId> {
     let before = found.ty(x)?.shape;
     let steps = plan(&before, Step::reshape(&before, shape).as_slice());
     let steps = steps.ok_or("too many sizes are unknown")?;

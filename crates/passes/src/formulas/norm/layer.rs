@@ -4,9 +4,9 @@
 //! If the scale and the bias vary along the normalized axes or along the channels of an instance, they are operands of
 //! the norm. Otherwise, they stay separate nodes.
 
-use algebra::axis_map::{AxisMap, transpose};
+use algebra::axis_map::transpose;
 use algebra::rewrite::{Match, Result, ensure};
-use onnx::{Dim, Op, OpType, Tensor, Type, ValueId};
+use onnx::{Dim, Op, OpType, Type, ValueId};
 
 use super::affine::{Affine, MAX_EQUAL, Vector};
 use super::{epsilon, expect_whole, group, normalized_axes};
@@ -128,54 +128,15 @@ fn normalized(
     })
 }
 
-/// Returns the norm with a separate scale and bias. If a reshape splits the axes of another array, the scale and the bias
-/// apply to the axes of that array, as for convolutions and products.
+/// Returns the norm with a separate scale and bias.
 fn beside(found: &mut Match<'_, '_, '_>, x: ValueId, axes: &[usize]) -> Result<Op> {
     let op = normalized(found, x, axes, Affine::default())?;
-    let mut result = found.insert(op);
-    let mut operands: Vec<(OpType, ValueId)> = Vec::new();
-    for (name, op) in [("scale", OpType::Mul), ("bias", OpType::Add)] {
-        operands.extend(found.maybe(name).map(|value| (op, value)));
-    }
-    let whole = before_reshape(found, x, &operands);
-    if let Some((source, tensors)) = &whole {
-        let shape = found.ty(*source)?.shape;
-        result = group::reshaped(found, result, &shape)?;
-        for ((_, value), tensor) in operands.iter_mut().zip(tensors) {
-            *value = found.constant(tensor.clone(), &[*value]);
-        }
-    }
-    let Some(((last, value), before)) = operands.split_last() else {
-        return Err("there is neither a scale nor a bias".into());
-    };
-    for &(op, value) in before {
-        result = found.insert(Op::new(op, &[result, value]));
-    }
-    let op = Op::new(*last, &[result, *value]);
-    if whole.is_none() {
-        return Ok(op);
-    }
-    let result = found.insert(op);
-    let reshape = found.producer(x).ok_or("the reshape is not the result of a node")?;
-    let shape = found.input(reshape, 1).ok_or("the shape of the reshape is unknown")?;
-    Ok(Op::new(OpType::Reshape, &[result, shape]))
-}
-
-/// Returns the operand of the reshape that computes `x`, and constants that broadcast with this operand.
-fn before_reshape(
-    found: &Match<'_, '_, '_>,
-    x: ValueId,
-    constants: &[(OpType, ValueId)],
-) -> Option<(ValueId, Vec<Tensor>)> {
-    let edit = &found.edit;
-    let reshape = edit.made_by(x, OpType::Reshape)?;
-    let source = edit.input(reshape, 0)?;
-    let back = AxisMap::of_chain(edit, source, &[reshape])?.inverse();
-    let tensors = constants.iter().map(|&(_, value)| {
-        let shape = edit.shape(value)?;
-        back.on_operand(shape)?.on_constant(edit.tensor(value)?)
-    });
-    Some((source, tensors.collect::<Option<_>>()?))
+    let operands = [("scale", OpType::Mul), ("bias", OpType::Add)];
+    let operands = operands.into_iter().filter_map(|(name, op)| Some((op, found.maybe(name)?)));
+    Ok(operands.collect::<Vec<_>>().into_iter().fold(op, |before, (op, value)| {
+        let result = found.insert(before);
+        Op::new(op, &[result, value])
+    }))
 }
 
 #[cfg(test)]
@@ -386,10 +347,8 @@ y:f32[B,4,3] = Reshape(%8, [-1, 4, 3]:i64)",
                 graph g(x:f32[B,4,3]) -> (y)
                 %0 = Reshape(x, [-1, 2, 2, 3]:i64)  # 2
                 %1 = InstanceNormalization(%0, [1.0, 1.0], [0.0, 0.0]) {epsilon=1e-5}  # 10 3 4 5 6 7 8 9
-                %2 = Reshape(%1, [0, 4, 3]:i64)  # 10 3 4 5 6 7 8 9
-                %3 = Mul(%2, [[[1.0], [2.0], [3.0], [4.0]]])  # 10 3 4 5 6 7 8 9
-                %4 = Reshape(%3, [-1, 2, 2, 3]:i64)  # 10 3 4 5 6 7 8 9
-                y:f32[B,4,3] = Reshape(%4, [-1, 4, 3]:i64)  # 11
+                %2 = Mul(%1, [[[1.0], [2.0]], [[3.0], [4.0]]])  # 10 3 4 5 6 7 8 9
+                y:f32[B,4,3] = Reshape(%2, [-1, 4, 3]:i64)  # 11
             "#]],
         );
     }

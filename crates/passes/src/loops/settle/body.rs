@@ -2,33 +2,17 @@
 
 use algebra::rewrite::require;
 use onnx::operator::properties::{POINTWISE, RESHAPES};
-use onnx::{Attr, DType, Edit, Node, OpType, Tensor, Type, ValueId};
+use onnx::{DType, Edit, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{Array, Carry, Counted};
 
 /// The effect of an active iteration.
 pub(super) struct Effect {
-    /// The flags of the entries that it sets, or their opposite.
-    pub chosen: ValueId,
-    pub is_opposite: bool,
-    /// The value that the flags of the carry must have for that.
-    pub assumed: bool,
-    /// The constant that it sets entries to.
-    pub dropped: Tensor,
-    /// True if it sets only entries after its own.
+    /// True if it clears flags, false if it sets flags.
+    pub clears: bool,
+    /// True if it changes only entries after its own.
     pub is_ordered: bool,
-}
-
-/// A step that chooses entries.
-pub(super) enum Choosing {
-    Node(Node),
-    /// The result of an `If`, and its values in the two branches.
-    Branch {
-        result: ValueId,
-        on_true: ValueId,
-        on_false: ValueId,
-    },
 }
 
 /// The analysis of the nodes of an iteration.
@@ -42,7 +26,7 @@ pub(super) struct Body<'a, 'e> {
     of_entry: FxHashSet<ValueId>,
     pub flag_nodes: Vec<Node>,
     pub active_flag: Option<ValueId>,
-    pub choosing: Vec<Choosing>,
+    pub choosing: Vec<Node>,
     /// Flags as functions of the flags that an iteration reads.
     tables: FxHashMap<ValueId, Table>,
     given: Vec<ValueId>,
@@ -83,9 +67,6 @@ impl<'a, 'e> Body<'a, 'e> {
 
     /// Classifies a node. `None` if it does not belong to the pattern.
     pub(super) fn take(&mut self, node: &Node) -> Option<()> {
-        if node.op == OpType::If {
-            return self.branch(node);
-        }
         let &[result] = &node.outputs[..] else { return None };
         self.made.insert(result);
         if self.reads_entry(node) {
@@ -99,35 +80,9 @@ impl<'a, 'e> Body<'a, 'e> {
             self.flag_nodes.push(node.clone());
             return Some(());
         }
-        let is_choice = result == self.carry.after && node.op == OpType::Where;
-        self.choose(node).or(is_choice.then_some(()))
-    }
-
-    /// Takes a node that computes flags.
-    fn choose(&mut self, node: &Node) -> Option<()> {
         let table = self.table(node)?;
-        self.tables.insert(*node.outputs.first()?, table);
-        self.choosing.push(Choosing::Node(node.clone()));
-        Some(())
-    }
-
-    /// Takes both branches of an `If` whose condition is the flag of an active iteration.
-    fn branch(&mut self, node: &Node) -> Option<()> {
-        let flag = node.inputs.first().copied().flatten()?;
-        let is_active = self.flag(flag).filter(|&table| table == ACTIVE)?;
-        let branch = |name: &str| match node.attr(name) {
-            Some(Attr::Graph(branch)) => Some(branch),
-            _ => None,
-        };
-        let (on_true, on_false) = (branch("then_branch")?, branch("else_branch")?);
-        on_true.nodes.iter().chain(&on_false.nodes).try_for_each(|node| self.choose(node))?;
-        for (place, &result) in node.outputs.iter().enumerate() {
-            let (on_true, on_false) = (on_true.outputs[place], on_false.outputs[place]);
-            let table = (is_active & self.flag(on_true)?) | (!is_active & self.flag(on_false)?);
-            self.tables.insert(result, table);
-            self.made.insert(result);
-            self.choosing.push(Choosing::Branch { result, on_true, on_false });
-        }
+        self.tables.insert(result, table);
+        self.choosing.push(node.clone());
         Some(())
     }
 
@@ -166,21 +121,15 @@ impl<'a, 'e> Body<'a, 'e> {
         value != self.carry.before && !self.scan.arrays.iter().any(|array| array.element == value)
     }
 
-    /// Returns the table of the result of a node. Numbers that are zero or one count as flags.
+    /// Returns the table of the result of a node. The cast of a flag counts as a flag.
     fn table(&mut self, node: &Node) -> Option<Table> {
         let mut operand = |place: usize| self.flag(node.inputs.get(place).copied().flatten()?);
-        // `Min` and `Max` may have more operands.
-        require(node.inputs.len() <= 2 || node.op == OpType::Where)?;
         Some(match node.op.onnx()? {
-            OpType::And | OpType::Mul | OpType::Min => operand(0)? & operand(1)?,
-            OpType::Or | OpType::Max => operand(0)? | operand(1)?,
+            OpType::And => operand(0)? & operand(1)?,
+            OpType::Or => operand(0)? | operand(1)?,
             OpType::Xor => operand(0)? ^ operand(1)?,
             OpType::Not => !operand(0)?,
             OpType::Identity | OpType::Cast => operand(0)?,
-            OpType::Sub => {
-                let (a, b) = (operand(0)?, operand(1)?);
-                (b & !a == 0).then_some(a & !b)?
-            }
             OpType::Where => {
                 let flag = operand(0)?;
                 (flag & operand(1)?) | (!flag & operand(2)?)
@@ -193,21 +142,16 @@ impl<'a, 'e> Body<'a, 'e> {
         if let Some(&table) = self.tables.get(&value) {
             return Some(table);
         }
-        let is_flag = |whole: ValueId| is_flag(self.edit, whole);
+        if let Some(number) = self.edit.number(value) {
+            return (number == 0.0 || number == 1.0).then_some(if number == 0.0 { 0 } else { !0 });
+        }
+        require(self.edit.dtype(value)? == DType::Bool)?;
         if value == self.carry.before {
-            return is_flag(self.carry.initial).then_some(CARRY);
+            return Some(CARRY);
         }
         if self.of_entry.contains(&value) {
-            let is_flag = self.edit.dtype(value)? == DType::Bool
-                || (value == self.entry && is_flag(self.carry.initial));
-            return (is_flag && *self.active_flag.get_or_insert(value) == value).then_some(ACTIVE);
+            return (*self.active_flag.get_or_insert(value) == value).then_some(ACTIVE);
         }
-        if let Some(number) = self.edit.tensor(value).and_then(Tensor::uniform) {
-            let is_set = numbers(&number)? == [1.0];
-            return is_flag(value).then_some(if is_set { Table::MAX } else { 0 });
-        }
-        let array = self.scan.arrays.iter().find(|array| array.element == value);
-        require(is_flag(array.map_or(value, |array| array.whole)))?;
         let place = self.given.iter().position(|&given| given == value).unwrap_or_else(|| {
             self.given.push(value);
             self.given.len() - 1
@@ -219,45 +163,13 @@ impl<'a, 'e> Body<'a, 'e> {
     /// have an effect too.
     pub(super) fn effect(&self, is_active_if: bool) -> Option<Effect> {
         let active = if is_active_if { ACTIVE } else { !ACTIVE };
-        let dtype = self.edit.dtype(self.carry.before)?;
-        let Some(&after) = self.tables.get(&self.carry.after) else {
-            return self.choice(active);
-        };
+        let after = *self.tables.get(&self.carry.after)?;
         require((after ^ CARRY) & !active == 0)?;
         // The iteration only clears flags, or only sets them.
         let clears = after & active & !CARRY == 0;
         let sets = !after & active & CARRY == 0;
         let is_set = if clears { !after & CARRY } else { after & !CARRY };
-        (clears || sets).then_some(Effect {
-            chosen: self.carry.after,
-            is_opposite: clears,
-            assumed: clears,
-            dropped: Tensor::of_ints(dtype, Vec::new(), &[i64::from(!clears)])?,
-            is_ordered: self.is_ordered(is_set & active),
-        })
-    }
-
-    /// Returns the effect of a `Where` of the carry and a constant.
-    fn choice(&self, active: Table) -> Option<Effect> {
-        let choice = self.scan.nodes.iter().find(|node| node.outputs[..] == [self.carry.after])?;
-        let &[Some(flag), Some(on_true), Some(on_false)] = &choice.inputs[..] else { return None };
-        let is_opposite = on_true == self.carry.before;
-        let (kept, dropped) = if is_opposite { (on_true, on_false) } else { (on_false, on_true) };
-        let table = self.tables.get(&flag)?;
-        let is_set = if is_opposite { !table } else { *table };
-        // Afterward, the entries are no longer zero or one, so their own flags say nothing.
-        let is_of_carry = (is_set & CARRY) >> 1 != is_set & !CARRY;
-        let is_flag = self.edit.dtype(self.active_flag?)? == DType::Bool;
-        let is_fit =
-            choice.op == OpType::Where && kept == self.carry.before && is_flag && !is_of_carry;
-        let dropped = self.edit.tensor(dropped).filter(|tensor| tensor.len() == 1)?.clone();
-        (is_fit && is_set & !active == 0).then_some(Effect {
-            chosen: flag,
-            is_opposite,
-            assumed: false,
-            dropped,
-            is_ordered: self.is_ordered(is_set),
-        })
+        (clears || sets).then(|| Effect { clears, is_ordered: self.is_ordered(is_set & active) })
     }
 
     /// True if entries are set only where a flag is, and that flag is set only for entries after that of the
@@ -269,22 +181,6 @@ impl<'a, 'e> Body<'a, 'e> {
                 && array.is_some_and(|array| is_behind_iteration(self.edit, array.whole))
         })
     }
-}
-
-/// Returns the numbers of a constant.
-pub(super) fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
-    let of_ints = |ints: Vec<i64>| ints.into_iter().map(|number| number as f64).collect();
-    tensor.floats().or_else(|| tensor.ints().map(of_ints))
-}
-
-/// True if an array has flags, or numbers that are zero or one.
-fn is_flag(edit: &Edit<'_>, array: ValueId) -> bool {
-    let is_bool = |value| edit.dtype(value) == Some(DType::Bool);
-    if let Some(numbers) = edit.tensor(array).and_then(numbers) {
-        return numbers.iter().all(|&number| number == 1.0 || number.to_bits() == 0);
-    }
-    let cast = edit.made_by(array, OpType::Cast);
-    is_bool(array) || cast.and_then(|node| edit.input(node, 0)).is_some_and(is_bool)
 }
 
 /// True if the flags of each iteration are set only for entries after that of the iteration.

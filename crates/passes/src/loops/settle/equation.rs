@@ -11,10 +11,8 @@ pub(super) struct Equation {
     pub(super) candidates: ValueId,
     /// One for each iteration that an iteration stops, zero for the others.
     pub(super) earlier: ValueId,
-    /// One for each entry that an iteration sets, zero for the others.
+    /// One for each entry that an iteration changes, zero for the others.
     pub(super) covers: ValueId,
-    /// True if there are as many entries as iterations, and an iteration sets only later entries.
-    pub(super) is_ordered: bool,
     /// The shape of the flags.
     pub(super) rows: Vec<i64>,
 }
@@ -104,18 +102,6 @@ pub(super) fn reshaped(edit: &mut Patch<'_, '_>, array: ValueId, shape: &[i64]) 
     }
     let sizes = edit.integers(shape)?;
     Some(edit.insert(Op::new(OpType::Reshape, &[array, sizes])))
-}
-
-/// Slices an array to this shape, from the start of its last axis.
-pub(super) fn beginning(
-    edit: &mut Patch<'_, '_>,
-    array: ValueId,
-    shape: &[i64],
-) -> Option<ValueId> {
-    let (size, lead) = shape.split_last()?;
-    let bounds = [0, *size, lead.len() as i64];
-    let [start, end, axis] = bounds.map(|bound| edit.integers(&[bound]));
-    Some(edit.insert(Op::new(OpType::Slice, &[array, start?, end?, axis?])))
 }
 
 fn of_sizes(dtype: DType, sizes: &[i64]) -> Type {
