@@ -40,8 +40,7 @@ pub struct Rule {
 pub const RULES: &[&[Rule]] = &[
     &[
         identities::RULE,
-        lookups::RANGE_RULE,
-        lookups::CAST_RULE,
+        lookups::RULE,
         bounded::RULE,
         broadcasts::RULE,
         broadcasts::SINK_RULE,
@@ -51,7 +50,7 @@ pub const RULES: &[&[Rule]] = &[
         chains::RULE,
         layout_ops::merge::RULE,
     ],
-    &[folding::RULE, sharing::RULE],
+    &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
 ];
 
 /// The replacement of a node, and the nodes whose origins it inherits.

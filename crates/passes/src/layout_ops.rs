@@ -2,7 +2,6 @@
 //!
 //! Each one reads chains of them as an [`AxisMap`](algebra::axis_map::AxisMap) and writes the fewest nodes.
 
-pub(crate) mod blocks;
 pub(crate) mod columns;
 pub(crate) mod merge;
 pub(crate) mod products;

@@ -165,7 +165,7 @@ pub static PHASES: &[Phase] = &[
         "Recurrent cells and pools are matched on the loop bodies and windows that plugins emit, before \
          the fusion of formulas changes their contents.",
         &[
-            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::STAGES]),
+            formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::REWRITES]),
             nodes("batch-heads", "computes after the loop, for all steps at once, the results that depend on the state of a cell", loops::results::run_early),
             nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
             formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[&pool::REWRITES]),
@@ -250,7 +250,6 @@ pub static PHASES: &[Phase] = &[
             nodes("split-products", "writes the product over a short axis as products of its entries", split_products::run),
             graph("lead-small-axes", "moves a small last axis to the front if operands broadcast along the other axes", small_axes::run),
             graph("keep-entries", "keeps the axis of vector entries that are stacked again", keep_entries::run),
-            nodes("fuse-blocks", "finds `DepthToSpace` and `SpaceToDepth`", layout_ops::blocks::run).fusing(),
             nodes("join-stacks", "writes a stack of arrays as one `Concat` and one `Reshape`", layout_ops::stacks::run),
             nodes("make-columns", "writes a matrix times a vector as a matrix product", layout_ops::columns::run),
             graph("make-rows", "computes with rows instead of vectors around products with a bias", layout_ops::rows::run),

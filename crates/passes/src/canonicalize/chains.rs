@@ -1,14 +1,14 @@
-//! `merge-chains`: merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis.
+//! `merge-chains`: merges two casts or two slices, and a stack with the reshape of its new axis.
 
 use algebra::rewrite::require;
-use onnx::{Attr, DType, Dim, Edit, Fact, Op, OpType, Outcome, Patch};
+use onnx::{Attr, DType, Edit, Fact, Op, OpType, Outcome, Patch};
 
 use super::{Change, Rule};
 use crate::layout_ops::stacks::Stack;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",
-    does: "merges two casts, two broadcasts or two slices, and a stack with the reshape of its new axis",
+    does: "merges two casts or two slices, and a stack with the reshape of its new axis",
     apply: merge_chains,
 };
 
@@ -23,7 +23,6 @@ fn merged(edit: &Edit<'_>, index: usize) -> Option<Change> {
     let first = edit.producer(edit.input(index, 0)?)?;
     match (edit.op(index)?, edit.op(first)?) {
         (OpType::Cast, OpType::Cast) => joined_cast(edit, index, first),
-        (OpType::Expand, OpType::Expand) => joined_expand(edit, index, first),
         (OpType::Slice, OpType::Concat) => part_of_concat(edit, index, first),
         (OpType::Reshape, OpType::Concat) => joined_stack(edit, index, first),
         _ => None,
@@ -88,15 +87,6 @@ fn holds(wide: DType, narrow: DType) -> bool {
 /// True for 8-bit floats. The attribute `saturate` of a cast determines their overflow.
 fn is_narrow_float(dtype: DType) -> bool {
     dtype.is_float() && dtype.bits() == 8
-}
-
-/// Drops the first `Expand`, if the second one has all sizes.
-fn joined_expand(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
-    let (x, shape) = (edit.input(first, 0)?, edit.input(index, 1)?);
-    let result = &edit.result_ty(index)?.shape;
-    let sizes: Vec<Dim> = edit.tensor(shape)?.ints()?.into_iter().map(Dim::Known).collect();
-    require(sizes[..] == result[..])?;
-    Some((Op::new(OpType::Expand, &[x, shape]).into(), vec![first]))
 }
 
 /// Merges a stack with a reshape that merges the new axis with the next axis.
@@ -215,20 +205,6 @@ w:i64[3] = Cast(%2) {to=7}",
                 z:i32[3] = Cast(%1) {to=6}  # 5
                 %2 = Cast(n) {to=12}  # 6
                 w:i64[3] = Cast(%2) {to=7}  # 7
-            "#]],
-        );
-    }
-
-    #[test]
-    fn two_broadcasts_become_the_last_one() {
-        check_lean(
-            rule(&super::RULE),
-            "graph g(x:f32[3,1]) -> (y)
-%0:f32[3,4] = Expand(x, [3, 4]:i64)
-y:f32[2,3,4] = Expand(%0, [2, 3, 4]:i64)",
-            expect![[r#"
-                graph g(x:f32[3,1]) -> (y)
-                y:f32[2,3,4] = Expand(x, [2, 3, 4]:i64)  # 3 2
             "#]],
         );
     }

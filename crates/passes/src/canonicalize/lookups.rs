@@ -1,14 +1,13 @@
-//! Simplifies lookups whose indices are within bounds.
+//! `drop-ranges`: replaces a lookup in the range from 0 with the index.
 //!
-//! `jnp.argsort` sorts the indices `0, 1, 2, …` together with the keys, and looks up the sorted indices. Indices have 32
-//! bits in JAX, and 64 bits in ONNX.
+//! `jnp.argsort` sorts the indices `0, 1, 2, …` together with the keys, and looks up the sorted indices.
 
 use algebra::rewrite::require;
-use onnx::{DType, Edit, Op, OpType, Tensor, ValueId};
+use onnx::{Edit, Op, OpType, Tensor, ValueId};
 
 use super::Rule;
 
-pub(crate) const RANGE_RULE: Rule = Rule {
+pub(crate) const RULE: Rule = Rule {
     name: "drop-ranges",
     does: "replaces a lookup in the range from 0 with the index",
     apply: |patch| {
@@ -19,35 +18,7 @@ pub(crate) const RANGE_RULE: Rule = Rule {
     },
 };
 
-pub(crate) const CAST_RULE: Rule = Rule {
-    name: "drop-index-casts",
-    does: "drops the cast of an index that keeps its value",
-    apply: |patch| {
-        let node = patch.node(patch.root());
-        require(node.op.is_one_of(LOOKUPS))?;
-        let cast = patch.producer(patch.input(patch.root(), 1)?);
-        let cast = cast.filter(|&maker| is_cast_of_index(patch, maker))?;
-        let op = patch.op_with(patch.root(), 1, patch.input(cast, 0)?);
-        patch.done(&[cast], op)
-    },
-};
-
 const LOOKUPS: &[OpType] = &[OpType::Gather, OpType::GatherElements];
-
-/// True if a node casts indices to the other index type, and all of them fit.
-fn is_cast_of_index(edit: &Edit<'_>, index: usize) -> bool {
-    let dtype = |value: ValueId| edit.dtype(value);
-    let is_index = |dtype| matches!(dtype, Some(DType::I32 | DType::I64));
-    let before = edit.input(index, 0).filter(|_| edit.node(index).op == OpType::Cast);
-    before.is_some_and(|before| {
-        let after = dtype(edit.result(index));
-        let fits =
-            |(low, high): (i64, i64)| i32::try_from(low).is_ok() && i32::try_from(high).is_ok();
-        is_index(dtype(before))
-            && is_index(after)
-            && (after == Some(DType::I64) || edit.fact(before).ints().is_some_and(fits))
-    })
-}
 
 /// Returns the index that a node looks up in a range, and the node that computes the range.
 fn index_of_range(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Option<usize>)> {
@@ -90,7 +61,7 @@ mod tests {
     #[test]
     fn a_lookup_in_a_range_is_the_index() {
         check_lean(
-            rule(&super::RANGE_RULE),
+            rule(&super::RULE),
             "graph g(x:f32[4], y:f32[3,2], s:i64[]) -> (a, b, c)
 %0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
 a:i32[4] = Gather([0, 1, 2, 3]:i32, %1) {axis=0}
@@ -112,7 +83,7 @@ c:i64[4] = Gather(%4, %1) {axis=0}",
     #[test]
     fn lookups_in_other_tables_or_with_unknown_indices_are_kept() {
         check_lean(
-            rule(&super::RANGE_RULE),
+            rule(&super::RULE),
             "graph g(x:f32[4], y:f32[3,2], i:i64[4], j:i32[4], s:i64[]) -> (a, b, c, d, e, f)
 %0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
 a:i32[4] = Gather([0, 1, 2, 4]:i32, %1) {axis=0}
@@ -136,33 +107,6 @@ f:i32[4] = Gather([0, 1, 2, 3]:i32, %5) {axis=0}",
                 e:i32[4,2] = Gather([[0, 1], [0, 1], [0, 1], [0, 1]]:i32, %1) {axis=0}  # 9
                 %5 = Clip(j, 0:i32, 3:i32)  # 10
                 f:i32[4] = Gather([0, 1, 2, 3]:i32, %5) {axis=0}  # 11
-            "#]],
-        );
-    }
-
-    #[test]
-    fn an_index_needs_no_cast() {
-        check_lean(
-            rule(&super::CAST_RULE),
-            "graph g(x:f32[4], i:i64[4], j:i32[4], k:u8[4]) -> (a, b, c, d)
-%0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
-%2:i32[4] = Cast(%1) {to=6}
-a:f32[4] = Gather(x, %2) {axis=0}
-%3:i32[4] = Cast(i) {to=6}
-b:f32[4] = Gather(x, %3) {axis=0}
-%4:i64[4] = Cast(j) {to=7}
-c:f32[4] = GatherElements(x, %4) {axis=0}
-%5:i64[4] = Cast(k) {to=7}
-d:f32[4] = Gather(x, %5) {axis=0}",
-            expect![[r#"
-                graph g(x:f32[4], i:i64[4], j:i32[4], k:u8[4]) -> (a, b, c, d)
-                %0, %1 = TopK(x, [4]:i64) {axis=0}  # 2
-                a:f32[4] = Gather(x, %1) {axis=0}  # 4 3
-                %2 = Cast(i) {to=6}  # 5
-                b:f32[4] = Gather(x, %2) {axis=0}  # 6
-                c:f32[4] = GatherElements(x, j) {axis=0}  # 8 7
-                %3 = Cast(k) {to=7}  # 9
-                d:f32[4] = Gather(x, %3) {axis=0}  # 10
             "#]],
         );
     }

@@ -13,42 +13,11 @@ use crate::canonicalize::{broadcast_shape, number_behind};
 /// Every type of at least 8 bits can represent this number.
 const MAX_CONDITIONS: usize = 127;
 
-/// The first stage fuses whole chains. The second stage fuses the remaining comparisons with an index.
-pub(crate) static STAGES: Formulas = Formulas::new(&[
-    &[rewrite("fuse-choices", last_choice, to_choices)],
-    &[rewrite("fuse-first-conditions", comparison, to_conditions)],
-]);
+pub(crate) static REWRITES: Formulas =
+    Formulas::new(&[&[rewrite("fuse-choices", last_choice, to_choices)]]);
 
 fn place() -> Pattern {
     repeated(&node(OpType::ArgMax, &[&hole("conditions")])).named("place")
-}
-
-/// `place = n`
-fn comparison() -> Pattern {
-    node(OpType::Equal, &[&place(), &number("number")])
-}
-
-/// `cₙ ∧ ¬(c₁ ∨ … ∨ cₙ₋₁)`
-fn to_conditions(found: &mut Match<'_, '_, '_>) -> Result<Op> {
-    let mut passed = Vec::new();
-    let conditions = conditions(found.edit, found.value("place")?, &mut passed);
-    let conditions = conditions.ok_or("the number is not the index of the first true condition")?;
-    let number = found.number("number")?;
-    let before = (1..=conditions.len()).position(|place| place as f64 == number);
-    let before = before.ok_or("no condition has this number")?;
-    let ty = found.ty(found.result())?;
-    for &condition in &conditions[..=before] {
-        ensure(found.ty(condition)? == ty, "the number has more axes than the conditions")?;
-    }
-    found.take(&passed);
-    let own = conditions[before];
-    let Some((&first, others)) = conditions[..before].split_first() else {
-        return Ok(Op::new(OpType::Identity, &[own]));
-    };
-    let any =
-        others.iter().fold(first, |any, &other| found.insert(Op::new(OpType::Or, &[any, other])));
-    let none = found.insert(Op::new(OpType::Not, &[any]));
-    Ok(Op::new(OpType::And, &[own, none]))
 }
 
 /// `place = n ? x : others`
@@ -169,7 +138,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     #[test]
     fn a_choice_by_the_first_true_condition_is_a_chain_of_where() {
         check_lean(
-            formulas(&super::STAGES),
+            formulas(&super::REWRITES),
             &select("[[false, false, false]]", [1, 2]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -182,7 +151,7 @@ r:f32[2,3] = Where(%9, y, %8)"
     #[test]
     fn another_order_or_an_additional_condition_is_not_fused() {
         check_lean(
-            formulas(&super::STAGES),
+            formulas(&super::REWRITES),
             &select("[[false, false, false]]", [2, 1]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -200,7 +169,7 @@ r:f32[2,3] = Where(%9, y, %8)"
         "#]],
         );
         check_lean(
-            formulas(&super::STAGES),
+            formulas(&super::REWRITES),
             &select("[[false, true, false]]", [1, 2]),
             expect![[r#"
             graph g(c:bool[3], d:bool[3], x:f32[2,3], y:f32[3], z:f32[]) -> (r)
@@ -220,31 +189,9 @@ r:f32[2,3] = Where(%9, y, %8)"
     }
 
     #[test]
-    fn a_comparison_with_an_index_becomes_conditions() {
-        check_lean(
-            formulas(&super::STAGES),
-            "graph g(c:bool[3], d:bool[3]) -> (r, s)
-%0:bool[1,3] = Unsqueeze(c, [0]:i64)
-%1:bool[1,3] = Unsqueeze(d, [0]:i64)
-%2:bool[3,3] = Concat([[false, false, false]], %0, %1) {axis=0}
-%3:u8[3,3] = Cast(%2) {to=2}
-%4:i64[3] = ArgMax(%3) {axis=0, keepdims=0}
-%5:i32[3] = Cast(%4) {to=6}
-r:bool[3] = Equal(%5, 1:i32)
-s:bool[3] = Equal(%5, 2:i32)",
-            expect![[r#"
-                graph g(c:bool[3], d:bool[3]) -> (r, s)
-                r:bool[3] = Identity(c)  # 8 2 3 4 5 6 7
-                %0 = Not(c)  # 9 2 3 4 5 6 7
-                s:bool[3] = And(d, %0)  # 9 2 3 4 5 6 7
-            "#]],
-        );
-    }
-
-    #[test]
     fn a_comparison_with_a_number_of_no_condition_is_kept() {
         check_lean(
-            formulas(&super::STAGES),
+            formulas(&super::REWRITES),
             "graph g(c:bool[3]) -> (r)
 %0:bool[1,3] = Unsqueeze(c, [0]:i64)
 %1:bool[2,3] = Concat([[false, false, false]], %0) {axis=0}

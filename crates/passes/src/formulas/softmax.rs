@@ -12,10 +12,7 @@ use onnx::{Dim, Op, OpType};
 pub(crate) static REWRITES: Formulas = Formulas::new(&[&[
     rewrite("fuse-softmax", softmax, |found| over_one_axis(found, OpType::Softmax)),
     rewrite("fuse-log-softmax", log_softmax, |found| over_one_axis(found, OpType::LogSoftmax)),
-    rewrite("fuse-masked-softmax", masked_softmax, |found| masked(found, OpType::Softmax)),
-    rewrite("fuse-masked-log-softmax", masked_log_softmax, |found| {
-        masked(found, OpType::LogSoftmax)
-    }),
+    rewrite("fuse-masked-softmax", masked_softmax, to_masked_softmax),
 ]]);
 
 /// `exp(x − max x) / Σ exp(x − max x)`
@@ -41,42 +38,23 @@ fn shifted() -> Pattern {
     ])
 }
 
-fn shifted_by_max(x: &Pattern) -> Pattern {
-    x - spread(&reduce_max(x).named("max")).named("spread max")
-}
-
 /// The softmax of the elements with a true mask, as in `jax.nn.softmax(x, where=mask)`: masked elements are −∞, and the
 /// sum leaves them out again.
 ///
 /// The sum differs from the sum of a softmax only if the whole mask is false. Then, the result does not depend on it.
 fn masked_softmax() -> Pattern {
-    let (mask, e) = (hole("mask"), exp(&shifted_by_max(&let_through())));
-    let quotient = &e / masked_sum(&e);
-    node(OpType::Where, &[&mask, &quotient, &number("elsewhere")])
+    let mask = hole("mask");
+    let let_through =
+        |x: &Pattern, otherwise: f64| node(OpType::Where, &[&mask, x, &otherwise.into()]);
+    let x = let_through(&hole("input"), f64::NEG_INFINITY).named("x");
+    let e = exp(&(&x - spread(&reduce_max(&x).named("max")).named("spread max")));
+    let sum = spread(&reduce_sum(&let_through(&e, 0.0)).named("sum")).named("spread sum");
+    node(OpType::Where, &[&mask, &(e / sum), &number("elsewhere")])
 }
 
-/// Like [`masked_softmax`], for `LogSoftmax`.
-fn masked_log_softmax() -> Pattern {
-    let (mask, shifted) = (hole("mask"), shifted_by_max(&let_through()));
-    let sum = spread(&log(&masked_sum(&exp(&shifted)))).named("spread log");
-    node(OpType::Where, &[&mask, &(shifted - sum), &number("elsewhere")])
-}
-
-fn let_through() -> Pattern {
-    node(OpType::Where, &[&hole("mask"), &hole("input"), &f64::NEG_INFINITY.into()]).named("x")
-}
-
-fn masked_sum(e: &Pattern) -> Pattern {
-    let let_through = node(OpType::Where, &[&hole("mask"), e, &0.0.into()]);
-    spread(&reduce_sum(&let_through).named("sum")).named("spread sum")
-}
-
-fn masked(found: &mut Match<'_, '_, '_>, op: OpType) -> Result<Op> {
-    if let Some(log) = found.maybe("spread log") {
-        found.expect_reduced(log, found.value("x")?, &found.axes("sum")?)?;
-    }
+fn to_masked_softmax(found: &mut Match<'_, '_, '_>) -> Result<Op> {
     let (mask, elsewhere) = (found.value("mask")?, found.value("elsewhere")?);
-    let op = over_one_axis(found, op)?;
+    let op = over_one_axis(found, OpType::Softmax)?;
     let whole = found.insert(op);
     Ok(Op::new(OpType::Where, &[mask, whole, elsewhere]))
 }

@@ -99,24 +99,11 @@ struct Attention {
 
 #[derive(Clone, Copy)]
 enum Mask {
-    /// Adds a bias, multiplied by a factor, to the scores.
-    Added { bias: ValueId, factor: f64 },
+    /// Adds a bias to the scores, or subtracts it.
+    Added { bias: ValueId, is_subtracted: bool },
     /// Keeps the scores whose flag equals `keeps`. Replaces the others by `otherwise`, or adds it to them if
     /// `is_bias`.
     Chosen { flags: ValueId, keeps: bool, otherwise: f64, is_bias: bool },
-}
-
-impl Mask {
-    /// Returns the same mask for scores that are scaled before it.
-    fn times(self, scale: f64) -> Option<Mask> {
-        let is_reduction = scale > 0.0 && scale <= 1.0;
-        is_reduction.then_some(match self {
-            Mask::Added { bias, factor } => Mask::Added { bias, factor: factor * scale },
-            Mask::Chosen { flags, keeps, otherwise, is_bias } => {
-                Mask::Chosen { flags, keeps, otherwise: otherwise * scale, is_bias }
-            }
-        })
-    }
 }
 
 /// Finds the attention whose second product is this node. If `is_transposed`, the node computes the transposed
@@ -298,11 +285,8 @@ impl Scores {
             let source = tanh.map_or(Some(scaled.source), |tanh| edit.input(tanh, 0))?;
             let mut scores = Scores::of(edit, source, most - 1)?;
             // The kernel scales before it limits, and limits before it masks.
-            (scores.cap.is_none() && (tanh.is_none() || scores.masks.is_empty())).then_some(())?;
+            require(scores.cap.is_none() && scores.masks.is_empty())?;
             scores.scale *= scaled.factor;
-            for (mask, _) in &mut scores.masks {
-                *mask = mask.times(scaled.factor)?;
-            }
             scores.cap = tanh.map(|_| scaled.factor);
             scores.links.extend(tanh);
             scores
@@ -351,7 +335,7 @@ fn masked(edit: &Edit<'_>, node: usize) -> Vec<(ValueId, Bias)> {
         (Some(OpType::Add), &[a, b]) => {
             vec![(a, Bias::of(edit, b, MAX_TERMS)), (b, Bias::of(edit, a, MAX_TERMS))]
         }
-        (Some(OpType::Sub), &[a, b]) => vec![(a, Bias::added(b, -1.0))],
+        (Some(OpType::Sub), &[a, b]) => vec![(a, Bias::added(b, true))],
         _ => Vec::new(),
     };
     found.into_iter().filter(|(scores, _)| has_shape(scores)).collect()
@@ -364,8 +348,8 @@ struct Bias {
 }
 
 impl Bias {
-    fn added(bias: ValueId, factor: f64) -> Bias {
-        Bias { masks: vec![Mask::Added { bias, factor }], nodes: Vec::new() }
+    fn added(bias: ValueId, is_subtracted: bool) -> Bias {
+        Bias { masks: vec![Mask::Added { bias, is_subtracted }], nodes: Vec::new() }
     }
 
     /// Splits a sum if one of its terms is a mask by flags.
@@ -381,7 +365,7 @@ impl Bias {
             let has_flags = masks.iter().any(|mask| matches!(mask, Mask::Chosen { .. }));
             has_flags.then(|| Bias { masks, nodes: [&nodes[..], &[sum]].concat() })
         });
-        terms.unwrap_or_else(|| Bias::added(value, 1.0))
+        terms.unwrap_or_else(|| Bias::added(value, false))
     }
 }
 

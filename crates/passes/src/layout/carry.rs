@@ -2,7 +2,7 @@
 
 use algebra::axis_order::AxisOrder;
 use algebra::rewrite::require;
-use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
+use onnx::{DType, Dim, Op, OpType, Patch, Tensor, ValueId};
 
 use super::role::data_operands;
 
@@ -32,8 +32,9 @@ pub(super) fn carried(
             op.inputs[operand] = Some(edit.constant(tensor, &[old]));
         }
     }
-    for operand in lists(edit, node, index) {
-        op.inputs[operand] = Some(permuted_list(edit, index, operand, order)?);
+    // The sizes of an `Expand`, and the sizes of a `Pad` along all axes.
+    if node.op == OpType::Expand || node.op == OpType::Pad && edit.input(index, 3).is_none() {
+        op.inputs[1] = Some(permuted_list(edit, index, order)?);
     }
     for input in op.inputs.iter_mut().take(data_operands(node)).flatten() {
         *input = stored(edit, *input)?;
@@ -41,39 +42,15 @@ pub(super) fn carried(
     Some(op)
 }
 
-/// Returns the operands with one or two entries per axis.
-fn lists(edit: &Edit<'_>, node: &onnx::Node, index: usize) -> Vec<usize> {
-    match node.op.onnx() {
-        Some(OpType::Expand) => vec![1],
-        Some(OpType::Pad) if edit.input(index, 3).is_none() => vec![1],
-        Some(OpType::Resize) => {
-            [2, 3].into_iter().filter(|&operand| edit.input(index, operand).is_some()).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Permutes a constant list. If it has two entries per axis, as `Pad` has, it permutes each half.
-fn permuted_list(
-    edit: &mut Patch<'_, '_>,
-    index: usize,
-    operand: usize,
-    order: &AxisOrder,
-) -> Option<ValueId> {
-    let id = edit.input(index, operand)?;
+/// Permutes the constant list that is the second operand. If it has two entries per axis, as `Pad` has, permutes each
+/// half.
+fn permuted_list(edit: &mut Patch<'_, '_>, index: usize, order: &AxisOrder) -> Option<ValueId> {
+    let id = edit.input(index, 1)?;
     let list = edit.tensor(id)?;
-    let permuted = match (list.ints(), list.floats()) {
-        (Some(ints), _) => {
-            let parts = ints.chunks(order.rank().max(1));
-            let parts: Vec<Vec<i64>> =
-                parts.map(|part| order.permuted(part)).collect::<Option<_>>()?;
-            Tensor::of_ints(list.dtype, list.shape.clone(), &parts.concat())?
-        }
-        (_, Some(floats)) => {
-            Tensor::of_floats(list.dtype, list.shape.clone(), &order.permuted(&floats)?)?
-        }
-        _ => return None,
-    };
+    let ints = list.ints()?;
+    let parts = ints.chunks(order.rank().max(1)).map(|part| order.permuted(part));
+    let parts: Vec<Vec<i64>> = parts.collect::<Option<_>>()?;
+    let permuted = Tensor::of_ints(list.dtype, list.shape.clone(), &parts.concat())?;
     Some(edit.constant(permuted, &[id]))
 }
 

@@ -8,12 +8,9 @@ mod half;
 mod layout;
 mod table;
 
-use algebra::axis_order::AxisOrder;
-use algebra::pattern::{
-    Bindings, Pattern, either, either_order, find, hole, node, one_of, transposed,
-};
+use algebra::pattern::{Bindings, Pattern, either, either_order, find, hole, node, one_of};
 use algebra::rewrite::require;
-use onnx::operator::properties::{RESHAPES, TRANSPOSES};
+use onnx::operator::properties::RESHAPES;
 use onnx::{Edit, OpType, ValueId};
 
 use half::Half;
@@ -64,8 +61,7 @@ fn by_parts() -> Pattern {
 
 /// `x·cos + [−b, a]·sin` of the elements `a` and `b` of the pairs of `x`
 fn by_swapping() -> Pattern {
-    let negated = transposed(&(-hole("b")).named("-b"));
-    let swapped = joined(&negated, &hole("a")) * hole("sin");
+    let swapped = joined(&-hole("b"), &hole("a")) * hole("sin");
     // The other holes determine which factor is `x`.
     either_order(OpType::Add, &swapped, &node(OpType::Mul, &[&hole("factor"), &hole("other")]))
 }
@@ -114,7 +110,7 @@ fn halves_of(edit: &Edit<'_>, concat: usize) -> Option<[ValueId; 2]> {
 fn of_parts(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
     let (a, b) = (Half::of(edit, found.value("a")?)?, Half::of(edit, found.value("b")?)?);
     let is_interleaved = is_interleaved(edit, found)?;
-    let fits = |half: &Half| half.is_interleaved == is_interleaved && half.order.is_identity();
+    let fits = |half: &Half| half.is_interleaved == is_interleaved;
     require(a.x == b.x && fits(&a) && fits(&b))?;
     let (cos, sin) = (found.value("cos")?, found.value("sin")?);
     let fused = [a.nodes, b.nodes].concat();
@@ -123,27 +119,15 @@ fn of_parts(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
 
 fn of_swapped(edit: &Edit<'_>, found: &Bindings) -> Option<Rotation> {
     let (a, b) = (Half::of(edit, found.value("a")?)?, Half::of(edit, found.value("b")?)?);
-    let transposes = edit.chain_to(found.value("first")?, found.value("-b")?, TRANSPOSES);
-    let b = transposes?.iter().rev().try_fold(b, |b, &transpose| b.then(edit, transpose))?;
     let is_interleaved = is_interleaved(edit, found)?;
     let fits = [&a, &b].iter().all(|half| half.is_interleaved == is_interleaved);
-    let is_swapped = b.is_second && !a.is_second && a.x == b.x && a.order == b.order;
+    let is_swapped = b.is_second && !a.is_second && a.x == b.x;
     require(fits && is_swapped)?;
     let (factor, other) = (found.value("factor")?, found.value("other")?);
-    let is_x = |(x, _): &(ValueId, ValueId)| is_transposed(edit, *x, a.x, &a.order);
+    let is_x = |(x, _): &(ValueId, ValueId)| *x == a.x;
     let (x, cos) = [(factor, other), (other, factor)].into_iter().find(is_x)?;
     let fused = [a.nodes, b.nodes].concat();
     Some(Rotation { x, cos, sin: found.value("sin")?, is_doubled: true, is_interleaved, fused })
-}
-
-/// True if `x` is the source, transposed to this order.
-fn is_transposed(edit: &Edit<'_>, x: ValueId, source: ValueId, order: &AxisOrder) -> bool {
-    let found = || {
-        let chain = edit.chain_to(x, source, TRANSPOSES)?;
-        let mut orders = chain.iter().rev().map(|&node| AxisOrder::of_node(edit, node));
-        orders.try_fold(AxisOrder::identity(order.rank()), |whole, order| whole.then(&order?))
-    };
-    found().is_some_and(|found| found == *order)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! ONNX Runtime multiplies matrices and adds a bias in one node. For a vector, it reshapes before and after that
 //! node, at each product. This rewrite makes the vectors between the products rows as well.
 
-use onnx::operator::properties::{POINTWISE, REDUCTIONS};
+use onnx::operator::properties::POINTWISE;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -59,17 +59,6 @@ fn is_member(edit: &Edit<'_>, index: usize) -> bool {
             || node.op.is(POINTWISE) && operands.all(|id| rank(id).is_some_and(|rank| rank <= 1)))
 }
 
-/// True if a node reduces a vector to a number.
-fn is_reduction(edit: &Edit<'_>, index: usize) -> bool {
-    let node = edit.node(index);
-    let is_known = edit.input(index, 1).is_some_and(|axes| edit.tensor(axes).is_some());
-    node.op.is(REDUCTIONS)
-        && !node.keeps_axes()
-        && is_known
-        && edit.input(index, 0).is_some_and(|vector| is_vector(edit, vector))
-        && edit.axes(index).is_some_and(|axes| axes == [0])
-}
-
 /// True if a value is a vector and not a constant.
 fn is_vector(edit: &Edit<'_>, id: ValueId) -> bool {
     edit.tensor(id).is_none() && edit.ty(id).is_some_and(|ty| ty.rank() == 1)
@@ -82,7 +71,7 @@ fn vectors(edit: &Edit<'_>, index: usize) -> Vec<ValueId> {
 
 /// Vectors that depend on each other.
 struct Region {
-    /// The nodes that compute the vectors or reduce one to a scalar, in topological order.
+    /// The nodes that compute the vectors, in topological order.
     nodes: Vec<usize>,
     /// The number of products with a bias.
     products: usize,
@@ -114,9 +103,6 @@ impl Region {
                 if is_member(edit, reader) {
                     reads += times;
                     open.extend(&edit.node(reader).outputs);
-                } else if is_reduction(edit, reader) {
-                    reads += times;
-                    found.insert(reader);
                 }
             }
             if in_loop {
@@ -147,11 +133,6 @@ impl Region {
                     rows.insert(*input, row);
                     *input = row;
                 }
-            }
-            if node.op.is(REDUCTIONS) {
-                inputs[1] = edit.integers(&[0, 1]);
-                edit.replace(index, [], Op::of(&node, inputs)).ok()?;
-                continue;
             }
             let mut op = Op::of(&node, inputs);
             if is_concat || node.op == OpType::Split {
@@ -249,8 +230,7 @@ y:f32[3] = Loop(n, true, x) {body={
   d:bool[] = Identity(c)
   %0:f32[3] = MatMul(v, w)
   %1:f32[3] = Add(%0, [1.0, 2.0, 3.0])
-  %2:f32[] = ReduceMax(%1, [0]:i64) {keepdims=0}
-  u:f32[3] = Sub(%1, %2)
+  u:f32[3] = Tanh(%1)
 }}",
             expect![[r#"
                 graph g(x:f32[3], w:f32[3,3], n:i64[]) -> (y)
@@ -260,41 +240,8 @@ y:f32[3] = Loop(n, true, x) {body={
                   %0 = Unsqueeze(v, [0]:i64)  # 5
                   %1 = MatMul(%0, w)  # 5
                   %2 = Add(%1, [1.0, 2.0, 3.0])  # 6
-                  %3 = ReduceMax(%2, [0, 1]:i64) {keepdims=0}  # 7
-                  %4 = Sub(%2, %3)  # 8
-                  u:f32[3] = Squeeze(%4, [0]:i64)  # 8
-                }}
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_vector_may_be_reduced_before_a_row_of_it_is_read() {
-        check_lean(
-            super::run,
-            "graph g(x:f32[3], w:f32[3,3], n:i64[]) -> (y)
-y:f32[3] = Loop(n, true, x) {body={
-  graph b(i:i64[], c:bool[], v:f32[3]) -> (d, u)
-  d:bool[] = Identity(c)
-  %0:f32[3] = MatMul(w, v)
-  %1:f32[] = ReduceMax(%0, [0]:i64) {keepdims=0}
-  %2:f32[3] = Sub(%0, %1)
-  %3:f32[3] = MatMul(%2, w)
-  u:f32[3] = Add(%3, v)
-}}",
-            expect![[r#"
-                graph g(x:f32[3], w:f32[3,3], n:i64[]) -> (y)
-                y:f32[3] = Loop(n, true, x) {body={  # 2
-                  graph b(i:i64[], c:bool[], v:f32[3]) -> (d, u)
-                  d:bool[] = Identity(c)  # 4
-                  %0 = MatMul(w, v)  # 5
-                  %1 = Unsqueeze(%0, [0]:i64)  # 6
-                  %2 = ReduceMax(%1, [0, 1]:i64) {keepdims=0}  # 6
-                  %3 = Sub(%1, %2)  # 7
-                  %4 = MatMul(%3, w)  # 8
-                  %5 = Unsqueeze(v, [0]:i64)  # 9
-                  %6 = Add(%4, %5)  # 9
-                  u:f32[3] = Squeeze(%6, [0]:i64)  # 9
+                  %3 = Tanh(%2)  # 7
+                  u:f32[3] = Squeeze(%3, [0]:i64)  # 7
                 }}
             "#]],
         );

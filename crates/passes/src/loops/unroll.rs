@@ -5,7 +5,7 @@
 //! is a constant.
 
 use algebra::rewrite::{Declined, Result, ensure};
-use onnx::{Attr, Edit, Op, OpType, Patch, ValueId};
+use onnx::{Edit, Op, OpType, Patch, ValueId};
 use options::Options;
 use rustc_hash::FxHashMap;
 
@@ -41,6 +41,7 @@ fn unroll(
     max_nodes: usize,
 ) -> Result<Vec<(usize, ValueId)>> {
     ensure(iterations >= 1, "the loop has no iterations")?;
+    ensure(counted.stacks.is_empty(), "the loop stacks results of its iterations")?;
     ensure(
         !counted.nodes.iter().any(|node| node.bodies().next().is_some()),
         "an iteration contains a loop or a branch",
@@ -53,11 +54,11 @@ fn unroll(
         "the loop runs over weights, which would be split",
     )?;
     let arrays = counted.arrays.iter().filter(|array| !is_constant(array.whole)).count();
-    let accesses = (arrays + counted.stacks.len()) as i64;
+    let accesses = arrays as i64;
     let copies = |node: &&onnx::Node| node.op == OpType::Identity;
     let computed = counted.nodes.len() - counted.nodes.iter().filter(copies).count();
     let nodes = iterations.saturating_mul(computed as i64 + accesses);
-    let has_few = counted.stacks.is_empty() && arrays * WITH_ACCESSES <= computed;
+    let has_few = arrays * WITH_ACCESSES <= computed;
     let max_nodes = if has_few { max_nodes } else { max_nodes / WITH_ACCESSES };
     if nodes > max_nodes as i64 {
         return Err(Declined(format!(
@@ -68,15 +69,7 @@ fn unroll(
     let is_faster = ENTRY + iterations * (ITERATION + carried) > iterations * ACCESS * accesses;
     ensure(is_faster, "splitting the inputs would take as many nodes as unrolling saves")?;
     let unknown = || Declined::from("the type of a value is unknown");
-    for stack in &counted.stacks {
-        let dtype = edit.ty(stack.result).ok_or_else(unknown)?.dtype;
-        // `Concat` does not support floats of 8 bits, nor smaller types.
-        if dtype.bits() < if dtype.is_float() { 16 } else { 8 } {
-            return Err(Declined(format!("ONNX Runtime has no Concat for {dtype}")));
-        }
-    }
     let mut carried: Vec<ValueId> = counted.carries.iter().map(|carry| carry.initial).collect();
-    let mut stacked: Vec<Vec<ValueId>> = vec![Vec::new(); counted.stacks.len()];
     for iteration in 0..iterations {
         let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         values.extend(counted.carries.iter().map(|carry| carry.before).zip(carried));
@@ -93,36 +86,13 @@ fn unroll(
         edit.insert_round(iteration as usize, &counted.nodes, &mut values);
         let now = |id: ValueId| values.get(&id).copied().unwrap_or(id);
         carried = counted.carries.iter().map(|carry| now(carry.after)).collect();
-        for (stack, all) in counted.stacks.iter().zip(&mut stacked) {
-            all.push(now(stack.element));
-        }
     }
     let mut results: Vec<(ValueId, ValueId)> = Vec::new();
     for (carry, last) in counted.carries.iter().zip(carried) {
         let last = edit.insert(Op::new(OpType::Identity, &[last]));
         results.push((carry.result, last));
     }
-    for (place, (stack, mut rows)) in counted.stacks.iter().zip(stacked).enumerate() {
-        if counted.is_stacked_backwards(place) {
-            rows.reverse();
-        }
-        results.push((stack.result, join(edit, &rows).ok_or_else(unknown)?));
-    }
     Ok(results_in_place(edit, results))
-}
-
-/// Stacks the results of the iterations along a new leading axis.
-fn join(edit: &mut Patch<'_, '_>, rows: &[ValueId]) -> Option<ValueId> {
-    let parts = rows.iter().map(|&row| edit.unsqueeze(row, &[0]));
-    let parts: Vec<ValueId> = parts.collect::<Option<_>>()?;
-    Some(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0)))
-}
-
-impl Counted {
-    /// True if a result starts with the value of the last iteration.
-    fn is_stacked_backwards(&self, place: usize) -> bool {
-        matches!(&self.directions, Some(Attr::Ints(ways)) if ways.get(place) == Some(&1))
-    }
 }
 
 #[cfg(test)]
@@ -161,40 +131,6 @@ y:f32[3] = Loop(3:i64, true, x) {body={
                 %7 = Sin(%5)  # 6
                 %8 = Add(%7, %6)  # 7
                 y:f32[3] = Identity(%8)  # 2
-            "#]],
-        );
-    }
-
-    #[test]
-    fn unrolled_iterations_take_rows_and_are_stacked_in_their_directions() {
-        check_lean(
-            |edit| unroll(edit, 40),
-            "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, zs)
-y:f32[3], %9:f32[3], ys:f32[2,3], zs:f32[2,3] = Scan(x, x, xs) {body={
-  graph b(v:f32[3], u:f32[3], e:f32[3]) -> (w, t, o, p)
-  w:f32[3] = Add(u, e)
-  t:f32[3] = Identity(v)
-  o:f32[3] = Neg(w)
-  p:f32[3] = Identity(w)
-}, num_scan_inputs=1, scan_input_directions=[1], scan_output_directions=[1, 0]}",
-            expect![[r#"
-                graph g(x:f32[3], xs:f32[2,3]) -> (y, ys, zs)
-                %0 = Gather(xs, 1:i64) {axis=0}  # 2
-                %1 = Add(x, %0)  # 4
-                %2 = Identity(x)  # 5
-                %3 = Neg(%1)  # 6
-                %4 = Identity(%1)  # 7
-                %5 = Gather(xs, 0:i64) {axis=0}  # 2
-                %6 = Add(%2, %5)  # 4
-                %7 = Neg(%6)  # 6
-                %8 = Identity(%6)  # 7
-                y:f32[3] = Identity(%6)  # 2
-                %9 = Unsqueeze(%7, [0]:i64)  # 2
-                %10 = Unsqueeze(%3, [0]:i64)  # 2
-                ys:f32[2,3] = Concat(%9, %10) {axis=0}  # 2
-                %11 = Unsqueeze(%4, [0]:i64)  # 2
-                %12 = Unsqueeze(%8, [0]:i64)  # 2
-                zs:f32[2,3] = Concat(%11, %12) {axis=0}  # 2
             "#]],
         );
     }
@@ -246,6 +182,47 @@ u:f32[3] = Loop(2:i64, true, x) {body={
                     r2:f32[3] = Cos(v2)  # 19
                   }}
                 }}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn unrolled_iterations_take_rows_in_the_direction_of_the_scan() {
+        check_lean(
+            |edit| unroll(edit, 40),
+            "graph g(x:f32[3], xs:f32[2,3]) -> (y)
+y:f32[3] = Scan(x, xs) {body={
+  graph b(v:f32[3], e:f32[3]) -> (w)
+  w:f32[3] = Sub(v, e)
+}, num_scan_inputs=1, scan_input_directions=[1]}",
+            expect![[r#"
+                graph g(x:f32[3], xs:f32[2,3]) -> (y)
+                %0 = Gather(xs, 1:i64) {axis=0}  # 2
+                %1 = Sub(x, %0)  # 4
+                %2 = Gather(xs, 0:i64) {axis=0}  # 2
+                %3 = Sub(%1, %2)  # 4
+                y:f32[3] = Identity(%3)  # 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_loop_that_stacks_results_is_kept() {
+        check_lean(
+            |edit| unroll(edit, 40),
+            "graph g(x:f32[3], xs:f32[2,3]) -> (y, ys)
+y:f32[3], ys:f32[2,3] = Scan(x, xs) {body={
+  graph b(v:f32[3], e:f32[3]) -> (w, o)
+  w:f32[3] = Sub(v, e)
+  o:f32[3] = Neg(w)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(x:f32[3], xs:f32[2,3]) -> (y, ys)
+                y:f32[3], ys:f32[2,3] = Scan(x, xs) {body={  # 2
+                  graph b(v:f32[3], e:f32[3]) -> (w, o)
+                  w:f32[3] = Sub(v, e)  # 4
+                  o:f32[3] = Neg(w)  # 5
+                }, num_scan_inputs=1}
             "#]],
         );
     }

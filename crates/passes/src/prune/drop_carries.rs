@@ -4,7 +4,7 @@
 
 use onnx::edit::for_each_read;
 use onnx::{Attr, Graph, Model, Node, OpType, ValueId};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 pub(crate) fn run(model: &mut Model) {
     let mut read = FxHashSet::default();
@@ -30,9 +30,7 @@ fn drop_in(graph: &mut Graph, read: &FxHashSet<ValueId>) {
     for node in &mut graph.nodes {
         if let Some(carries) = Carries::of(node) {
             let needed = node.bodies().next().map(|body| carries.needed(node, body, read));
-            if let Some(needed) = needed.filter(|needed| needed.carries.contains(&false)) {
-                carries.keep(node, &needed);
-            }
+            carries.keep(node, &needed.unwrap_or_default());
         }
         node.bodies_mut().for_each(|body| drop_in(body, read));
     }
@@ -46,13 +44,6 @@ pub(crate) struct Carries {
     pub operands: usize,
     /// The number of outputs of the body before them.
     pub results: usize,
-}
-
-/// The parts of a loop that its results depend on.
-struct Needed {
-    carries: Vec<bool>,
-    /// The values of the body.
-    values: FxHashSet<ValueId>,
 }
 
 impl Carries {
@@ -70,48 +61,39 @@ impl Carries {
         Some(Carries { count: inputs.checked_sub(operands + scanned)?, operands, results })
     }
 
-    fn needed(self, node: &Node, body: &Graph, read: &FxHashSet<ValueId>) -> Needed {
-        let (inputs, results) = (&body.inputs[self.operands..], &body.outputs[self.results..]);
-        let carry_of: FxHashMap<ValueId, usize> =
-            inputs.iter().copied().zip(0..self.count).collect();
-        let mut made_by: FxHashMap<ValueId, &Node> = FxHashMap::default();
-        for node in &body.nodes {
-            made_by.extend(node.outputs.iter().map(|&output| (output, node)));
-        }
-        let mut is_needed = vec![false; self.count];
-        let mut open: Vec<ValueId> = body.outputs[..self.results].to_vec();
-        open.extend(&results[self.count..]);
-        for (carry, output) in node.outputs.iter().take(self.count).enumerate() {
-            if read.contains(output) {
-                is_needed[carry] = true;
-                open.push(results[carry]);
+    /// Returns the values of the body that results of the loop depend on.
+    fn needed(self, node: &Node, body: &Graph, read: &FxHashSet<ValueId>) -> FxHashSet<ValueId> {
+        let (condition, results) = body.outputs.split_at(self.results);
+        let (next, stacks) = results.split_at(self.count);
+        let mut needed: FxHashSet<ValueId> = condition.iter().chain(stacks).copied().collect();
+        loop {
+            let before = needed.len();
+            let inputs = &body.inputs[self.operands..];
+            for ((input, output), result) in inputs.iter().zip(next).zip(&node.outputs) {
+                if read.contains(result) || needed.contains(input) {
+                    needed.insert(*output);
+                }
+            }
+            for node in body.nodes.iter().rev() {
+                if node.outputs.iter().any(|output| needed.contains(output)) {
+                    for_each_read(node, &mut |id| _ = needed.insert(id));
+                }
+            }
+            if needed.len() == before {
+                return needed;
             }
         }
-        let mut values = FxHashSet::default();
-        while let Some(value) = open.pop() {
-            if !values.insert(value) {
-                continue;
-            }
-            if let Some(&carry) = carry_of.get(&value)
-                && !is_needed[carry]
-            {
-                is_needed[carry] = true;
-                open.push(results[carry]);
-            }
-            if let Some(node) = made_by.get(&value) {
-                for_each_read(node, &mut |id| open.push(id));
-            }
-        }
-        Needed { carries: is_needed, values }
     }
 
-    fn keep(self, node: &mut Node, Needed { carries, values }: &Needed) {
+    /// Drops the carries and the nodes of the body that are not needed.
+    fn keep(self, node: &mut Node, needed: &FxHashSet<ValueId>) {
+        let Some(body) = node.bodies().next() else { return };
+        let next = body.outputs[self.results..][..self.count].iter();
+        let is_needed: Vec<bool> = next.map(|output| needed.contains(output)).collect();
         let is_kept = |first: usize| {
-            let mut places = 0..;
-            move || {
-                let carry = places.next().and_then(|place: usize| place.checked_sub(first));
-                carry.and_then(|carry| carries.get(carry)).is_none_or(|&is| is)
-            }
+            let carries = is_needed.iter().copied();
+            let mut kept = std::iter::repeat_n(true, first).chain(carries);
+            move || kept.next().unwrap_or(true)
         };
         let mut operand = is_kept(self.operands);
         node.inputs.retain(|_| operand());
@@ -121,7 +103,7 @@ impl Carries {
             let (mut input, mut result) = (is_kept(self.operands), is_kept(self.results));
             body.inputs.retain(|_| input());
             body.outputs.retain(|_| result());
-            body.nodes.retain(|node| node.outputs.iter().any(|output| values.contains(output)));
+            body.nodes.retain(|node| node.outputs.iter().any(|output| needed.contains(output)));
         }
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<()> {
             Mask::Added { .. } if number.is_some_and(|number| number > LOWEST) => {
                 return Err("something is added to masked scores".into());
             }
-            Mask::Added { bias, factor } => added.push((bias, factor)),
+            Mask::Added { bias, is_subtracted } => added.push((bias, is_subtracted)),
             Mask::Chosen { otherwise, .. } if otherwise.is_nan() => {
                 return Err("the number that replaces a masked score is NaN".into());
             }
@@ -117,7 +117,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<()> {
     added.retain(|&(bias, _)| !is_limited(edit, bias));
     let leaves_something = match &added[..] {
         [] => true,
-        &[(bias, 1.0)] => number.is_none() && leaves_something(edit, bias),
+        &[(bias, false)] => number.is_none() && leaves_something(edit, bias),
         _ => false,
     };
     ensure(leaves_something, "an added mask may hide a whole row")?;
@@ -140,9 +140,7 @@ pub(super) fn expect_same(edit: &Edit<'_>, found: &Attention) -> Result<()> {
     let absorbs = |weights: Weights| {
         let limit = found.cap.or_else(|| limit(Facts::with(weights)))?;
         let biases = masks.iter().map(|mask| match **mask {
-            Mask::Added { bias, factor } => {
-                Some(magnitude(edit, bias, Facts::with(weights))? * factor.abs())
-            }
+            Mask::Added { bias, .. } => magnitude(edit, bias, Facts::with(weights)),
             Mask::Chosen { .. } => Some(0.0),
         });
         let limit = biases.sum::<Option<f64>>()? + limit;
@@ -187,28 +185,14 @@ fn shape_of(tensor: &Tensor) -> Vec<Dim> {
 fn for_scores(shape: &[Dim], to_mask: &AxisMap) -> Result<(Vec<Step>, Vec<Dim>)> {
     let unknown = || Declined::from("too many sizes are unknown");
     let from_mask = to_mask.clone().inverse();
-    if let Some(map) = from_mask.on_operand(shape) {
-        let of_heads = map.shape_after().ok_or_else(unknown)?;
-        // The kernel accepts a mask with rows and columns only.
-        if of_heads[2..] == *shape {
-            return Ok((Vec::new(), of_heads));
-        }
-        let steps = map.steps().ok_or_else(unknown)?;
-        return Ok((plan(shape, steps).ok_or_else(unknown)?, of_heads));
-    }
-    // If a mask covers only a factor of an axis, repeat it along the factors before it.
-    let full = from_mask.shape_before().ok_or_else(unknown)?;
-    let missing = full.len().checked_sub(shape.len()).ok_or("the mask has too many axes")?;
-    let own = [&vec![Dim::Known(1); missing][..], shape].concat();
-    let mut repeated = (1..=full.len()).map(|count| [&full[..count], &own[count..]].concat());
-    let (repeated, map) = repeated
-        .find_map(|repeated| from_mask.on_operand(&repeated).map(|map| (repeated, map)))
-        .ok_or("the mask differs within an axis")?;
-    let reshape = Step::reshape(shape, &own);
-    let mut steps: Vec<Step> = reshape.into_iter().chain([Step::Broadcast(repeated)]).collect();
-    steps.extend(map.steps().ok_or_else(unknown)?);
+    let map = from_mask.on_operand(shape).ok_or("the mask differs within an axis")?;
     let of_heads = map.shape_after().ok_or_else(unknown)?;
-    Ok((steps, of_heads))
+    // The kernel accepts a mask with rows and columns only.
+    if of_heads[2..] == *shape {
+        return Ok((Vec::new(), of_heads));
+    }
+    let steps = map.steps().ok_or_else(unknown)?;
+    Ok((plan(shape, steps).ok_or_else(unknown)?, of_heads))
 }
 
 /// Returns a constant mask, if it is the same for all heads and keeps a score in each row.
@@ -334,25 +318,19 @@ fn masked(
     fused: &[usize],
     before: Option<ValueId>,
     mask: Mask,
-    mut value: ValueId,
+    value: ValueId,
 ) -> Result<ValueId> {
     let number = |patch: &mut Patch<'_, '_>, number: f64| {
         let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]);
         Ok::<_, Declined>(patch.constant_for(fused, tensor.ok_or("no number")?, &[]))
     };
-    if let Mask::Added { factor, .. } = mask
-        && factor.abs() != 1.0
-    {
-        let op = Op::new(OpType::Mul, &[value, number(patch, factor.abs())?]);
-        value = patch.insert_for(fused, op);
-    }
     let before = match (before, mask) {
-        (None, Mask::Added { factor, .. }) if factor > 0.0 => return Ok(value),
+        (None, Mask::Added { is_subtracted: false, .. }) => return Ok(value),
         (None, _) => number(patch, 0.0)?,
         (Some(before), _) => before,
     };
     let op = match mask {
-        Mask::Added { factor, .. } if factor > 0.0 => Op::new(OpType::Add, &[before, value]),
+        Mask::Added { is_subtracted: false, .. } => Op::new(OpType::Add, &[before, value]),
         Mask::Added { .. } => Op::new(OpType::Sub, &[before, value]),
         Mask::Chosen { keeps, otherwise, .. } => {
             let otherwise = number(patch, otherwise)?;

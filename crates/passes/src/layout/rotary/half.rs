@@ -1,6 +1,5 @@
 //! Finds one element of each pair of an array: one of its halves, or every second element.
 
-use algebra::axis_order::AxisOrder;
 use algebra::rewrite::require;
 use onnx::{Edit, OpType, ValueId};
 
@@ -10,8 +9,6 @@ pub(super) struct Half {
     pub is_second: bool,
     pub is_interleaved: bool,
     pub nodes: Vec<usize>,
-    /// The order of the axes of `x`; the last axis stays the last.
-    pub order: AxisOrder,
 }
 
 impl Half {
@@ -23,27 +20,19 @@ impl Half {
             Some(OpType::Gather) => {
                 Half::of_gather(edit, node).or_else(|| Half::of_axis(edit, node))
             }
-            Some(OpType::Transpose) => Half::of(edit, edit.input(node, 0)?)?.then(edit, node),
             _ => None,
         }
     }
 
-    fn new(
-        edit: &Edit<'_>,
-        x: ValueId,
-        is_second: bool,
-        is_interleaved: bool,
-        nodes: &[usize],
-    ) -> Option<Half> {
-        let order = AxisOrder::identity(edit.rank(x)?);
-        Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec(), order })
+    fn new(x: ValueId, is_second: bool, is_interleaved: bool, nodes: &[usize]) -> Option<Half> {
+        Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec() })
     }
 
     /// Reads one of two results of a `Split`.
     fn of_split(edit: &Edit<'_>, node: usize, value: ValueId) -> Option<Half> {
         let &[first, second] = &edit.node(node).outputs[..] else { return None };
         let is_half = edit.is_along_last_axis(node) && edit.ty(first)? == edit.ty(second)?;
-        is_half.then(|| Half::new(edit, edit.input(node, 0)?, value == second, false, &[node]))?
+        is_half.then(|| Half::new(edit.input(node, 0)?, value == second, false, &[node]))?
     }
 
     /// Reads a slice: a half, or every second element.
@@ -58,9 +47,9 @@ impl Half {
         let size = edit.shape(x)?.last()?.known()?;
         require(edit.axes(node)? == [edit.rank(x)? - 1] && size % 2 == 0)?;
         match (start, step) {
-            (0, 1) if end == size / 2 => Half::new(edit, x, false, false, &[node]),
-            (_, 1) if start == size / 2 && end >= size => Half::new(edit, x, true, false, &[node]),
-            (0 | 1, 2) if end >= size - 1 + start => Half::new(edit, x, start == 1, true, &[node]),
+            (0, 1) if end == size / 2 => Half::new(x, false, false, &[node]),
+            (_, 1) if start == size / 2 && end >= size => Half::new(x, true, false, &[node]),
+            (0 | 1, 2) if end >= size - 1 + start => Half::new(x, start == 1, true, &[node]),
             _ => None,
         }
     }
@@ -76,7 +65,7 @@ impl Half {
             && is_whole
             && (0..2).contains(&first)
             && places.iter().enumerate().all(is_other);
-        is_half.then(|| Half::new(edit, x, first == 1, true, &[node]))?
+        is_half.then(|| Half::new(x, first == 1, true, &[node]))?
     }
 
     /// Reads one entry of an axis of pairs.
@@ -91,13 +80,6 @@ impl Half {
         let (_, entry) = edit.entry(node)?;
         let is_second = entry == 1 || entry == -1;
         let is_half = edit.is_along_last_axis(node) && is_paired && (is_second || entry == 0);
-        is_half.then(|| Half::new(edit, x, is_second, true, &[reshape, node]))?
-    }
-
-    /// Returns the same half after a transpose that keeps the last axis in place.
-    pub(super) fn then(mut self, edit: &Edit<'_>, transpose: usize) -> Option<Half> {
-        self.order = self.order.then(&AxisOrder::of_node(edit, transpose)?)?;
-        self.nodes.push(transpose);
-        self.order.keeps_last_axis().then_some(self)
+        is_half.then(|| Half::new(x, is_second, true, &[reshape, node]))?
     }
 }

@@ -84,8 +84,8 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op> {
         return Err("the two numbers of a pair may differ".into());
     };
     let half = ty.shape.last().and_then(Dim::known).filter(|size| size % 2 == 0).map(|d| d / 2);
-    let is_half = half.is_some() && cos.shape.last().and_then(Dim::known) == half;
-    let [Some(axes), Some(of_sin)] = [&cos, &sin].map(|table| of_rank(&table.shape, ty.rank()))
+    let is_half = half.is_some() && cos.axes.last().and_then(Dim::known) == half;
+    let [Some(axes), Some(of_sin)] = [&cos, &sin].map(|table| of_rank(&table.axes, ty.rank()))
     else {
         return Err("the table has more axes than what is rotated".into());
     };
@@ -93,7 +93,7 @@ pub(super) fn fuse(edit: &mut Patch<'_, '_>, found: &Rotation) -> Result<Op> {
         axes == of_sin && result == ty && is_half,
         "the table does not have one number for each row and pair",
     )?;
-    let mut fused = found.fused.clone();
+    let mut fused = [&found.fused[..], &cos.passed, &sin.passed].concat();
     let before = transposed_before(edit, found.x);
     let (x, order, layout) = before
         .and_then(|(node, base, order)| {

@@ -1,7 +1,7 @@
 //! Finds tables of cosines and sines with one number per pair.
 
 use algebra::rewrite::require;
-use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE};
+use onnx::operator::properties::{ARITHMETIC, BROADCAST_OPS, ELEMENTWISE, RESHAPES};
 use onnx::{Dim, Edit, Node, Op, OpType, Patch, ValueId};
 
 use super::{Rotation, halves_of};
@@ -12,7 +12,11 @@ const DEEPEST: usize = 8;
 /// A table with one number per pair.
 pub(super) struct Single {
     source: ValueId,
+    /// The shape that broadcasts to the rotated array, and the shape of the table itself.
+    pub axes: Vec<Dim>,
     pub shape: Vec<Dim>,
+    /// The nodes that repeat the table.
+    pub passed: Vec<usize>,
     /// The end and the step of the slice to take, if the source has one number per element.
     cut: Option<[i64; 2]>,
 }
@@ -20,15 +24,28 @@ pub(super) struct Single {
 impl Single {
     /// Returns the table of a rotation. `None` if the numbers of a pair may differ.
     pub(super) fn of(edit: &Edit<'_>, rotation: &Rotation, table: ValueId) -> Option<Single> {
-        let mut shape = edit.shape(table)?.to_vec();
+        let axes = edit.shape(table)?.to_vec();
+        let shape = axes.clone();
+        let mut single = Single { source: table, axes, shape, passed: Vec::new(), cut: None };
         if !rotation.is_doubled {
-            return Some(Single { source: table, shape, cut: None });
+            return Some(single);
         }
-        let size = shape.last()?.known()?;
-        *shape.last_mut()? = Dim::Known(size / 2);
+        let size = single.shape.last()?.known()?;
+        *single.axes.last_mut()? = Dim::Known(size / 2);
+        let (repeated, mut passed) = edit.through(table, RESHAPES);
+        if let Some(node) = edit.producer(repeated).filter(|&node| repeats_halves(edit, node))
+            && !rotation.is_interleaved
+            && edit.shape(repeated)?.last()?.is(size)
+        {
+            passed.push(node);
+            single.source = edit.input(node, 0)?;
+            single.shape = edit.shape(single.source)?.to_vec();
+            return Some(Single { passed, ..single });
+        }
         require(has_equal_pairs(edit, table, rotation.is_interleaved, DEEPEST))?;
-        let cut = if rotation.is_interleaved { [size, 2] } else { [size / 2, 1] };
-        Some(Single { source: table, shape, cut: Some(cut) })
+        single.shape = single.axes.clone();
+        single.cut = Some(if rotation.is_interleaved { [size, 2] } else { [size / 2, 1] });
+        Some(single)
     }
 
     /// Inserts the table before the replacement.
@@ -70,13 +87,7 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
         edit.input(node, operand).is_some_and(|source| is_one(source) || is_paired(source))
     };
     match edit.op(node) {
-        Some(OpType::Concat) if !is_interleaved => {
-            halves_of(edit, node).is_some_and(|[a, b]| a == b)
-        }
-        Some(OpType::Tile) if !is_interleaved => {
-            let repeats = edit.ints(node, 1).unwrap_or_default();
-            repeats.split_last().is_some_and(|(times, _)| *times == 2)
-        }
+        Some(_) if !is_interleaved && repeats_halves(edit, node) => true,
         Some(OpType::Reshape) if is_repeated(edit, node, is_interleaved) == Some(true) => true,
         Some(_) if is_elementwise(edit.node(node)) => is_twice(0),
         Some(op) if op.is(ARITHMETIC) => is_twice(0) && is_twice(1),
@@ -88,6 +99,19 @@ fn has_equal_pairs(edit: &Edit<'_>, value: ValueId, is_interleaved: bool, depth:
             let keeps_last = |perm: Vec<usize>| perm.last().copied() == perm.len().checked_sub(1);
             edit.perm(node).is_some_and(keeps_last) && is_twice(0)
         }
+        _ => false,
+    }
+}
+
+/// True if a node repeats an array once along the last axis.
+fn repeats_halves(edit: &Edit<'_>, node: usize) -> bool {
+    match edit.op(node) {
+        Some(OpType::Concat) => halves_of(edit, node).is_some_and(|[a, b]| a == b),
+        Some(OpType::Tile) => edit.ints(node, 1).is_some_and(|repeats| {
+            repeats
+                .split_last()
+                .is_some_and(|(last, rest)| *last == 2 && rest.iter().all(|&n| n == 1))
+        }),
         _ => false,
     }
 }
