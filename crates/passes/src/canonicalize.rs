@@ -25,6 +25,7 @@ use crate::phases::RewriteNode;
 
 pub(crate) use booleans::number_behind;
 pub(crate) use broadcasts::broadcast_shape;
+pub(crate) use chains::joined_cast;
 pub(crate) use folding::replace_by_constant;
 
 /// A local change that always improves the graph.
@@ -54,7 +55,7 @@ pub const RULES: &[&[Rule]] = &[
 ];
 
 /// The replacement of a node, and the nodes whose origins it inherits.
-type Change = (Replacement, Vec<usize>);
+pub(crate) type Change = (Replacement, Vec<usize>);
 
 /// Applies the rules to the whole graph.
 pub(crate) fn everything(edit: &mut Edit<'_>) {

@@ -393,3 +393,51 @@ def custom(x: jax.Array) -> jax.Array:
         return f(x), t * jnp.cos(x)
 
     return f(x)
+
+
+def convolved(x: jax.Array, form: str, stride: int) -> jax.Array:
+    """A convolution with less common parameters; the axes are the batch, space and channels."""
+    spatial, channels = x.ndim - 2, x.shape[-1]
+    letters = "HWD"[:spatial]
+    numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
+    strides = (stride,) * spatial
+    if form in ("transposed", "transposed same"):
+        kernel = weight(*(3,) * spatial, channels, 2, dtype=x.dtype)
+        padding = "SAME" if form == "transposed same" else "VALID"
+        return lax.conv_transpose(x, kernel, strides, padding, dimension_numbers=numbers)
+    options: dict[str, Any] = {}
+    groups, height, outputs = 1, 2, 2
+    padding: Any = "SAME"
+    if form == "dilated input":
+        options, padding = {"lhs_dilation": (2,) * spatial}, "VALID"
+    elif form == "groups":
+        groups, outputs = 2, 4
+    elif form == "asymmetric":
+        padding = ((0, 3),) * spatial
+    elif form == "one axis":
+        height, options = 3, {"rhs_dilation": (2, *(1,) * (spatial - 1))}
+    elif form == "batch groups":
+        options, outputs = {"batch_group_count": 2}, 4
+    kernel = weight(*(height,) * spatial, channels // groups, outputs, dtype=x.dtype)
+    if form == "reversed":
+        kernel = kernel[::-1]
+    return lax.conv_general_dilated(
+        x,
+        kernel,
+        strides,
+        padding,
+        dimension_numbers=numbers,
+        feature_group_count=groups,
+        **options,
+    )
+
+
+def inverse_derivative(x: jax.Array) -> jax.Array:
+    """The gradient of a function whose backward pass is its own."""
+
+    @jax.custom_vjp
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (g * jnp.clip(x, -1, 1),))
+    return jax.grad(lambda x: (f(x) * 2).sum())(x)

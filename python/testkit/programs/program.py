@@ -50,14 +50,18 @@ HAS_SIGMOID: Final = re.compile(
 #: Products and Fourier transforms of complex numbers. `docs/faq.md` says how infinities and NaN in
 #: them may differ.
 IS_PRODUCT: Final = re.compile(r"lax\.complex\([^()]*\) (@|\*\*? (lax|jnp|-?\d\b(?!\.)))")
-IS_TRANSFORM: Final = re.compile(r"fft\.(fft|ifft|rfft)\(")
+IS_TRANSFORM: Final = re.compile(r"fft\.(fft|ifft|rfft)\((\w|lax\.complex\(\w, \w\))\)")
+#: The same of other shapes: a number that is not finite may spread to all of the result.
+SPREADS: Final = re.compile(
+    r"fft\.\w+\(|fftconvolve|(einsum|prod|outer|scan|vmap)\(.*complex|linalg\.|\b1j\b"
+)
 #: Factors of matrices. `docs/primitives.md` says how those with infinities may differ.
 IS_FACTOR: Final = re.compile(r"linalg\.cholesky\(")
 
 #: Expressions that choose elements, where ONNX Runtime loses the sign of a zero, as complex
 #: functions do, and those whose zeros may be numbers below the normal ones, which XLA takes for
 #: zeros. `docs/grid.md` has both.
-CHOOSES: Final = re.compile(r"where|select|trunc")
+CHOOSES: Final = re.compile(r"where|select|trunc|\b(grad|jvp|vjp|jac(fwd|rev)|hessian|linearize)\(")
 LOSES_ZERO_SIGNS: Final = re.compile(rf"complex|{CHOOSES.pattern}")
 UNDERFLOWS: Final = re.compile(r"\bexp2?\(|softmax|nextafter")
 
@@ -135,8 +139,9 @@ class Step:
 
     def error(self, value: jax.Array) -> Any:
         """How far all results of this step may be off: sums of complex products round all."""
-        source = self.text
-        if not (IS_TRANSFORM.search(source) or IS_PRODUCT.search(source)):
+        source, expressions = self.text, (IS_TRANSFORM, IS_PRODUCT, SPREADS)
+        is_floating = jnp.issubdtype(value.dtype, np.floating)
+        if not is_floating or not any(one.search(source) for one in expressions):
             return value.dtype.type(0)
         largest = jnp.max(jnp.abs(value), initial=0, where=jnp.isfinite(value))
         return 4 * jnp.finfo(value.dtype).eps * largest
@@ -150,8 +155,13 @@ class Step:
             # The axis of the two parts follows those that are mapped.
             axes = (1 if self.context in ("map", "vmap") else 0, -1)
             return jnp.where(jnp.isfinite(value).all(axes, keepdims=True), value, number)
+        if "depthwise" in source and value.dtype == np.float64:
+            # XLA multiplies the other channels by zero, so NaN spreads to them.
+            return jnp.where(jnp.isfinite(value), value, number)
         if IS_FACTOR.search(source):
             return jnp.where(jnp.isinf(value).any((-2, -1), keepdims=True), number, value)
+        if SPREADS.search(source) and jnp.issubdtype(value.dtype, np.floating):
+            return jnp.where(jnp.isfinite(value).all(), value, number)
         return value
 
     def with_zeros(self, number: float, value: jax.Array) -> jax.Array:

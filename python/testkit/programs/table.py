@@ -8,7 +8,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from . import idioms, integers, operations, others, sizes
+from . import functions, idioms, integers, operations, others, sizes
 from .operations import Operation
 
 FAMILIES: Final[dict[str, list[Operation]]] = {
@@ -35,6 +35,13 @@ FAMILIES: Final[dict[str, list[Operation]]] = {
         others.masked,
         others.control,
         others.rare,
+        functions.arrays,
+        functions.slices,
+        functions.signals,
+        functions.scipy,
+        functions.matrices,
+        functions.transforms,
+        functions.more_complexes,
     )
 }
 
@@ -83,11 +90,14 @@ THEMES: Final = {
                    odd=(200.0, 300.0, 448.0, 3e4, 6e4)),
     "sizes": Theme(("sizes", "sizes", "sequences", "products", "images", "indices", "moving",
                     "masked"), (*_FLOATS, np.int32), symbolic=1.0),
-    "complex": Theme(("complexes", "complexes", "arithmetic"), _FLOATS, (np.float64,), 0.1, 0.8,
+    "complex": Theme(("complexes", "complexes", "more_complexes", "arithmetic"), _FLOATS,
+                     (np.float64,), 0.1, 0.8,
                      odd=(1e20, -1e20, 100.0, -100.0, 1e-3, 1e30)),
     "masks": Theme(("masked", "masked", "norms", "products", "activations"), _FLOATS,
                    (np.float64,), 0.3),
     "control": Theme(("control", "rare", "mixed", "indices", "integers"), _MIXED),
+    "functions": Theme(("arrays", "slices", "signals", "scipy", "matrices", "transforms"),
+                       (*_FLOATS, *_MIXED)),
 }  # fmt: skip
 #: How many times as likely as the others a theme is.
-LIKELY: Final = {"all": 3, "passes": 3}
+LIKELY: Final = {"all": 3, "passes": 3, "functions": 3}

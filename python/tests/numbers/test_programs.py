@@ -19,8 +19,9 @@ from jax2onnx._tracing.compat import double_precision_kept
 from testkit.programs import JaxError, difference, draw_program, fails_like, shrink
 from testkit.programs.check import Reference
 from testkit.programs.draw import value_of
+from testkit.programs.excuses import Excuses
 from testkit.programs.helpers import steps_to_overflow
-from testkit.programs.program import Leaf, Program, Step
+from testkit.programs.program import SIZES, Leaf, Program, Step
 from testkit.programs.table import OPERATIONS
 from testkit.programs.traced import failures, jaxpr_at, misfits, rounds_to_float32
 
@@ -258,6 +259,41 @@ def test_sizes_at_which_the_runtime_may_fail(function: Any, sizes: set[int]) -> 
     """At other sizes, an error is a failure, also where JAX writes a size below zero."""
     jaxpr = traced(function, "N").jaxpr
     assert {size for size in (0, 1, 2, 7) if failures(jaxpr, size)} == sizes
+
+
+def test_only_a_step_that_does_not_fit_and_its_readers_are_excused() -> None:
+    """At size 0, `x[-1:]` has no element, which is no reason for a wrong sine of another array."""
+    arrays = {size: np.ones(size, np.float32) for size in SIZES}
+    leaves = (Leaf(arrays, ("N",), np.dtype(np.float32)),)
+    steps = steps_of(("{0}[-1:]", (0,)), ("jnp.sin({0})", (0,)), ("jnp.exp({0})", (1,)))
+    program = Program(leaves, steps, sizes=SIZES)
+    excuses = Excuses(program, 0)
+    assert [excuses.cover_result(value) for value in (1, 2, 3)] == [True, False, True]
+    assert not Excuses(program, 2).cover_result(1)
+
+    model = jax2onnx.to_onnx(program, program.specs(), optimize=False, provenance="indexed")
+    covered = {
+        node.name.partition("/")[0]: excuses.cover_error(
+            RuntimeError(f"returned while running {node.op_type} node. Name:'{node.name}'"), model
+        )
+        for node in model.graph.node
+    }
+    assert covered == {"step_0": True, "step_1": False, "step_2": True}
+
+
+def test_a_node_is_excused_by_the_size_that_it_needs() -> None:
+    arrays = {size: np.ones((size, 4), np.float32) for size in SIZES}
+    leaves = (Leaf(arrays, ("N", 4), np.dtype(np.float32)),)
+    name = "jnp.sign({0})"
+    program = Program(leaves, steps_of((name, (0,)), (name, (1,))), sizes=SIZES)
+    model = jax2onnx.to_onnx(lambda x: jnp.argmax(x, 0), program.specs(), provenance="indexed")
+    node = next(node for node in model.graph.node if node.op_type == "ArgMax")
+    error = RuntimeError(f"returned while running ArgMax node. Name:'{node.name}'")
+    assert Excuses(program, 0).cover_error(error, model)
+    assert not Excuses(program, 1).cover_error(error, model)
+    assert not Excuses(program, 7).cover_error(error, model)
+    other = RuntimeError("returned while running Cast node. Name:'another'")
+    assert not Excuses(program, 0).cover_error(other, model)
 
 
 def test_a_trace_runs_at_a_size() -> None:

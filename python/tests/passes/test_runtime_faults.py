@@ -127,6 +127,10 @@ BROADCAST = {
     "of a matrix by a vector": (lambda a, b: jnp.exp(a) @ jnp.exp(b), [(4, "N"), ("N",)]),
     "a unit axis": (lambda a, b: jnp.matmul(a, b), [(1, 3, "N"), (4, "N", 5)]),
     "a batch": (lambda a, b: jnp.matmul(a, b), [(2, 3, "N"), (4, 2, "N", 5)]),
+    "a unit axis beside a batch": (
+        lambda a, b: jnp.einsum("...ij,...jk->...ik", a, b),
+        [(3, 1, 4, "N"), (2, "N", 5)],
+    ),
     "with a transpose": (lambda a, b: (a * a).T @ b, [("N", 3, 4), ("N",)]),
 }
 
@@ -148,6 +152,20 @@ def test_a_broadcast_product_that_sums_over_an_empty_axis_is_zero(
         for session in sessions:
             (found,) = bench.run_session(session, model, inputs)
             np.testing.assert_allclose(found, np.asarray(fn(*map(jnp.asarray, inputs))), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64, np.int8])
+def test_a_broadcast_product_of_integers_that_sums_over_an_empty_axis_is_zero(dtype: Any) -> None:
+    """ONNX Runtime has no empty products of unsigned integers, and no `Where` of them."""
+    specs = [jax.ShapeDtypeStruct(shape, dtype) for shape in [(4, "N"), (2, "N", 5)]]
+    model = jax2onnx.to_onnx(
+        lambda a, b: jnp.einsum("ik,bkj->bij", a, b), specs, enable_double_precision=True
+    )
+    for size in (3, 0):
+        inputs = [np.ones((4, size), dtype), np.ones((2, size, 5), dtype)]
+        for optimize in (True, False):
+            (found,) = bench.run(model, inputs, optimize=optimize)
+            np.testing.assert_array_equal(found, np.full((2, 4, 5), size, dtype))
 
 
 def test_a_transpose_of_short_integers_next_to_a_product() -> None:
@@ -288,3 +306,16 @@ def test_an_expand_of_an_axis_to_nothing(passes: bool) -> None:
         for optimize in (True, False):
             (found,) = bench.run(model, [floats(size, 1)], optimize=optimize)
             assert found.shape == (size, 0)
+
+
+def test_a_cast_and_back_that_two_branches_read() -> None:
+    """Without optimizations, the runtime forgets the second branch when it drops the casts."""
+    x = np.arange(5, dtype=np.uint16)
+
+    def fn(y: jax.Array) -> jax.Array:
+        same = y.astype(jnp.int32).astype(jnp.uint16)
+        branches = (lambda a: jax.nn.one_hot(a, 5), lambda a: jax.nn.one_hot(a, 5) + 1)
+        return jax.lax.cond(y.max() > 3, *branches, same)
+
+    check(fn, x)
+    check(lambda y: fn(jnp.asarray(x)) + y, x[:1].astype(np.float32))

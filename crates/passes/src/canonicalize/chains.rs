@@ -31,7 +31,7 @@ fn merged(edit: &Edit<'_>, index: usize) -> Option<Change> {
 
 /// Merges two casts, if the first one keeps every value. Casts from a float to an integer and back are kept, because the
 /// result for numbers that are out of range depends on the first cast.
-fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
+pub(crate) fn joined_cast(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change> {
     let x = edit.input(first, 0)?;
     let from = edit.dtype(x)?;
     let between = edit.result_ty(first)?.dtype;

@@ -10,7 +10,7 @@ use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
 use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId, known_shape};
 
-use crate::canonicalize::replace_by_constant;
+use crate::canonicalize::{joined_cast, replace_by_constant};
 use crate::layout_ops::columns::multiply_with_column;
 use crate::operators::gemm::product_of_transposed;
 
@@ -158,6 +158,14 @@ pub const FAULTS: &[Fault] = &[
         result: "the operator is dropped, or the model does not load",
         instead: "an empty constant",
         avoid: arithmetic_of_nothing,
+    },
+    Fault {
+        optimizer: "RemoveDuplicateCastTransformer",
+        versions: "1.31",
+        form: "`Cast(Cast(x))` back to the type of `x` without a loss, if both branches of an `If` read it",
+        result: "the second branch fails with `Missing Input`",
+        instead: "`x`",
+        avoid: cast_and_back,
     },
     Fault {
         optimizer: "none",
@@ -349,6 +357,14 @@ fn cast_of_a_batch(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> 
     let is_form = moves_first_axis_back(edit, transpose)
         && !is_read_by_another(edit, index, &[OpType::MatMul]);
     if is_form { separate(edit, index) } else { None }
+}
+
+fn cast_and_back(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
+    require(edit.node(index).op == OpType::Cast)?;
+    let first = edit.made_by(edit.input(index, 0)?, OpType::Cast)?;
+    require(edit.dtype(edit.input(first, 0)?) == Some(edit.result_ty(index)?.dtype))?;
+    let (by, fused) = joined_cast(edit, index, first)?;
+    edit.done(&fused, by)
 }
 
 fn sum_that_may_be_empty(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {

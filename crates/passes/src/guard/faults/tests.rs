@@ -322,6 +322,26 @@ z:f32[1,4,6,6] = Conv(%1, w) {kernel_shape=[3, 3]}",
 }
 
 #[test]
+fn a_cast_and_back_without_a_loss_is_dropped() {
+    check(
+        "graph g(x:u16[3], y:f32[3]) -> (z, w)
+%0:i32[3] = Cast(x) {to=6}
+%1:u16[3] = Cast(%0) {to=4}
+z:i64[3] = Cast(%1) {to=7}
+%2:f16[3] = Cast(y) {to=10}
+%3:f32[3] = Cast(%2) {to=1}
+w:f32[3] = Tanh(%3)",
+        expect![[r#"
+            graph g(x:u16[3], y:f32[3]) -> (z, w)
+            z:i64[3] = Cast(x) {to=7}  # 4 2 3
+            %0 = Cast(y) {to=10}  # 5
+            %1 = Cast(%0) {to=1}  # 6
+            w:f32[3] = Tanh(%1)  # 7
+        "#]],
+    );
+}
+
+#[test]
 fn an_expand_to_nothing_is_a_constant() {
     check(
         "graph g(x:f32[6,1], z:f32[6,3]) -> (y)
