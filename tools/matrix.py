@@ -5,6 +5,7 @@
     python tools/matrix.py --program lstm gru      these programs
     python tools/matrix.py --write                 every runtime, and the table in docs/targets.md
     python tools/matrix.py --default               models for the default target in every runtime
+    python tools/matrix.py --check                 the same, and whether `jax2onnx check` foresees it
 
 Each runtime is installed below .venvs/runtimes. Each program is exported with the runtime as its
 `target`. Each result is compared with that of `jax.jit`. The command prints what is wrong or
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -47,6 +49,9 @@ def main() -> int:
     parser.add_argument("--runtime", nargs="+", help="the names of runtimes")
     parser.add_argument("--program", nargs="+", help="the names of programs")
     parser.add_argument("--default", action="store_true", help="export for the default target")
+    parser.add_argument(
+        "--check", action="store_true", help="compare the answers of `jax2onnx check` with the runtimes"
+    )
     parser.add_argument("--write", action="store_true", help="write the table in docs/targets.md")
     parser.add_argument("--json", type=Path, help="write the results to a file")
     options = parser.parse_args()
@@ -60,9 +65,13 @@ def main() -> int:
             if options.runtime and not {runtime.name, key} & {*options.runtime}:
                 continue
             runtime.install()
-            target = None if options.default else TARGETS.get(runtime.name, runtime.name)
-            results[key] = _run(runtime, target, programs, references, folder / key)
-            _report(key, results[key])
+            target = TARGETS.get(runtime.name, runtime.name)
+            chosen = None if options.default or options.check else target
+            results[key] = _run(runtime, chosen, programs, references, folder / key)
+            if options.check and target:
+                _report_foreseen(key, target, results[key], folder / key)
+            else:
+                _report(key, results[key])
     if options.write:
         PAGE.write_text(with_table(PAGE.read_text(), results))
     if options.json:
@@ -91,6 +100,26 @@ def _report(runtime: str, results: dict[str, str]) -> None:
     for program, result in results.items():
         if result != "right":
             print(f"    {program}: {result[:300]}", flush=True)
+
+
+def _report_foreseen(
+    runtime: str, target: str, results: dict[str, str], folder: Path
+) -> None:
+    """Prints the programs about which `jax2onnx check` and the runtime do not agree."""
+    foreseen = {program: _foreseen(folder / program / "exported.onnx", target) for program in results}
+    agree = {p for p, result in results.items() if (result == "right") == (not foreseen[p])}
+    print(f"{runtime}: `check` agrees about {len(agree)} of {len(results)} programs", flush=True)
+    for program in (each for each in results if each not in agree):
+        said = foreseen[program][0] if foreseen[program] else "nothing to object"
+        print(f"    {program}: {said}, but {results[program][:300]}", flush=True)
+
+
+def _foreseen(model: Path, target: str) -> list[str]:
+    """Returns what `jax2onnx check` says about the runtime."""
+    command = [sys.executable, "-m", "jax2onnx", "check", "--target", target, "--format", "json"]
+    answer = subprocess.run([*command, str(model)], capture_output=True, text=True).stdout
+    errors = [each for each in json.loads(answer)["findings"] if each["severity"] == "error"]
+    return [each["message"] for each in errors if each["rule"].startswith("target-")]
 
 
 def _reference(program: Program) -> list[np.ndarray]:

@@ -40,7 +40,7 @@ def versions(op: str, newest: int, brief: bool = False) -> list[tuple[int, int]]
     A range ends at an opset in use if the next one has another version of the operator. Versions
     between only add types. If `brief`, the newest version stands for all.
     """
-    ends = sorted({opset for opset in (17, 18, 21, newest) if opset <= newest})
+    ends = sorted({opset for opset in (17, 18, 21, 23, newest) if opset <= newest})
     found: list[tuple[int, int]] = []
     since = None
     first = OLDEST

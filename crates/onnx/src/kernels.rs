@@ -22,7 +22,7 @@ pub use audit::{Finding, Lack, audit, audit_bytes};
 pub(crate) use form::{View, sorted_size};
 pub use limit::{Limit, captured};
 pub use runtime::{Evidence, Release};
-pub use target::{Fault, Target, UnknownTarget, names};
+pub use target::{Fault, Numbers, Target, UnknownTarget, names};
 
 use smallvec::SmallVec;
 

@@ -19,6 +19,11 @@ pub(super) fn check(document: &Document<'_>, target: Target, findings: &mut Find
             lack if lack.is_wrong() => "target-wrong",
             _ => "target-missing",
         };
-        findings.error(rule, finding.node, format_args!("{finding}"));
+        let message = format_args!("{finding}");
+        if finding.lack.depends_on_numbers() {
+            findings.warning(rule, finding.node, message);
+        } else {
+            findings.error(rule, finding.node, message);
+        }
     }
 }

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::form::{FORMS, View};
 use super::probed::Ability;
 use super::runtime::Runtime;
-use super::{Evidence, Target};
+use super::{Evidence, Numbers, Target};
 use crate::dtype::DType;
 use crate::infer::Call;
 use crate::model::{Graph, Model, Node};
@@ -41,17 +41,22 @@ pub enum Lack {
     /// It has no kernel of the operator for a type.
     Type(DType),
     /// Its kernel of the operator computes wrong numbers for a type.
-    Wrong(DType),
+    Wrong(DType, Numbers),
     /// It does not take the operator in this form.
     Form { says: &'static str, is_wrong: bool },
 }
 
 impl Lack {
+    /// True if a program may have no numbers for which the runtime is wrong.
+    pub fn depends_on_numbers(self) -> bool {
+        matches!(self, Lack::Wrong(_, Numbers::Large | Numbers::Zero | Numbers::Ties))
+    }
+
     /// True if the runtime loads the model and computes wrong numbers.
     pub fn is_wrong(self) -> bool {
         match self {
             Lack::Opset { .. } | Lack::Input(_) | Lack::Operator | Lack::Type(_) => false,
-            Lack::Wrong(_) => true,
+            Lack::Wrong(..) => true,
             Lack::Form { is_wrong, .. } => is_wrong,
         }
     }
@@ -69,8 +74,14 @@ impl std::fmt::Display for Finding {
             }
             Lack::Operator => write!(f, "{runtime} {version} has no `{op}`"),
             Lack::Type(dtype) => write!(f, "{runtime} {version} has no `{op}` of {dtype}"),
-            Lack::Wrong(dtype) => {
-                write!(f, "{runtime} {version} computes `{op}` of {dtype} wrongly")
+            Lack::Wrong(dtype, numbers) => {
+                let whose = match numbers {
+                    Numbers::Most => "",
+                    Numbers::Large => " for large numbers",
+                    Numbers::Zero => " for zeros",
+                    Numbers::Ties => " for equal numbers and halves",
+                };
+                write!(f, "{runtime} {version} computes `{op}` of {dtype} wrongly{whose}")
             }
             Lack::Form { says, .. } => write!(f, "{runtime} {version}: {says}"),
         }?;
@@ -262,9 +273,9 @@ impl Auditor<'_> {
         }
         if let Some(first) = operands.first().copied().flatten()
             && !op.is(CASTS)
-            && !self.target.is_ordinary(op, first)
+            && let Some(numbers) = self.target.wrong_numbers(op, first)
         {
-            return Some(Lack::Wrong(first));
+            return Some(Lack::Wrong(first, numbers));
         }
         let is_read =
             |value: ValueId| self.reads.contains(&value) && !self.settled.contains(&value);

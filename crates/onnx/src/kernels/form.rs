@@ -124,10 +124,9 @@ impl View<'_> {
         self.text("reduction") == by
     }
 
-    /// True if a window has no attribute that says the step or the size of its border.
+    /// True if a window has no attribute that says its step. Runtimes know the other defaults.
     fn has_defaults(&self) -> bool {
-        let has = |name: &str| self.node.attr(name).is_some();
-        !has("strides") || !(has("pads") || has("auto_pad"))
+        self.node.attr("strides").is_none()
     }
 
     /// True if a transform is not along the axis before the parts.
@@ -263,10 +262,9 @@ forms! {
     MatMulVectorMatrix: "a `MatMul` cannot multiply a vector with a matrix",
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(2)));
     ConvDefaultAttributes: "a `Conv` needs attributes that have defaults",
-        |op, it| op == OpType::Conv && (it.has_defaults() || it.node.attr("dilations").is_none());
+        |op, it| op == OpType::Conv && it.has_defaults();
     ConvTransposeDefaultAttributes: "a `ConvTranspose` needs attributes that have defaults",
-        |op, it| op == OpType::ConvTranspose
-            && (it.has_defaults() || it.node.attr("dilations").is_none());
+        |op, it| op == OpType::ConvTranspose && it.has_defaults();
     MaxPoolDefaultAttributes: "a pool needs attributes that have defaults",
         |op, it| matches!(op, OpType::MaxPool | OpType::AveragePool) && it.has_defaults();
     ConvThreeDimensions: "a `Conv` takes images, not volumes",

@@ -162,6 +162,23 @@ impl Target {
         !self.ranges().any(|range| range.rounds(dtype) || range.faults(op, dtype).any(is_met))
     }
 
+    /// Returns the numbers of a type for which a kernel of `op` is wrong in ordinary programs.
+    pub(super) fn wrong_numbers(self, op: OpType, dtype: DType) -> Option<Numbers> {
+        let rows = || self.ranges().flat_map(move |range| range.faults(op, dtype));
+        let kinds = || rows().filter(|row| row.is_ordinary(dtype)).flat_map(|row| row.when);
+        let mut ordinary = kinds().filter(|kind| kind.is_ordinary(dtype)).peekable();
+        if self.ranges().any(|range| range.rounds(dtype)) {
+            return Some(Numbers::Most);
+        }
+        ordinary.peek()?;
+        Some(match ordinary.all(|kind| matches!(kind, When::Zero | When::Large | When::Ties)) {
+            false => Numbers::Most,
+            true if kinds().any(|kind| *kind == When::Large) => Numbers::Large,
+            true if kinds().any(|kind| *kind == When::Zero) => Numbers::Zero,
+            true => Numbers::Ties,
+        })
+    }
+
     /// Returns what is wrong with `op` on operands of a type, if a runtime does not compute it correctly.
     pub fn fault(self, op: OpType, opset: i64, dtype: DType) -> Option<Fault> {
         let takes = |kernel: &Kernel| {
@@ -243,6 +260,16 @@ impl Target {
     }
 }
 
+/// The numbers for which a kernel is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    Most,
+    /// A program may have no such numbers.
+    Large,
+    Zero,
+    Ties,
+}
+
 /// Why an operator does not compute what ONNX says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -293,8 +320,7 @@ impl Range {
 
     fn has(self, op: OpType, opset: i64) -> bool {
         match self.kernel(op, opset) {
-            Lookup::Kernel(kernel) if !kernel.is_empty() => true,
-            Lookup::Kernel(_) => self.runtime.has_body(op),
+            Lookup::Kernel(kernel) => !kernel.is_empty(),
             Lookup::Later(_) => false,
             Lookup::Unlisted => self.runtime.has_functions || self.runtime.has_body(op),
         }
@@ -308,6 +334,10 @@ impl Range {
                 let all =
                     |&(since, mask): &(usize, u32)| if since <= self.oldest { mask } else { 0 };
                 let masks = row.types.iter().map(|types| types.iter().map(all).sum::<u32>());
+                // The forms say more about a loop than its types.
+                if self.runtime.has_body(op) && masks.clone().all(|mask| mask == 0) {
+                    return Lookup::Unlisted;
+                }
                 let wrong = self.wrong_mask(op);
                 return Lookup::Kernel(Kernel {
                     op,

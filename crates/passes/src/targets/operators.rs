@@ -1,5 +1,6 @@
 //! `adapt-operators`: writes an operator that a runtime lacks, or computes wrongly, as a formula of others.
 
+use onnx::expr::broadcast_shapes;
 use onnx::infer::axis_from_front;
 use onnx::kernels::{Fault, Limit};
 use onnx::{Attr, DType, Declined, Expr, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
@@ -368,10 +369,21 @@ fn remainder<'g>(x: Expr<'g>, by: Expr<'g>) -> Expr<'g> {
 
 /// `a < b`
 fn less<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
+    let shape = broadcast_shapes(&a.shape(), &b.shape());
+    let repeats = |x: Expr<'g>| shape.as_ref().is_some_and(|shape| **shape != *x.shape());
+    let a = match &shape {
+        Some(shape) if repeats(a) && repeats(b) && has_limit(a) => a.expand(shape),
+        _ => a,
+    };
     match a.builder.target().is_ordinary(OpType::Less, a.dtype()) {
         true => a.less(b),
         false => b.greater(a),
     }
+}
+
+/// True if a comparison cannot repeat both operands.
+fn has_limit(x: Expr<'_>) -> bool {
+    x.builder.target().has_limit(Limit::BroadcastComparison)
 }
 
 /// True for NaN, which is not below infinity. Some runtimes take `x = x` for granted.

@@ -51,6 +51,7 @@ const ROWS: &[Row] = &[
     Row { op: OpType::Atan, since: 22, until: 2147483647, inputs: &[0], outputs: &[0], types: &[&[(0, 0x10402)]] },
     Row { op: OpType::Atanh, since: 9, until: 21, inputs: &[0], outputs: &[0], types: &[&[(0, 0x402)]] },
     Row { op: OpType::Atanh, since: 22, until: 2147483647, inputs: &[0], outputs: &[0], types: &[&[(0, 0x10402)]] },
+    Row { op: OpType::Attention, since: 23, until: 23, inputs: &[0, 0, 1, 2, 0, 1], outputs: &[0, 0, 1, 0], types: &[&[(0, 0x10402)], &[(0, 0x10402)], &[(0, 0x106c6)]] },
     Row { op: OpType::Attention, since: 24, until: 2147483647, inputs: &[0, 0, 1, 2, 0, 1, 3], outputs: &[0, 0, 1, 0], types: &[&[(0, 0x10402)], &[(0, 0x10402)], &[(0, 0x106c6)], &[(0, 0x80)]] },
     Row { op: OpType::AveragePool, since: 11, until: 21, inputs: &[0], outputs: &[0], types: &[&[(0, 0x402)]] },
     Row { op: OpType::AveragePool, since: 22, until: 2147483647, inputs: &[0], outputs: &[0], types: &[&[(0, 0x10402)]] },
