@@ -30,6 +30,7 @@ use crate::output::{Format, OutputArgs};
                   0 if all numbers agree, 1 if some differ, 2 if the command line or an input\n  \
                   is wrong"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "each field is a flag of the command")]
 pub(crate) struct Args {
     /// The model; the reference, if OTHER is given
     model: PathBuf,
