@@ -24,7 +24,7 @@ from probing.running import Runner
 from runtimes.installed import runtimes
 from runtimes.process import Process
 
-NAMES = ("openvino", "tract", "rten", "iree", "mnn", "onnxruntime-web")
+NAMES = ("openvino", "tract", "rten", "iree", "mnn", "onnxruntime-web", "onnxruntime-cuda")
 
 #: The most bytes of a file that a runtime writes.
 MAX_FILE = 1 << 30

@@ -55,7 +55,8 @@ class Expected:
         options.intra_op_num_threads = 1
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
-            return onnxruntime.InferenceSession(self._model.SerializeToString(), options)
+            data, providers = self._model.SerializeToString(), ["CPUExecutionProvider"]
+            return onnxruntime.InferenceSession(data, options, providers=providers)
         except Exception:
             return None
 

@@ -53,7 +53,10 @@ class Runner:
             self._model = model
             path.write_bytes(model)
             shutil.rmtree(own, ignore_errors=True)
-        return self._process.run(path, inputs, own)
+        results = self._process.run(path, inputs, own)
+        if self._process.fallback and (stayed := fallback(model, self._process.fallback)):
+            raise RefusalError(f"on the CPU: {', '.join(stayed)}")
+        return results
 
     def run_together(self, cases: Iterable[Case]) -> None:
         """Runs models of the same opset joined to few models, and keeps the results."""
@@ -106,3 +109,10 @@ def _join(models: list[onnx.ModelProto]) -> onnx.ModelProto:
         for part in ("node", "input", "output", "initializer", "value_info"):
             getattr(joined.graph, part).extend(getattr(graph, part))
     return joined
+
+
+def fallback(model: bytes, stayed: list[str]) -> list[str]:
+    """Returns the operators that stayed on the CPU, except casts around the operator in question."""
+    graph = onnx.ModelProto.FromString(model).graph
+    others = {node.op_type for node in graph.node} - {"Cast"}
+    return sorted({op for op in stayed if op != "Cast" or not others})

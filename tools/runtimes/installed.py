@@ -82,7 +82,7 @@ def _of_rust(name: str, version: str) -> Runtime:
 
 
 def runtimes() -> list[Runtime]:
-    """Returns every runtime that the matrix is about, except those that need a GPU."""
+    """Returns every runtime that the matrix is about. Those for GPUs need one."""
     versions = ["1.23.2", "1.26.0", "1.30.0", "1.31.1"]
     onnxruntimes = [_of_python("onnxruntime", v, ["onnxruntime"]) for v in versions]
     iree = ["iree-base-compiler", "iree-base-runtime"]
@@ -95,8 +95,9 @@ def runtimes() -> list[Runtime]:
         _of_rust("rten", "0.27.0"),
         _of_python("iree", "3.13.0", iree),
         _of_python("mnn", "3.6.1", ["MNN"]),
+        _of_python("onnxruntime-cuda", "1.31.1", ["onnxruntime-gpu"]),
         Runtime("reference", "", lambda: None),
     ]
-    return [
-        each for each in found if not each.name.endswith(("node", "web")) or shutil.which("node")
-    ]
+    needs = {"node": "node", "web": "node", "cuda": "nvidia-smi"}
+    programs = [(each, needs.get(each.name.rpartition("-")[2])) for each in found]
+    return [each for each, program in programs if program is None or shutil.which(program)]

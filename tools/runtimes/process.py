@@ -31,6 +31,11 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self._process.__exit__()
 
+    @property
+    def fallback(self) -> list[str] | None:
+        """The operators of the last model that stayed on the CPU, if the runtime has a GPU."""
+        return self._process.fallback
+
     def run(self, model: Path, inputs: Sequence[np.ndarray], folder: Path) -> list[np.ndarray]:
         """Returns the results of a model, in order.
 

@@ -90,9 +90,14 @@ pub fn convert(
 
 /// Refuses nodes that a runtime of the target does not run correctly.
 fn check_target(model: &onnx::Model, source: &dyn Fn(&str) -> Option<String>) -> Result<(), Error> {
-    // The builder adds only nodes that the default runtime has.
-    let findings = onnx::kernels::audit(model, model.target.without_default()).into_iter();
-    let errors = findings.filter_map(|finding| {
+    // The builder adds only nodes that the default runtime has. Its device may compute some of them wrongly.
+    let others = onnx::kernels::audit(model, model.target.without_default()).into_iter();
+    let own = model.target.device_name().map(|_| onnx::kernels::audit(model, model.target));
+    let own = own
+        .into_iter()
+        .flatten()
+        .filter(|finding| matches!(finding.lack, onnx::kernels::Lack::WrongOnDevice { .. }));
+    let errors = others.chain(own).filter_map(|finding| {
         let origin = finding.origin?;
         let what = finding.to_string();
         let site = model.provenance.get_origin(origin).primary;

@@ -5,6 +5,7 @@
 
 mod audit;
 pub(crate) mod behavior;
+mod device;
 mod form;
 #[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
@@ -19,8 +20,9 @@ use crate::operator::OpType;
 use crate::operator::properties::SIGNLESS;
 
 pub use audit::{Finding, Lack, audit, audit_bytes};
+pub use device::Widened;
 pub(crate) use form::{View, sorted_size};
-pub use limit::{Limit, captured};
+pub use limit::{Limit, VERY_LOW, captured};
 pub use runtime::{Evidence, Release};
 pub use target::{Fault, Numbers, Target, UnknownTarget, names};
 

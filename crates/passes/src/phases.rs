@@ -284,6 +284,7 @@ pub static PHASES: &[Phase] = &[
             nodes("copy-results", "copies the results that the body of a `Scan` also reads", targets::loops::copy_results).when(When::Always),
             nodes("adapt-forms", "writes operators in the form that a runtime takes", targets::forms::run).when(When::Always),
             nodes("adapt-operators", "writes operators that a runtime lacks as formulas", targets::operators::run).when(When::Always),
+            nodes("adapt-to-device", "writes operators that a device lacks in a form that runs there", targets::device::run).when(When::Always),
         ],
     )
     .raw(),

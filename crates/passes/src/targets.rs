@@ -1,5 +1,6 @@
 //! Rewrites what a runtime of the target lacks. They do nothing for the default target.
 
+pub(crate) mod device;
 pub(crate) mod forms;
 pub(crate) mod loops;
 pub(crate) mod operators;

@@ -30,6 +30,9 @@ class _Known(NamedTuple):
 
 _KNOWN: Final = {
     "onnxruntime": _Known("ONNX Runtime", "python", "onnxruntime", "onnxruntime"),
+    "onnxruntime-cuda": _Known(
+        "ONNX Runtime with CUDA", "python", "onnxruntime", "onnxruntime-gpu"
+    ),
     "onnxruntime-web": _Known("onnxruntime-web", "node"),
     "onnxruntime-node": _Known("onnxruntime-node", "node"),
     "openvino": _Known("OpenVINO", "python", "openvino", "openvino"),

@@ -56,11 +56,17 @@ class Started:
 
 
 class Process:
-    """Runs one model after the other."""
+    """Runs one model after the other.
+
+    Attributes:
+        fallback: The operators of the last model that stayed on the CPU; `None` if the runtime does
+            not run models on a GPU.
+    """
 
     def __init__(self, started: Started, seconds: float = SECONDS) -> None:
         """Prepare the process. The first model starts it."""
         self.started = started
+        self.fallback: list[str] | None = None
         self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
         self._read = 0
@@ -105,6 +111,7 @@ class Process:
         answer = self._ask(str(folder))
         if "error" in answer:
             raise RefusalError(answer["error"], self._printed() + answer.get("log", ""))
+        self.fallback = answer.get("fallback")
         return [
             np.fromfile(folder / f"output_{i}.bin", _dtype(one["dtype"])).reshape(one["shape"])
             for i, one in enumerate(answer["outputs"])

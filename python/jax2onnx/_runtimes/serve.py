@@ -6,8 +6,9 @@ line of JSON on standard output. An empty line asks for the version: `{"version"
 A folder contains `model.onnx`, `inputs.json` with the name, type and shape of each input in order,
 `outputs.json` with the names of the outputs, and the elements of input `i` in `input_i.bin`. The
 answer is `{"outputs": [{"dtype": …, "shape": …}]}`, with the elements in `output_i.bin`, or
-`{"error": …, "log": …}`, where the log is what a program shows that does not catch the error. The
-process keeps a model loaded as long as its file does not change.
+`{"error": …, "log": …}`, where the log is what a program shows that does not catch the error. If
+the runtime runs models on a GPU, the answer also has `"fallback"`, the operators that stay on the
+CPU. The process keeps a model loaded as long as its file does not change.
 
 This file needs nothing but NumPy and the runtime, because other interpreters run it.
 """
@@ -24,14 +25,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Run: TypeAlias = Callable[[dict[str, Array]], list[Array]]
 
-#: How many models stay loaded.
+#: The operators of a loaded model that stay on the CPU, for a runtime that runs models on a GPU.
+_FALLBACK: Final[WeakKeyDictionary[Run, list[str]]] = WeakKeyDictionary()
+#: How many models stay loaded, and how many on a GPU, where each takes memory.
 _KEPT: Final = 64
+_KEPT_ON_GPU: Final = 4
 #: The numbers that ONNX gives to types that NumPy lacks, and NumPy's type with the same bits.
 _AS_BITS: Final = {
     "bfloat16": (16, np.uint16),
@@ -51,6 +56,30 @@ def load_onnxruntime(model: Path) -> Run:
     options.intra_op_num_threads = 1
     providers = sys.argv[2:] or ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(model), options, providers=providers)
+    return _runner(session)
+
+
+def load_onnxruntime_cuda(model: Path) -> Run:
+    """Load a model in ONNX Runtime with CUDA, in the precision of the model."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    cuda, cpu = "CUDAExecutionProvider", "CPUExecutionProvider"
+    providers = [(cuda, {"use_tf32": "0"}), cpu]
+    session = onnxruntime.InferenceSession(str(model), options, providers=providers)
+    if cuda not in session.get_providers():
+        raise ValueError("ONNX Runtime cannot load its CUDA provider")
+    parts = session.get_provider_graph_assignment_info()
+    run = _runner(session)
+    _FALLBACK[run] = [node.op_type for each in parts if each.ep_name == cpu for node in each.get_nodes()]
+    return run
+
+
+def _runner(session: Any) -> Run:
+    import onnxruntime
+
     types = {f"tensor({name.replace('_', '')})": name for name in _AS_BITS}
     results = [(value.name, types.get(value.type)) for value in session.get_outputs()]
 
@@ -215,6 +244,7 @@ def load_mnn(model: Path) -> Run:
 #: How to load a model, and the module that has the version.
 _LOADERS: Final[dict[str, tuple[Callable[[Path], Run], str]]] = {
     "onnxruntime": (load_onnxruntime, "onnxruntime"),
+    "onnxruntime-cuda": (load_onnxruntime_cuda, "onnxruntime"),
     "openvino": (load_openvino, "openvino"),
     "onnx.reference": (load_reference, "onnx"),
     "iree": (load_iree, "iree.compiler"),
@@ -252,12 +282,14 @@ def _answer(folder: Path, kept: OrderedDict[Any, Run], load: Callable[[Path], Ru
     if key not in kept:
         kept[key] = load(model)
     kept.move_to_end(key)
-    if len(kept) > _KEPT:
+    if len(kept) > (_KEPT_ON_GPU if _FALLBACK else _KEPT):
         kept.popitem(last=False)
     outputs = [np.asarray(each) for each in kept[key](_inputs(folder))]
     for i, each in enumerate(outputs):
         np.ascontiguousarray(each).tofile(folder / f"output_{i}.bin")
-    return {"outputs": [{"dtype": each.dtype.name, "shape": each.shape} for each in outputs]}
+    described = [{"dtype": each.dtype.name, "shape": each.shape} for each in outputs]
+    fallback = _FALLBACK.get(kept[key])
+    return {"outputs": described} | ({} if fallback is None else {"fallback": fallback})
 
 
 def main() -> None:

@@ -16,6 +16,10 @@ pub(super) fn check(document: &Document<'_>, target: Target, findings: &mut Find
     for finding in found {
         let rule = match finding.lack {
             Lack::Opset { .. } => "target-opset",
+            Lack::Fallback { .. } => {
+                findings.warning("target-fallback", finding.node, format_args!("{finding}"));
+                continue;
+            }
             lack if lack.is_wrong() => "target-wrong",
             _ => "target-missing",
         };

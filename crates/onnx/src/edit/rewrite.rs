@@ -300,6 +300,19 @@ impl Edit<'_> {
         sorted_size(self.node(index), self.values)
     }
 
+    /// True if a node stays on the CPU although the model is for a device.
+    pub fn falls_back(&self, index: usize) -> bool {
+        self.target.falls_back(self.node(index), self.values, self.opset)
+    }
+
+    /// Returns the types of the operands and of the results of a node.
+    pub fn dtypes_of(&self, index: usize) -> (Vec<Option<DType>>, Vec<Option<DType>>) {
+        let node = self.node(index);
+        let operands = node.inputs.iter().map(|input| self.dtype((*input)?));
+        let results = node.outputs.iter().map(|&output| self.dtype(output));
+        (operands.collect(), results.collect())
+    }
+
     /// Returns the computed values from outside that the bodies of a node read.
     pub fn captured(&self, index: usize) -> Vec<ValueId> {
         self.node(index).bodies().flat_map(|body| captured(body, self.values)).collect()

@@ -4,9 +4,10 @@ use provenance::OriginId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::form::{FORMS, View};
+use super::limit::{VERY_LOW, has_low_row};
 use super::probed::Ability;
 use super::runtime::Runtime;
-use super::{Evidence, Numbers, Target};
+use super::{Evidence, Fault, Limit, Numbers, Target};
 use crate::dtype::DType;
 use crate::infer::Call;
 use crate::model::{Graph, Model, Node};
@@ -44,6 +45,10 @@ pub enum Lack {
     Wrong(DType, Numbers),
     /// It does not take the operator in this form.
     Form { says: &'static str, is_wrong: bool },
+    /// Its device computes wrong numbers for a type.
+    WrongOnDevice { device: &'static str, dtype: DType },
+    /// Its device has no kernel, so that the node runs on the CPU.
+    Fallback { device: &'static str, dtype: Option<DType> },
 }
 
 impl Lack {
@@ -55,8 +60,12 @@ impl Lack {
     /// True if the runtime loads the model and computes wrong numbers.
     pub fn is_wrong(self) -> bool {
         match self {
-            Lack::Opset { .. } | Lack::Input(_) | Lack::Operator | Lack::Type(_) => false,
-            Lack::Wrong(..) => true,
+            Lack::Opset { .. }
+            | Lack::Input(_)
+            | Lack::Operator
+            | Lack::Type(_)
+            | Lack::Fallback { .. } => false,
+            Lack::Wrong(..) | Lack::WrongOnDevice { .. } => true,
             Lack::Form { is_wrong, .. } => is_wrong,
         }
     }
@@ -84,6 +93,16 @@ impl std::fmt::Display for Finding {
                 write!(f, "{runtime} {version} computes `{op}` of {dtype} wrongly{whose}")
             }
             Lack::Form { says, .. } => write!(f, "{runtime} {version}: {says}"),
+            Lack::WrongOnDevice { device, dtype } => {
+                write!(f, "{runtime} with {device} computes `{op}` of {dtype} wrongly")
+            }
+            Lack::Fallback { device, dtype } => {
+                write!(f, "`{op}`")?;
+                if let Some(dtype) = dtype {
+                    write!(f, " of {dtype}")?;
+                }
+                write!(f, " has no kernel for {device} in {runtime}, and runs on the CPU")
+            }
         }?;
         match self.evidence {
             Evidence::Run => Ok(()),
@@ -223,7 +242,7 @@ impl Auditor<'_> {
             (0..).zip(&graph.nodes).map(move |(at, node)| (&graph.nodes[..at], node))
         });
         for (number, (earlier, node)) in nodes.enumerate() {
-            if let Some(lack) = self.lack(node, earlier) {
+            if let Some(lack) = self.lack(node, earlier).or_else(|| self.lack_of_device(node)) {
                 let op = node.op.name().to_owned();
                 findings.push(self.finding(Some(number), Some(node), op, lack));
             }
@@ -285,5 +304,45 @@ impl Auditor<'_> {
         let form = forms.find(|form| form.is_lacking(self.runtime) && form.is_of(&view))?;
         let is_wrong = self.runtime.miscomputes(form.ability);
         Some(Lack::Form { says: form.says, is_wrong })
+    }
+
+    /// Returns what the device of the runtime lacks.
+    fn lack_of_device(&self, node: &Node) -> Option<Lack> {
+        let device = self.target.device?;
+        let values = &self.model.values;
+        let first = node.inputs.first().copied().flatten();
+        let dtype = first.and_then(|id| values[id].ty.as_ref()).map(|ty| ty.dtype);
+        if !device.runs(node, values, self.opset) {
+            return Some(Lack::Fallback { device: device.name, dtype });
+        }
+        if let (Some(op), Some(dtype)) = (node.op.onnx(), dtype)
+            && self.target.device_fault(op, dtype) == Some(Fault::Wrong)
+        {
+            return Some(Lack::WrongOnDevice { device: device.name, dtype });
+        }
+        if node.op != OpType::Attention || !device.miscomputes(Limit::LowMask) {
+            return None;
+        }
+        let mask = node.inputs.get(3).copied().flatten()?;
+        let is_low = match &values[mask].tensor {
+            Some(tensor) => has_low_row(tensor),
+            None => self.has_low_choice(mask),
+        };
+        let form = FORMS.iter().find(|form| form.ability == Ability::AttentionLowMask)?;
+        is_low.then_some(Lack::Form { says: form.says, is_wrong: true })
+    }
+
+    /// True if a mask chooses very low numbers by flags, which may hide a whole row.
+    fn has_low_choice(&self, mask: ValueId) -> bool {
+        let mut graphs = self.model.graphs().into_iter();
+        let choice =
+            graphs.find_map(|graph| graph.nodes.iter().find(|made| made.outputs.contains(&mask)));
+        let is_low = |id: &ValueId| {
+            let tensor = self.model.values[*id].tensor.as_ref();
+            tensor.is_some_and(|tensor| tensor.all_floats(|number| number <= VERY_LOW))
+        };
+        choice.is_some_and(|choice| {
+            choice.op == OpType::Where && choice.inputs.iter().skip(1).flatten().any(is_low)
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! The forms of nodes that were probed, and how to recognize them.
 
-use super::limit::{captures, ends, has_unread_input, reads_result};
+use super::limit::{captures, ends, has_low_row, has_unread_input, reads_result};
 use super::probed::Ability;
 use super::runtime::Runtime;
 use crate::attr::Attr;
@@ -25,7 +25,9 @@ impl Form {
     pub fn is_lacking(&self, runtime: &Runtime) -> bool {
         match self.ability {
             // Only a wrong result shows it.
-            Ability::ScanAddsThenTanh => runtime.miscomputes(self.ability),
+            Ability::ScanAddsThenTanh | Ability::AttentionLowMask => {
+                runtime.miscomputes(self.ability)
+            }
             _ => runtime.lacks(self.ability),
         }
     }
@@ -348,6 +350,8 @@ forms! {
         |op, it| op == OpType::Attention && it.dtype(3) == Some(DType::Bool);
     AttentionMask: "an `Attention` takes no mask",
         |op, it| op == OpType::Attention && it.input(3).is_some();
+    AttentionLowMask: "`Attention` returns zeros for rows that are masked completely",
+        |op, it| op == OpType::Attention && it.tensor(3).is_some_and(has_low_row);
     AttentionCausal: "an `Attention` cannot be causal",
         |op, it| op == OpType::Attention && it.int("is_causal") == 1;
     AttentionSoftcap: "an `Attention` takes no `softcap`",

@@ -5,9 +5,9 @@ use rustc_hash::FxHashSet;
 use super::form::{FORMS, Form, View};
 use super::probed::Ability;
 use super::runtime::Runtime;
-
 use crate::model::Graph;
 use crate::operator::OpType;
+use crate::tensor::Tensor;
 use crate::value::{ValueId, Values};
 
 /// A form of an operator that a pass writes in another way if a runtime rejects it or computes it wrongly.
@@ -55,10 +55,15 @@ pub enum Limit {
     GruLinear,
     /// An `LSTM` that runs from the last element to the first.
     LstmReversed,
+    /// An `Attention` adds very low numbers to all scores of a row.
+    LowMask,
 }
 
+/// Numbers up to this one are very low for an [`Limit::LowMask`].
+pub const VERY_LOW: f64 = -1e29;
+
 impl Limit {
-    fn abilities(self) -> &'static [Ability] {
+    pub(super) fn abilities(self) -> &'static [Ability] {
         match self {
             Limit::ScanCaptures => &[Ability::ScanCaptures],
             Limit::ScanReversed => &[Ability::ScanReverse],
@@ -99,6 +104,7 @@ impl Limit {
             Limit::PowComputed => &[Ability::PowComputed],
             Limit::GruLinear => &[Ability::GruLinearBeforeReset],
             Limit::LstmReversed => &[Ability::LstmReverse],
+            Limit::LowMask => &[Ability::AttentionLowMask],
         }
     }
 
@@ -116,6 +122,17 @@ impl Limit {
     fn is_about(self, form: &Form) -> bool {
         self.abilities().contains(&form.ability)
     }
+}
+
+/// True if a constant has a row of very low numbers.
+pub(super) fn has_low_row(tensor: &Tensor) -> bool {
+    let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;
+    let (mut place, mut is_left) = (0, false);
+    !tensor.all_floats(|number| {
+        is_left = number > VERY_LOW || (is_left && place % width > 0);
+        place += 1;
+        is_left || place % width > 0
+    })
 }
 
 /// Calls `read` with every value that the nodes and outputs of a body and of the bodies inside read.

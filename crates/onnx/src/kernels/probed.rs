@@ -8,6 +8,7 @@ mod abilities;
 pub(super) mod coreml;
 pub(super) mod iree;
 pub(super) mod mnn;
+pub(super) mod onnxruntime_cuda;
 pub(super) mod onnxruntime_web;
 pub(super) mod openvino;
 pub(super) mod qnn;
@@ -77,6 +78,7 @@ pub(in crate::kernels) const RUNTIMES: &[&Probed] = &[
     &coreml::PROBED,
     &iree::PROBED,
     &mnn::PROBED,
+    &onnxruntime_cuda::PROBED,
     &onnxruntime_web::PROBED,
     &openvino::PROBED,
     &qnn::PROBED,

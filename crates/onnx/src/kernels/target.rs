@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 
 use super::behavior::{When, Wrong};
+use super::device::{DEVICES, Device};
 use super::form::View;
 use super::runtime::{RUNTIMES, Runtime};
 pub(super) use super::runtime::{Release, Row};
@@ -30,6 +31,8 @@ const MOST: usize = 16;
 pub struct Target {
     /// For each runtime the index of the oldest release, if the model is for the runtime.
     oldest: [Option<u8>; MOST],
+    /// The device of the default runtime.
+    pub(super) device: Option<&'static Device>,
 }
 
 impl Default for Target {
@@ -37,7 +40,7 @@ impl Default for Target {
     fn default() -> Target {
         let mut oldest = [None; MOST];
         oldest[0] = Some(0);
-        Target { oldest }
+        Target { oldest, device: None }
     }
 }
 
@@ -52,18 +55,23 @@ pub enum UnknownTarget {
 
 /// Returns the names of all runtimes, as `target=` takes them.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    RUNTIMES.iter().map(|runtime| runtime.key)
+    RUNTIMES.iter().map(|runtime| runtime.key).chain(DEVICES.iter().map(|device| device.key))
 }
 
 impl Target {
     /// Reads names such as `openvino` or `onnxruntime>=1.31`. Without a name, returns the default.
     pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Target, UnknownTarget> {
         let mut oldest = [None; MOST];
+        let mut device = None;
         for name in names {
             let (key, version) = match name.split_once(">=") {
                 Some((key, version)) => (key.trim(), Some(version.trim())),
                 None => (name.trim(), None),
             };
+            let own = DEVICES.iter().find(|device| device.key == key);
+            device = own.or(device);
+            // A device belongs to the default runtime, which is the first one.
+            let key = if own.is_some() { RUNTIMES[0].key } else { key };
             let known = RUNTIMES.iter().zip(&mut oldest).find(|(runtime, _)| runtime.key == key);
             let Some((runtime, oldest)) = known else {
                 return Err(UnknownTarget::Runtime { given: name.into() });
@@ -77,7 +85,7 @@ impl Target {
             *oldest = Some(oldest.map_or(index, |known: u8| known.min(index)));
         }
         let is_empty = oldest.iter().all(Option::is_none);
-        Ok(if is_empty { Target::default() } else { Target { oldest } })
+        Ok(if is_empty { Target::default() } else { Target { oldest, device } })
     }
 
     fn ranges(&self) -> impl Iterator<Item = Range> {
@@ -90,10 +98,11 @@ impl Target {
         self.ranges().filter_map(|range| range.releases().first()).map(|it| it.opset).min()
     }
 
-    /// Returns the runtimes except the default one.
+    /// Returns the runtimes except the default one and its device.
     #[must_use]
     pub fn without_default(mut self) -> Target {
         self.oldest[0] = None;
+        self.device = None;
         self
     }
 
@@ -111,6 +120,7 @@ impl Target {
     /// True if some runtime has a limit.
     pub fn has_limit(&self, limit: Limit) -> bool {
         self.ranges().any(|range| limit.holds_in(range.runtime))
+            || self.device.is_some_and(|device| device.miscomputes(limit))
     }
 
     /// True if some runtime does not take a node because of a limit.
@@ -131,7 +141,8 @@ impl Target {
             for (slot, known) in alone.iter_mut().zip(RUNTIMES) {
                 *slot = is_it(known).then_some(oldest as u8);
             }
-            (runtime, Target { oldest: alone })
+            let device = self.device.filter(|_| std::ptr::eq(runtime, &raw const RUNTIMES[0]));
+            (runtime, Target { oldest: alone, device })
         })
     }
 

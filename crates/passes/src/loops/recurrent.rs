@@ -110,7 +110,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
     ensure(!is_limited, "a runtime of the target does not take this form of the operator")?;
     let weights = Weights::of(edit, cell, ty.dtype).ok_or("the weights are not all known")?;
     ensure(weights.are_small(), "a weight is not finite, or so large that a gate may overflow")?;
-    let fits = guard::fits(edit, x, &states, condition);
+    let fits = guard::fits(edit, cell.op, x, &states, condition);
 
     let x = if is_batched { x } else { unsqueeze(edit, x, &[1])? };
     let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };

@@ -65,12 +65,18 @@ fn product_with_vector(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], Op::new(OpType::Squeeze, &[product, axes]))
 }
 
-/// Writes a slice of known size at a computed position as a `Gather` along each axis.
 fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
+    if !edit.has_limit(edit.root(), Limit::DynamicSlice) {
+        return None;
+    }
+    slice_at(edit)
+}
+
+/// Writes a slice of known size at a computed position as a `Gather` along each axis.
+pub(super) fn slice_at(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let starts = edit.input(index, 1)?;
-    let has_steps = edit.input(index, 4).is_some();
-    if !edit.has_limit(index, Limit::DynamicSlice) || has_steps {
+    if edit.input(index, 4).is_some() {
         return None;
     }
     let x = edit.input(index, 0)?;

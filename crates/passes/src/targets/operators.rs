@@ -40,10 +40,10 @@ fn same_number(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
 
 type Pair = for<'g> fn(Expr<'g>, Expr<'g>) -> Expr<'g>;
 
-type Formula = Option<Result<Replacement, Declined>>;
+pub(super) type Formula = Option<Result<Replacement, Declined>>;
 
 /// Returns a formula without the operator that is the same for all numbers.
-fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
+pub(super) fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     let alpha = |default| float(edit, "alpha", default);
     let beta = |default| float(edit, "beta", default);
     let unary: &dyn Fn(Expr<'_>) -> Expr<'_> = match op {
@@ -245,7 +245,11 @@ fn position(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
 }
 
 /// Writes a product of integer matrices as a sum of products.
-fn integer_product(edit: &mut Patch<'_, '_>, first: ValueId, second: ValueId) -> Formula {
+pub(super) fn integer_product(
+    edit: &mut Patch<'_, '_>,
+    first: ValueId,
+    second: ValueId,
+) -> Formula {
     let (left, right) = (edit.ty(first)?.clone(), edit.ty(second)?.clone());
     let fits = left.rank() >= 2 && right.rank() >= 2 && left.dtype.is_int();
     let inner = left.rank().max(right.rank()) - 1;

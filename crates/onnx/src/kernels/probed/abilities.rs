@@ -5,9 +5,9 @@
 #[rustfmt::skip]
 pub(crate) enum Ability {
     ArgMaxKeepsAxis, ArgMaxManyTies, ArgMaxSelectLast, ArgMaxTies, ArgMinTies, Attention, AttentionBoolMask,
-    AttentionCausal, AttentionGrouped, AttentionInfiniteMask, AttentionLowestMask, AttentionMask, AttentionMaskedRow,
-    AttentionPast, AttentionScale, AttentionSoftcap, AttentionThreeDimensions, AveragePoolCountsPads,
-    AveragePoolDilation, AveragePoolOneDimension, AveragePoolPads, AveragePoolThreeDimensions,
+    AttentionCausal, AttentionGrouped, AttentionInfiniteMask, AttentionLowMask, AttentionLowestMask, AttentionMask,
+    AttentionMaskedRow, AttentionPast, AttentionScale, AttentionSoftcap, AttentionThreeDimensions,
+    AveragePoolCountsPads, AveragePoolDilation, AveragePoolOneDimension, AveragePoolPads, AveragePoolThreeDimensions,
     BatchNormalizationTwoDimensions, BitShiftLeft, BroadcastBoth, BroadcastClip, BroadcastComparison, BroadcastMax,
     BroadcastMod, BroadcastPow, BroadcastRank, BroadcastWhere, CastBoolToFloat, CastFloatToBool, CastFloatTruncates,
     ClipDynamic, ClipOnlyMax, ClipOnlyMin, ConcatOneOperand, ConstantOutput, Conv, ConvBatch, ConvDefaultAttributes,

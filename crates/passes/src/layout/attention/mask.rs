@@ -6,6 +6,7 @@ use algebra::axis_map::{AxisMap, Step, emit, plan};
 use algebra::rewrite::{Declined, Result, ensure, require};
 use algebra::sizes::adds_leading_axes;
 use onnx::expr::broadcast_shapes;
+use onnx::kernels::{Limit, VERY_LOW};
 use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
 use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights};
 
@@ -14,6 +15,9 @@ use super::{Attention, LOWEST, Mask, spread};
 
 /// The number that the kernel adds to a masked score: far below any score, but above the lowest number.
 const MASKED: f64 = -2.381_976_325_057_654e38;
+
+/// The same for kernels that return zeros if all numbers of a row are very low.
+const MILD: f64 = -1e20;
 
 /// Numbers up to this one are below every score: scores that are nearly as low overflow.
 const BELOW_ALL: f64 = -1e38;
@@ -74,7 +78,9 @@ impl Prepared {
                                 "a whole row may be masked, and −∞ makes its softmax NaN".into()
                             );
                         }
-                        _ => *otherwise = if found.is_zeroed { f64::NEG_INFINITY } else { MASKED },
+                        _ if found.is_zeroed => *otherwise = f64::NEG_INFINITY,
+                        _ if takes_low(edit) => *otherwise = MASKED,
+                        _ => *otherwise = MILD,
                     }
                     flags
                 }
@@ -343,19 +349,27 @@ fn masked(
 
 /// True if the numbers of a bias are far above the lowest number, or NaN, which reaches the weights in JAX too.
 fn is_limited(edit: &Edit<'_>, bias: ValueId) -> bool {
+    let limit = if takes_low(edit) { spread::LARGEST } else { -MILD };
     if let Some(tensor) = edit.tensor(bias) {
-        return tensor.max_magnitude() <= spread::LARGEST;
+        return tensor.max_magnitude() <= limit;
     }
-    magnitude(edit, bias, Facts::with(Weights::Assumed)).is_some()
+    let most = magnitude(edit, bias, Facts::with(Weights::Assumed));
+    most.is_some_and(|most| most <= limit)
 }
 
-/// True if each row of a bias has a number above the lowest one.
+/// True if the kernel adds very low numbers as it adds others.
+fn takes_low(edit: &Edit<'_>) -> bool {
+    !edit.target().has_limit(Limit::LowMask)
+}
+
+/// True if each row of a bias has a number above those that hide a row.
 fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
+    let lowest = if takes_low(edit) { LOWEST } else { VERY_LOW };
     if let Some(tensor) = edit.tensor(bias) {
         let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;
         let (mut place, mut is_left) = (0, false);
         return tensor.all_floats(|number| {
-            is_left = number > LOWEST || (is_left && place % width > 0);
+            is_left = number > lowest || (is_left && place % width > 0);
             place += 1;
             is_left || place % width > 0
         });
@@ -364,7 +378,7 @@ fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
     let node = edit.made_by(bias, OpType::Where);
     let above = |operand| {
         let number = edit.number(edit.input(node?, operand)?)?;
-        Some(number > LOWEST)
+        Some(number > lowest)
     };
     above(1) == Some(true) && above(2) == Some(true)
 }

@@ -15,13 +15,16 @@ const MAX_SUM: f32 = (1u64 << 60) as f32;
 /// A sum of magnitudes is NaN or infinite if one of them is.
 pub(super) fn fits(
     edit: &mut Patch<'_, '_>,
+    op: OpType,
     x: ValueId,
     states: &[ValueId],
     condition: Option<ValueId>,
 ) -> Option<ValueId> {
+    // A device may propagate NaN.
+    let is_exact = edit.target().is_right_on_device(op, edit.opset(), DType::F32);
     let mut sums = Vec::new();
     for value in std::iter::once(x).chain(states.iter().copied()) {
-        if edit.exact_nan() && !is_known_to_be_small(edit, value) {
+        if edit.exact_nan() && !is_exact && !is_known_to_be_small(edit, value) {
             let op = Op::new(OpType::ReduceL1, &[value]).attr("keepdims", 0);
             sums.push(edit.insert(op));
         }
