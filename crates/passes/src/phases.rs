@@ -284,9 +284,18 @@ pub static PHASES: &[Phase] = &[
             nodes("copy-results", "copies the results that the body of a `Scan` also reads", targets::loops::copy_results).when(When::Always),
             nodes("adapt-forms", "writes operators in the form that a runtime takes", targets::forms::run).when(When::Always),
             nodes("adapt-operators", "writes operators that a runtime lacks as formulas", targets::operators::run).when(When::Always),
+        ],
+    )
+    .raw(),
+    phase(
+        "device",
+        "A node that a device lacks is written in a form that runs there. An `If` may become a `Where` when the branches \
+         inside its own are gone.",
+        &[
             nodes("adapt-to-device", "writes operators that a device lacks in a form that runs there", targets::device::run).when(When::Always),
         ],
     )
+    .iterations(3)
     .raw(),
     phase(
         "guard",

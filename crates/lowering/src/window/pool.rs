@@ -117,6 +117,16 @@ impl Pooling<'_> {
         x.builder.sized_node(op, inputs, attrs, &shape)
     }
 
+    /// True if a device has no `MaxPool`. Then the passes write it as maxima, which keep NaN and infinities.
+    fn is_for_device(&self, x: Expr<'_>) -> bool {
+        let builder = x.builder;
+        let is_known = |dims: &[Dim]| dims.iter().all(|dim| dim.known().is_some());
+        !builder.target().is_on_device(OpType::MaxPool, builder.opset(), x.dtype())
+            && matches!(x.dtype(), DType::F16 | DType::F32 | DType::F64)
+            && is_known(&x.shape()[2..])
+            && is_known(&self.counts)
+    }
+
     /// <https://onnx.ai/onnx/operators/onnx__MaxPool.html>. ONNX Runtime may lose NaN, so the
     /// formula restores it.
     ///
@@ -125,6 +135,9 @@ impl Pooling<'_> {
     /// returns `-inf`.
     fn max<'g>(&self, x: Expr<'g>) -> Expr<'g> {
         let pooled = |x: Expr<'g>| self.node(OpType::MaxPool, &[x], Vec::new());
+        if self.is_for_device(x) {
+            return pooled(x);
+        }
         let in_single = x.dtype() == DType::F32 || x.dtype() == DType::Bf16;
         let largest = if in_single && !x.builder.target().is_right(OpType::MaxPool, DType::F32) {
             pooled(x * 0.5) * 2.0

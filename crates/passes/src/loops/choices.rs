@@ -8,7 +8,8 @@ use algebra::rewrite::require;
 use onnx::{DType, Edit, Op, OpType, Outcome, Patch, Type, ValueId};
 
 pub(crate) fn run(edit: &mut Edit<'_>) {
-    if !edit.is_in_loop() {
+    // A device copies the flag of an `If` to the CPU.
+    if !edit.is_in_loop() || edit.target().device_name().is_some() {
         return;
     }
     // Each group has independent choices with the same flag.

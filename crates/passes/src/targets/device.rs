@@ -3,8 +3,11 @@
 //! The runtime runs every other node on the CPU, with copies of its operands and results. Arithmetic on sizes stays
 //! there: the runtime keeps sizes on the CPU by itself.
 
+mod angles;
 mod bits;
 mod pool;
+#[cfg(test)]
+mod tests;
 
 use onnx::kernels::Fault;
 use onnx::operator::properties::{COMPARISONS, POINTWISE, REDUCTIONS};
@@ -46,6 +49,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         return None;
     }
     let dtype = edit.ty(first)?.dtype;
+    if bits::is_bitwise(op) && bits::stay(edit, first) {
+        return None;
+    }
     let formula = match op {
         OpType::Clip => clip(edit, first),
         OpType::Relu if dtype.is_int() => Some(edit.formula([first], |[x]| x.max(0.0))),
@@ -54,6 +60,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         }
         OpType::Sinh => Some(edit.formula([first], |[x]| x.tanh() * cosh(x))),
         OpType::Cosh => Some(edit.formula([first], |[x]| cosh(x))),
+        OpType::Atan | OpType::Asin | OpType::Acos if dtype == DType::F32 => {
+            Some(edit.formula([first], |[x]| angles::inverse(op, x).unwrap_or(x)))
+        }
         OpType::MatMul => product(edit, first),
         OpType::BitShift => bits::shift(edit, first),
         OpType::BitwiseAnd | OpType::BitwiseOr | OpType::BitwiseXor => {
@@ -273,6 +282,13 @@ fn lifted(edit: &mut Patch<'_, '_>, branch: &Graph) -> Vec<ValueId> {
     let mut copies: FxHashMap<ValueId, ValueId> = FxHashMap::default();
     for node in &branch.nodes {
         let copy = |id: &ValueId| copies.get(id).copied().unwrap_or(*id);
+        if let (OpType::Identity, &[Some(source)]) =
+            (node.op.onnx().unwrap_or(OpType::If), &node.inputs[..])
+        {
+            let source = copy(&source);
+            copies.insert(node.outputs[0], source);
+            continue;
+        }
         let inputs = node.inputs.iter().map(|input| input.as_ref().map(copy)).collect();
         let made = edit.lift_all(node, Op::of(node, inputs), node.outputs.len());
         copies.extend(node.outputs.iter().copied().zip(made));

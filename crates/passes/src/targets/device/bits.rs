@@ -1,8 +1,34 @@
 //! Bitwise operators as arithmetic, for a device that has none.
 
-use onnx::{Attr, DType, Expr, OpType, Patch, Tensor, ValueId};
+use onnx::{Attr, DType, Dim, Expr, OpType, Patch, Tensor, ValueId};
 
 use super::Formula;
+
+/// The most operators on bits that are written as arithmetic if the arrays are small.
+const MAX_OPERATORS: usize = 12;
+/// The most elements of a small array.
+const MAX_SMALL: i64 = 1 << 15;
+
+/// True for operators on bits.
+pub(super) fn is_bitwise(op: OpType) -> bool {
+    matches!(
+        op,
+        OpType::BitShift
+            | OpType::BitwiseAnd
+            | OpType::BitwiseNot
+            | OpType::BitwiseOr
+            | OpType::BitwiseXor
+    )
+}
+
+/// True if operators on bits are faster on the CPU, although their operands are copied: a generator of random numbers
+/// has about a hundred of them, and each takes up to 14 nodes on the device.
+pub(super) fn stay(edit: &Patch<'_, '_>, x: ValueId) -> bool {
+    let sizes = edit.ty(x).map(|ty| ty.shape.iter().map(Dim::known).product::<Option<i64>>());
+    let is_small = sizes.flatten().is_some_and(|size| size <= MAX_SMALL);
+    let all = edit.nodes().into_iter().filter(|&node| edit.op(node).is_some_and(is_bitwise));
+    is_small && all.take(MAX_OPERATORS + 1).count() > MAX_OPERATORS
+}
 
 /// Writes a shift of unsigned numbers as a product or a quotient.
 pub(super) fn shift(edit: &mut Patch<'_, '_>, x: ValueId) -> Formula {

@@ -24,7 +24,8 @@ struct Window {
 pub(super) fn max(edit: &mut Patch<'_, '_>, x: ValueId) -> Formula {
     let index = edit.root();
     let node = edit.node(index);
-    let has_plain_sizes = node.outputs.len() == 1
+    let has_plain_sizes = edit.ty(x)?.dtype.is_float()
+        && node.outputs.len() == 1
         && node.attr("auto_pad").is_none()
         && node.attr("ceil_mode").is_none_or(|mode| *mode == Attr::Int(0));
     has_plain_sizes.then_some(())?;
