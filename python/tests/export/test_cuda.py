@@ -1,0 +1,225 @@
+"""Models for ONNX Runtime on a GPU. The tests run them on the CPU, where their numbers are the same."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from flax import nnx
+from jax import lax
+
+import jax2onnx
+
+RANDOM = np.random.default_rng(5)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def whole(below: int, *shape: int, dtype: Any = np.int32) -> np.ndarray:
+    return RANDOM.integers(0, below, shape).astype(dtype)
+
+
+def nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from nodes(attribute.g)
+
+
+def check(program: Callable[..., Any], *arguments: np.ndarray) -> onnx.ModelProto:
+    """Exports for a GPU, and compares the numbers with JAX, with optimizations on and off."""
+    model = jax2onnx.to_onnx(program, list(arguments), target="onnxruntime-cuda")
+    expected = [np.asarray(each) for each in jax.tree.leaves(jax.jit(program)(*arguments))]
+    levels = onnxruntime.GraphOptimizationLevel
+    for level in (levels.ORT_ENABLE_ALL, levels.ORT_DISABLE_ALL):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        names = [value.name for value in session.get_inputs()]
+        found = session.run(None, dict(zip(names, arguments, strict=True)))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    return model
+
+
+def with_edges(*shape: int) -> np.ndarray:
+    """Returns floats with NaN, infinities and zeros of both signs."""
+    x = floats(*shape)
+    x.ravel()[:6] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-6]
+    return x
+
+
+#: Programs with an operator that CUDA lacks for some type, and the operators that must be gone.
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], set[str]]] = {
+    "lookup": (lambda t, i: t[i], [floats(7, 3), whole(7, 5)], {"Clip"}),
+    "any and all": (lambda x: (jnp.any(x > 1, 1), jnp.all(x > -1, 0)), [floats(6, 5)], set()),
+    "argmax": (lambda x: jnp.argmax(x, 1), [with_edges(6, 5)], set()),
+    "pool": (
+        lambda x: nnx.max_pool(x, (2, 2), (2, 2)),
+        [with_edges(2, 8, 6, 3)],
+        {"MaxPool", "AveragePool"},
+    ),
+    "overlapping pool": (
+        lambda x: nnx.max_pool(x, (3, 2), (2, 1), "SAME"),
+        [with_edges(1, 9, 7, 2)],
+        {"MaxPool", "AveragePool"},
+    ),
+    "group norm": (
+        nnx.GroupNorm(8, num_groups=2, rngs=nnx.Rngs(0)),
+        [floats(2, 5, 5, 8)],
+        {"InstanceNormalization"},
+    ),
+    "activations": (
+        lambda x: (jax.nn.elu(x), jax.nn.selu(x), jnp.sinh(x), jnp.cosh(x), jnp.tan(x)),
+        [floats(4, 5) * 3],
+        {"Elu", "Selu", "Sinh", "Cosh", "Tan"},
+    ),
+    "angles": (
+        lambda x: (jnp.arctan(x * 3), jnp.arcsin(jnp.tanh(x)), jnp.arctan2(x, x[::-1])),
+        [np.concatenate([floats(20), np.array([0, np.inf, -np.inf, 1e30], np.float32)])],
+        {"Atan", "Asin", "Acos"},
+    ),
+    "signs": (jnp.sign, [with_edges(3, 4)], set()),
+    "bits": (
+        lambda x, y: (x ^ y, x & y, x | y, ~x, x & 255, x << 5, x >> 7, (x << 9) | (x >> 23)),
+        [whole(2**32, 9, dtype=np.uint32), whole(2**32, 9, dtype=np.uint32)],
+        {"BitwiseXor", "BitwiseAnd", "BitwiseOr", "BitwiseNot", "BitShift"},
+    ),
+    "signed bits": (
+        lambda x, y: (x ^ y, x & y, x | y, ~x),
+        [whole(2**20, 9) - 2**19, whole(2**20, 9) - 2**19],
+        {"BitwiseXor", "BitwiseAnd", "BitwiseOr", "BitwiseNot"},
+    ),
+    "shifts by arrays": (
+        lambda x, y: (x << y, x >> y),
+        [whole(2**32, 9, dtype=np.uint32), np.array([0, 1, 5, 31, 32, 33, 7, 200, 16], np.uint32)],
+        {"BitShift"},
+    ),
+    "product of integers": (lambda x, y: x @ y, [whole(9, 4, 3), whole(9, 3, 5)], {"MatMul"}),
+    "dynamic slice": (
+        lambda x, i: lax.dynamic_slice(x, (i, 1), (3, 2)),
+        [floats(8, 4), np.array(6, np.int32)],
+        set(),
+    ),
+    "short branches": (
+        lambda x, i: lax.switch(i, [jnp.sin, jnp.cos, jnp.tanh], x),
+        [floats(5), np.array(2, np.int32)],
+        {"If"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_for_the_gpu_has_the_numbers_of_jax(name: str) -> None:
+    program, arguments, gone = PROGRAMS[name]
+    model = check(program, *arguments)
+    assert not gone & {node.op_type for node in nodes(model.graph)}
+
+
+def test_no_node_of_the_programs_stays_on_the_cpu(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    # Many operators on bits of small arrays stay on the CPU, so they are not in one model.
+    chosen = [PROGRAMS[name] for name in PROGRAMS if "bits" not in name and "shifts" not in name]
+    inputs = [arguments for _, arguments, _ in chosen]
+    counts = np.cumsum([0, *map(len, inputs)])
+
+    def all_programs(*arguments: Any) -> Any:
+        parts = [arguments[i:j] for i, j in zip(counts, counts[1:], strict=False)]
+        programs = [program for program, _, _ in chosen]
+        return [program(*part) for program, part in zip(programs, parts, strict=True)]
+
+    jax2onnx.to_onnx(
+        all_programs,
+        [argument for arguments in inputs for argument in arguments],
+        target="onnxruntime-cuda",
+        return_mode="file",
+        output_path=path,
+    )
+    assert fallbacks(path) == []
+
+
+def fallbacks(model: Path) -> list[str]:
+    command = [sys.executable, "-m", "jax2onnx", "check", model, "--format", "json"]
+    command += ["--target", "onnxruntime-cuda"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    findings = json.loads(done.stdout)["findings"]
+    return [each["message"] for each in findings if each["rule"].startswith("target-")]
+
+
+def test_check_names_the_nodes_that_stay_on_the_cpu(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    lookup, arguments, _ = PROGRAMS["lookup"]
+    jax2onnx.to_onnx(lookup, list(arguments), return_mode="file", output_path=model)
+    assert fallbacks(model) == [
+        "`Clip` of i32 has no kernel for CUDA in ONNX Runtime, and runs on the CPU"
+    ]
+    command = [sys.executable, "-m", "jax2onnx", "check", model, "--target", "onnxruntime-cuda"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "warning[target-fallback]" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
+def masked_attention(x: Any, lengths: Any) -> Any:
+    is_token = jnp.arange(x.shape[1]) < lengths[:, None]
+    mask = is_token[:, None, :, None] & is_token[:, None, None, :]
+    q = k = v = (x / jnp.linalg.norm(x, axis=-1, keepdims=True))[:, :, None]
+    return jax.nn.dot_product_attention(q, k, v, mask=mask)
+
+
+def test_rows_that_are_masked_completely_are_averages() -> None:
+    arguments = floats(2, 6, 8), np.array([6, 3], np.int32)
+    model = check(masked_attention, *arguments)
+    lowest = [
+        float(onnx.numpy_helper.to_array(each).min())
+        for each in model.graph.initializer
+        if each.data_type == onnx.TensorProto.FLOAT
+    ]
+    # CUDA's `Attention` returns zeros if all numbers of a row are below about -1e30.
+    assert min(lowest) > -1e29
+
+
+def test_a_recurrent_network_copies_no_flag() -> None:
+    cell = nnx.RNN(nnx.OptimizedLSTMCell(3, 4, rngs=nnx.Rngs(0)))
+    model = jax2onnx.to_onnx(cell, [(2, 5, 3)], target="onnxruntime-cuda")
+    operators = {node.op_type for node in nodes(model.graph)}
+    assert "LSTM" in operators
+    assert "If" not in operators
+
+
+def test_a_constant_of_a_loop_is_not_read_on_both_devices() -> None:
+    def oscillate(y: Any) -> Any:
+        def step(y: Any, t: Any) -> Any:
+            return jnp.stack([y[1], -y[0] - t * y[1]]) * 0.1 + y, y
+
+        return lax.scan(step, y, jnp.linspace(0, 1, 4))
+
+    model = check(oscillate, floats(2))
+    (scan,) = (node for node in model.graph.node if node.op_type == "Scan")
+    body = list(nodes(next(each.g for each in scan.attribute if each.name == "body")))
+    bounds = {name for node in body if node.op_type == "Slice" for name in node.input[1:]}
+    indices = {node.input[1] for node in body if node.op_type == "Gather"}
+    assert not bounds & indices
+
+
+def test_random_numbers_are_the_same_for_a_gpu() -> None:
+    def draw(seed: Any) -> Any:
+        return jax.random.normal(jax.random.wrap_key_data(seed), (4, 3))
+
+    check(draw, np.array([3, 7], np.uint32))
+
+
+def test_a_release_of_the_runtime_for_a_gpu_can_be_named() -> None:
+    newest = jax2onnx.to_onnx(jnp.sin, [(3,)], target="onnxruntime-cuda>=1.31")
+    assert newest.opset_import[0].version > 23
+    with pytest.raises(jax2onnx.ConfigError, match="`onnxruntime-cuda>=9` is not a target"):
+        jax2onnx.to_onnx(jnp.sin, [(3,)], target="onnxruntime-cuda>=9")
