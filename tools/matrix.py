@@ -9,7 +9,8 @@
 
 Each runtime is installed below .venvs/runtimes. Each program is exported with the runtime as its
 `target`. Each result is compared with that of `jax.jit`. The command prints what is wrong or
-refused, with the words of jax2onnx or of the runtime.
+refused, with the words of jax2onnx or of the runtime, and what stays on the CPU although the
+runtime has a GPU.
 """
 
 from __future__ import annotations
@@ -89,7 +90,11 @@ def with_table(page: str, results: dict[str, dict[str, str]]) -> str:
         counts = [sum(each.startswith(kind) for each in verdicts.values()) for kind in KINDS]
         lines.append(f"| {runtime} | {len(verdicts)} | " + " | ".join(map(str, counts)) + " |")
     start, rest = page.split(BEGIN)
-    _, end = rest.split(END)
+    before, end = rest.split(END)
+    # A machine without a GPU does not run the rows of those that need one.
+    run = {runtime.partition(" ")[0] for runtime in results}
+    kept = [line for line in before.splitlines() if line.startswith("| onnxruntime-cuda ")]
+    lines += [line for line in kept if "onnxruntime-cuda" not in run]
     return f"{start}{BEGIN}{chr(10).join(lines)}\n{END}{end}"
 
 
@@ -154,7 +159,11 @@ def _run(
                 results[program.name] = f"refused: {error}"
             else:
                 kinds = {each.dtype.name for each in program.arguments}
-                results[program.name] = compare(found, references[program.name], kinds)
+                stayed = sorted({*(process.fallback or [])})
+                verdict = compare(found, references[program.name], kinds)
+                results[program.name] = "; on the CPU: ".join(
+                    [verdict, *filter(None, [", ".join(stayed)])]
+                )
     return results
 
 

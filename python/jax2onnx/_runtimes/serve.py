@@ -73,7 +73,9 @@ def load_onnxruntime_cuda(model: Path) -> Run:
         raise ValueError("ONNX Runtime cannot load its CUDA provider")
     parts = session.get_provider_graph_assignment_info()
     run = _runner(session)
-    _FALLBACK[run] = [node.op_type for each in parts if each.ep_name == cpu for node in each.get_nodes()]
+    _FALLBACK[run] = [
+        node.op_type for each in parts if each.ep_name == cpu for node in each.get_nodes()
+    ]
     return run
 
 

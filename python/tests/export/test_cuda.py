@@ -1,5 +1,6 @@
-"""Models for ONNX Runtime on a GPU. The tests run them on the CPU, where their numbers are the same."""
+"""Models for ONNX Runtime on a GPU, run on the CPU, where their numbers are the same."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def test_no_node_of_the_programs_stays_on_the_cpu(tmp_path: Path) -> None:
     counts = np.cumsum([0, *map(len, inputs)])
 
     def all_programs(*arguments: Any) -> Any:
-        parts = [arguments[i:j] for i, j in zip(counts, counts[1:], strict=False)]
+        parts = [arguments[i:j] for i, j in itertools.pairwise(counts)]
         programs = [program for program, _, _ in chosen]
         return [program(*part) for program, part in zip(programs, parts, strict=True)]
 
