@@ -225,6 +225,8 @@ forms! {
         |op, it| op == OpType::ScatterElements && it.combines("max");
     ScatterElementsMinDuplicates: "a `ScatterElements` does not take the smaller number",
         |op, it| op == OpType::ScatterElements && it.combines("min");
+    ScatterNdScalar: "a `ScatterND` needs a list of numbers",
+        |op, it| op == OpType::ScatterND && it.rank(2) == Some(0);
     ScatterNdEntry: "a `ScatterND` needs a list of indices",
         |op, it| op == OpType::ScatterND && it.rank(1) == Some(1);
     ScatterNdInnerSlices: "a `ScatterND` of slices takes indices of one axis", |op, it| {
@@ -251,6 +253,10 @@ forms! {
         |op, it| op == OpType::DFT && it.has_length(std::cmp::Ordering::Greater);
     DynamicSlice: "a `Slice` cannot start at a computed position",
         |op, it| op == OpType::Slice && it.is_computed(1);
+    SliceReversesImage: "a `Slice` cannot reverse an array of four dimensions",
+        |op, it| op == OpType::Slice && it.has_negative(4) && it.rank(0).is_some_and(|rank| rank > 3);
+    SliceNegativeStep: "a `Slice` cannot reverse an array",
+        |op, it| op == OpType::Slice && it.has_negative(4);
     SqueezeUnordered: "a `Squeeze` needs its axes in order", |op, it| op == OpType::Squeeze && {
         let axes = it.ints(1);
         axes.len() > 1 && (axes[0] < 0 || !axes.is_sorted())

@@ -41,6 +41,8 @@ pub enum Limit {
     DftAxis,
     /// A `Slice` starts at a computed position.
     DynamicSlice,
+    /// A `Slice` runs backwards.
+    SliceReverses,
     /// A `Squeeze` lists axes from the end, or not in order.
     SqueezeUnordered,
     /// A product with a vector.
@@ -83,11 +85,12 @@ impl Limit {
                 Ability::ScatterElementsMaxDuplicates,
                 Ability::ScatterElementsMinDuplicates,
             ],
-            Limit::ScatterEntry => &[Ability::ScatterNdEntry],
+            Limit::ScatterEntry => &[Ability::ScatterNdEntry, Ability::ScatterNdScalar],
             Limit::ScatterInnerSlices => &[Ability::ScatterNdInnerSlices],
             Limit::OneSidedDft => &[Ability::DftOneSided],
             Limit::DftAxis => &[Ability::DftFirstAxis, Ability::DftLength, Ability::DftPadded],
             Limit::DynamicSlice => &[Ability::DynamicSlice],
+            Limit::SliceReverses => &[Ability::SliceReversesImage, Ability::SliceNegativeStep],
             Limit::SqueezeUnordered => &[Ability::SqueezeUnordered],
             Limit::MatMulVector => &[
                 Ability::MatMulMatricesVector,

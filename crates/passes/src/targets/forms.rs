@@ -13,7 +13,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     match edit.node(edit.root()).op.onnx()? {
         OpType::Squeeze => squeeze(edit),
-        OpType::Slice => dynamic_slice(edit),
+        OpType::Slice => dynamic_slice(edit).or_else(|| reversing_slice(edit)),
         OpType::MatMul => product_with_vector(edit),
         OpType::BitShift => shifted_bytes(edit),
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
@@ -98,6 +98,32 @@ pub(super) fn slice_at(edit: &mut Patch<'_, '_>) -> Outcome {
         let indices = edit.insert(Op::new(OpType::Add, &[start, numbers]));
         let gather = Op::new(OpType::Gather, &[cut, indices]);
         cut = edit.insert(gather.attr("axis", axis as i64));
+    }
+    edit.done(&[], cut)
+}
+
+/// Writes a slice that runs backwards as a `Gather` along each axis.
+fn reversing_slice(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::SliceReverses) {
+        return None;
+    }
+    let x = edit.input(index, 0)?;
+    let ints = |operand| edit.tensor(edit.input(index, operand)?)?.ints();
+    let (starts, axes, steps) = (ints(1)?, ints(3)?, ints(4)?);
+    let (before, after) = (edit.ty(x)?.clone(), edit.ty(edit.node(index).outputs[0])?.clone());
+    let mut cut = x;
+    for ((start, axis), step) in starts.into_iter().zip(axes).zip(steps) {
+        let axis = axis_from_front(axis, before.rank())?;
+        let (Some(size), Some(count)) = (before.shape[axis].known(), after.shape[axis].known())
+        else {
+            return declined("the sizes of the array are not known");
+        };
+        let start = if start < 0 { start + size } else { start };
+        let first = start.clamp(0, if step < 0 { size - 1 } else { size });
+        let places: Vec<i64> = (0..count).map(|number| first + number * step).collect();
+        let places = edit.integers(&places)?;
+        cut = edit.insert(Op::new(OpType::Gather, &[cut, places]).attr("axis", axis as i64));
     }
     edit.done(&[], cut)
 }

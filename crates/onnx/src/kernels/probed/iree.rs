@@ -338,15 +338,16 @@ const ABILITIES: &[Ability] = &[
     Ability::ScatterNdMulDuplicates, Ability::ScatterNdNegative, Ability::ScatterNdPoints, Ability::ScatterNdRows,
     Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce, Ability::SixDimensionTranspose,
     Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty, Ability::SliceNegativeBounds,
-    Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis,
-    Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
-    Ability::SqueezeUnordered, Ability::SumOneOperand, Ability::SumThreeOperands, Ability::SymbolicAdd,
-    Ability::SymbolicConcat, Ability::SymbolicConstantOfShape, Ability::SymbolicConv, Ability::SymbolicExpand,
-    Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied,
-    Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax, Ability::TopKFirstAxis,
-    Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKSmallest, Ability::TopKSmallestTies,
-    Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TransposeReverse, Ability::TriluLowerDiagonal,
-    Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo, Ability::SliceReversesImage, Ability::SliceWithoutAxes,
+    Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven,
+    Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SumOneOperand, Ability::SumThreeOperands,
+    Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConstantOfShape, Ability::SymbolicConv,
+    Ability::SymbolicExpand, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
+    Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax,
+    Ability::TopKFirstAxis, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKSmallest,
+    Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TransposeReverse,
+    Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]

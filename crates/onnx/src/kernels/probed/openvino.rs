@@ -517,17 +517,17 @@ const ABILITIES: &[Ability] = &[
     Ability::ScatterNdAdd, Ability::ScatterNdAddDuplicates, Ability::ScatterNdEntry, Ability::ScatterNdInnerSlices,
     Ability::ScatterNdLastDuplicate, Ability::ScatterNdMaxDuplicates, Ability::ScatterNdMinDuplicates,
     Ability::ScatterNdMulDuplicates, Ability::ScatterNdNegative, Ability::ScatterNdPoints, Ability::ScatterNdRows,
-    Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce, Ability::SixDimensionTranspose,
-    Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty, Ability::SliceNegativeBounds,
-    Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis,
-    Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
-    Ability::SqueezeUnordered, Ability::SumThreeOperands, Ability::SymbolicAdd, Ability::SymbolicConcat,
-    Ability::SymbolicConstantOfShape, Ability::SymbolicConv, Ability::SymbolicExpand, Ability::SymbolicMatMul,
-    Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred,
-    Ability::SymbolicSlice, Ability::SymbolicSoftmax, Ability::TopKFirstAxis, Ability::TopKSmallest,
-    Ability::TopKSmallestTies, Ability::TopKTies, Ability::TopKTwice, Ability::TransposeReverse,
-    Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
-    Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::ScatterNdScalar, Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce,
+    Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty,
+    Ability::SliceNegativeBounds, Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo,
+    Ability::SliceReversesImage, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis,
+    Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SumThreeOperands,
+    Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConstantOfShape, Ability::SymbolicConv,
+    Ability::SymbolicExpand, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
+    Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax,
+    Ability::TopKFirstAxis, Ability::TopKSmallest, Ability::TopKSmallestTies, Ability::TopKTies, Ability::TopKTwice,
+    Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput,
+    Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]

@@ -275,14 +275,15 @@ const ABILITIES: &[Ability] = &[
     Ability::ScatterNdAddDuplicates, Ability::ScatterNdEntry, Ability::ScatterNdInnerSlices,
     Ability::ScatterNdLastDuplicate, Ability::ScatterNdMaxDuplicates, Ability::ScatterNdMinDuplicates,
     Ability::ScatterNdMulDuplicates, Ability::ScatterNdNegative, Ability::ScatterNdPoints, Ability::ScatterNdRows,
-    Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce, Ability::SixDimensionTranspose,
-    Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty, Ability::SliceNegativeBounds,
-    Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis,
-    Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
-    Ability::SqueezeUnordered, Ability::SumOneOperand, Ability::SumThreeOperands, Ability::TopKFirstAxis,
-    Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKSmallest, Ability::TopKSmallestTies,
-    Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TopKTwice, Ability::TransposeReverse, Ability::UnreadInput,
-    Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::ScatterNdScalar, Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce,
+    Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty,
+    Ability::SliceNegativeBounds, Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo,
+    Ability::SliceReversesImage, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis,
+    Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SumOneOperand,
+    Ability::SumThreeOperands, Ability::TopKFirstAxis, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers,
+    Ability::TopKSmallest, Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies,
+    Ability::TopKTwice, Ability::TransposeReverse, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 const MISCOMPUTED: &[Ability] = &[];

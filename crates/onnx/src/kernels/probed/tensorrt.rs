@@ -319,16 +319,17 @@ const ABILITIES: &[Ability] = &[
     Ability::ScatterElementsLastAxis, Ability::ScatterElementsMaxDuplicates, Ability::ScatterElementsMinDuplicates,
     Ability::ScatterElementsMulDuplicates, Ability::ScatterElementsNegative, Ability::ScatterNdEntry,
     Ability::ScatterNdInnerSlices, Ability::ScatterNdLastDuplicate, Ability::ScatterNdNegative,
-    Ability::ScatterNdPoints, Ability::ScatterNdRows, Ability::SevenDimensionReshape, Ability::ShapeEnd,
-    Ability::SixDimensionReduce, Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd,
-    Ability::SliceEmpty, Ability::SliceNegativeBounds, Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo,
-    Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven,
-    Ability::SplitUneven, Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SumOneOperand,
-    Ability::SumThreeOperands, Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConstantOfShape,
-    Ability::SymbolicConv, Ability::SymbolicExpand, Ability::SymbolicMatMul, Ability::SymbolicRange,
-    Ability::SymbolicReshape, Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSlice,
-    Ability::SymbolicSoftmax, Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper,
-    Ability::UnreadInput, Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::ScatterNdPoints, Ability::ScatterNdRows, Ability::ScatterNdScalar, Ability::SevenDimensionReshape,
+    Ability::ShapeEnd, Ability::SixDimensionReduce, Ability::SixDimensionTranspose, Ability::SixDimensions,
+    Ability::SliceBeyondEnd, Ability::SliceEmpty, Ability::SliceNegativeBounds, Ability::SliceNegativeStep,
+    Ability::SliceNegativeStepTwo, Ability::SliceReversesImage, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis,
+    Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
+    Ability::SqueezeUnordered, Ability::SumOneOperand, Ability::SumThreeOperands, Ability::SymbolicAdd,
+    Ability::SymbolicConcat, Ability::SymbolicConstantOfShape, Ability::SymbolicConv, Ability::SymbolicExpand,
+    Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied,
+    Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax, Ability::TransposeReverse,
+    Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 const MISCOMPUTED: &[Ability] = &[];
