@@ -19,15 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gpt2
 import jax
 import jax.numpy as jnp
 import numpy as np
 import onnxruntime
-from flax import nnx
 from jax import lax
 
 import jax2onnx
+from testkit.models import gpt2
 
 #: The most that each figure may be.
 MAX_RATIO = 10.0
@@ -62,7 +61,7 @@ def measured(task: Callable[[], Any]) -> tuple[float, float, Any]:
 
 
 def gpt2_small(layers: int, tokens: int, folder: Path) -> bool:
-    network = gpt2.GPT2(layers, 768, 12, vocabulary=50257, context=1024, rngs=nnx.Rngs(0))
+    network = gpt2.GPT2(layers, 768, 12, vocabulary=50257, context=1024)
     network.eval()
     inputs = [np.arange(tokens, dtype=np.int32).reshape(1, tokens)]
     path = folder / "gpt2.onnx"

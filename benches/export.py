@@ -21,14 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gpt2
 import jax
 import models
 import numpy as np
-from flax import nnx
 
 import jax2onnx
 from jax2onnx import _progress
+from testkit.models import gpt2
 
 LEVELS = ("off", "minimal", "full", "indexed")
 
@@ -127,7 +126,7 @@ def small_exports(results: Results, rounds: int) -> None:
     for name, (net, spec) in {
         "MLP": (models.mlp(), jax.ShapeDtypeStruct((8, 64), np.float32)),
         "GPT": (
-            gpt2.GPT2(layers=4, width=48, heads=4, vocabulary=97, context=16, rngs=nnx.Rngs(0)),
+            gpt2.GPT2(layers=4, width=48, heads=4, vocabulary=97, context=16),
             jax.ShapeDtypeStruct((2, 16), np.int32),
         ),
     }.items():

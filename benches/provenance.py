@@ -17,15 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import gpt2
 import jax
 import models
 import numpy as np
 from export import LEVELS, Results, interleaved, ratio
-from flax import nnx
 
 import jax2onnx
 from jax2onnx import provenance_reader
+from testkit.models import gpt2
 
 #: The nodes of the large map, at least.
 MANY = 50_000
@@ -40,7 +39,7 @@ def main() -> int:
     results = Results()
     plain = models.transformer(layers=12, width=48, heads=12)
     tokens = jax.ShapeDtypeStruct((1, 16), np.int32)
-    modules = gpt2.GPT2(layers=12, width=48, heads=12, vocabulary=257, context=64, rngs=nnx.Rngs(0))
+    modules = gpt2.GPT2(layers=12, width=48, heads=12, vocabulary=257, context=64)
     with tempfile.TemporaryDirectory() as folder:
         size(results, "functions", plain, jax.ShapeDtypeStruct((16, 48), np.float32), folder)
         size(results, "nnx modules", modules, tokens, folder)

@@ -23,7 +23,7 @@ from flax import nnx
 
 import jax2onnx
 from testkit.browser import Browser, Page, find_chromium
-from testkit.models import viewed
+from testkit.models import gpt2, viewed
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
@@ -61,7 +61,7 @@ def main(words: list[str]) -> None:
 def take_view(browser: Browser, folder: Path) -> None:
     """Take the pictures of docs/view.md."""
     shapes = {
-        "gpt2": (viewed.GPT2(12, 48, 12, 64, 32), [jax.ShapeDtypeStruct((1, 16), "int32")]),
+        "gpt2": (gpt2.GPT2(12, 48, 12, 64, 32), [jax.ShapeDtypeStruct((1, 16), "int32")]),
         "cnn": (viewed.ConvNet(nnx.Rngs(0)), [jax.ShapeDtypeStruct((2, 32, 32, 3), "float32")]),
     }
     urls = {}

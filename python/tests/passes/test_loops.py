@@ -68,12 +68,16 @@ def test_a_loop_with_more_nodes_than_allowed_stays() -> None:
     assert "Scan" not in ops(check(long, X, unroll=1000))
 
 
-def test_rows_and_results_of_a_short_scan_are_nodes() -> None:
+def test_rows_of_a_short_scan_are_nodes_unless_it_stacks_results() -> None:
     def run(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         return lax.scan(lambda c, y: (c * 0.5 + y, c.sum() + y), jnp.zeros(3), x, reverse=True)
 
-    assert "Scan" not in ops(check(run, X, unroll=128))
-    assert "Scan" in ops(check(run, X))
+    def last(x: jax.Array) -> jax.Array:
+        return lax.scan(lambda c, y: (c * c.sum() + y, None), jnp.zeros(3), x, reverse=True)[0]
+
+    assert "Scan" in ops(check(run, X, unroll=128))
+    assert "Scan" not in ops(check(last, X, unroll=128))
+    assert "Scan" in ops(check(last, X, unroll=8))
 
 
 def test_an_unrolled_scan_returns_what_it_was_given() -> None:

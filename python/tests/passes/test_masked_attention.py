@@ -157,9 +157,9 @@ def lowest_beside_mask(scores: Any, is_there: Any) -> Any:
     return jnp.where(is_there, scores + np.where(TRIANGLE, 0.0, LOWEST), -1e9)
 
 
-def scaled_after_bias(scores: Any, is_there: Any, factor: float = 0.5) -> Any:
+def scaled_after_bias(scores: Any, is_there: Any) -> Any:
     bias = jnp.where(is_there, BIAS, 0.5)
-    return jnp.where(TRIANGLE, (scores - bias) * factor, -1e9)
+    return jnp.where(TRIANGLE, (scores - bias) * 0.5, -1e9)
 
 
 def scaled_after_mask(scores: Any, is_there: Any) -> Any:
@@ -234,12 +234,11 @@ ONE_ARRAY = [
     bias_after_lowest,
     two_masks,
     slopes,
-    scaled_after_bias,
-    scaled_after_mask,
     masked_after_cap,
 ]
 SEVERAL_ARRAYS = [
-    lambda scores, is_there: scaled_after_bias(scores, is_there, 2.0),
+    scaled_after_bias,
+    scaled_after_mask,
     lambda scores, is_there: capped(jnp.where(is_there, scores, -1e9)),
     lambda scores, is_there: 2.0 * jnp.where(is_there, capped(scores), -1e9),
     bias_after_mask,

@@ -1,4 +1,4 @@
-"""GPT-2 in nnx, for the benchmarks."""
+"""GPT-2 in nnx, for the tests of `jax2onnx view` and for the benchmarks."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ class Block(nnx.Module):
 
 
 class GPT2(nnx.Module):
-    def __init__(
-        self, layers: int, width: int, heads: int, vocabulary: int, context: int, rngs: nnx.Rngs
-    ) -> None:
+    def __init__(self, layers: int, width: int, heads: int, vocabulary: int, context: int) -> None:
+        rngs = nnx.Rngs(0)
         self.tokens = nnx.Embed(vocabulary, width, rngs=rngs)
         self.positions = nnx.Embed(context, width, rngs=rngs)
         self.blocks = nnx.List([Block(width, heads, rngs) for _ in range(layers)])
