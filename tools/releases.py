@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,14 +25,26 @@ RELEASES = (
 )
 
 
+#: The runtimes, each in a folder named after its version.
+FOLDER = ROOT / ".venvs" / "runtimes"
+
+
 def installed(version: str = "") -> Path:
     """Install a release below .venvs, or the newest one, and return its folder."""
-    folder = ROOT / ".venvs" / f"onnxruntime-{version or 'newest'}"
-    if not version or not (folder / "onnxruntime").is_dir():
-        package = f"onnxruntime=={version}" if version else "onnxruntime"
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--no-deps", "--upgrade", "--target", folder, package], check=True)
+    folder = FOLDER / f"onnxruntime-{version or 'newest'}"
+    if not version:
+        shutil.rmtree(folder, ignore_errors=True)
+    install(folder, [f"onnxruntime=={version}" if version else "onnxruntime"])
     return folder
+
+
+def install(folder: Path, packages: list[str]) -> None:
+    """Install Python packages in a folder, without their dependencies, unless it exists."""
+    if not folder.exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        partial = folder.with_name(f"{folder.name}.partial")
+        subprocess.run([*pip, "--no-deps", "--upgrade", "--target", partial, *packages], check=True)
+        partial.rename(folder)
 
 
 def environment(folder: Path) -> dict[str, str]:

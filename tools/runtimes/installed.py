@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import releases
+from releases import FOLDER
+
 from jax2onnx._runtimes import PROGRAM, Started, started
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-FOLDER: Final = ROOT / ".venvs" / "runtimes"
 NATIVE: Final = Path(__file__).resolve().parent / "native"
 
 
@@ -45,12 +45,7 @@ def _of_python(name: str, version: str, packages: list[str]) -> Runtime:
     folder = FOLDER / f"{name}-{version}"
 
     def install() -> None:
-        if not folder.exists():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            wanted = [f"{package}=={version}" for package in packages]
-            partial = folder.with_suffix(".partial")
-            subprocess.run([*pip, "--no-deps", "--target", partial, *wanted], check=True)
-            partial.rename(folder)
+        releases.install(folder, [f"{package}=={version}" for package in packages])
 
     return Runtime(name, version, install, folder)
 

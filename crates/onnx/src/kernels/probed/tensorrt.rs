@@ -7,7 +7,7 @@
 //! `TopK` sorts, and takes less than 3840 elements.
 //! The zero point of a quantization is 0.
 //! The branches of an `If` return arrays of the same rank.
-//! What a `Loop` carries keeps its shape.
+//! The values that a `Loop` carries keep their shapes.
 //! `CumSum` has a constant axis, `OneHot` a constant depth.
 //! `TensorScatter` takes four axes, and writes along the last but one.
 
