@@ -248,21 +248,23 @@ fn print_rows(
     let texts: Vec<String> =
         rows.iter().map(|row| clean(row.text.as_deref().unwrap_or("").trim_end())).collect();
     let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
-    // A third of a narrow screen is reserved for the operators.
-    let room = style.width.saturating_sub(LEFT).max(20) * 2 / 3;
-    let columns = widest.min(MAX_SOURCE).min(room);
+    let ops = |row: &Row| ops_texts(document, &row.line.nodes, &row.line.fused);
+    let widest_ops = rows.iter().map(|row| width(&ops(row).join(", "))).max().unwrap_or(0);
+    // On a narrow screen, the operators get the columns that they need, but at most a third.
+    let room = style.width.saturating_sub(LEFT + 2).max(20);
+    let columns = widest.min(MAX_SOURCE).min(room - widest_ops.min(room / 3));
     if !rows.is_empty() {
         writeln!(out, "{}", style.dim(" nodes    weights  line"))?;
     }
     for (row, text) in rows.iter().zip(&texts) {
-        let Line { nodes, fused, weight_bytes } = &row.line;
+        let Line { nodes, weight_bytes, .. } = &row.line;
         let number = if nodes.is_empty() { String::new() } else { nodes.len().to_string() };
         let weight = if *weight_bytes == 0 { String::new() } else { bytes(*weight_bytes) };
         let text = style.fit(text, columns);
         let pad = " ".repeat(columns.saturating_sub(width(&text)));
         let left = format!("{number:>6} {weight:>10} {:>5}", row.number);
         let room = style.width.saturating_sub(LEFT + columns + 2);
-        let what = style.list(&ops_texts(document, nodes, fused), room);
+        let what = style.list(&ops(row), room);
         let line = format!("{left} {} {text}{pad}  {what}", style.blue("|"));
         writeln!(out, "{}", line.trim_end())?;
     }

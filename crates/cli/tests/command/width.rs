@@ -31,6 +31,7 @@ const COMMANDS: &[&str] = &[
     "profile @profiles/transformer.onnx @profiles/transformer.json --by node",
     "profile @profiles/transformer.onnx @profiles/transformer.json --by op",
     "blame @indexed.onnx",
+    "blame @indexed.onnx mlp.py",
     "blame @profiles/transformer.onnx",
     "inspect @optimised.onnx",
     "inspect @indexed.onnx",
@@ -88,4 +89,11 @@ fn nothing_is_lost_on_a_narrow_screen() {
         };
         assert_eq!(words(80), words(200), "{command}");
     }
+}
+
+#[test]
+fn short_operators_leave_room_for_the_source() {
+    let root = super::fixtures().display().to_string();
+    let text = printed(&format!("blame @mapped.onnx mlp.py:17 --source-root {root}"), 80);
+    assert!(text.contains("return jnp.tanh(carry) * SCALE, None  Tanh, Mul"), "{text}");
 }
