@@ -247,24 +247,28 @@ fn print_rows(
 ) -> io::Result<()> {
     let texts: Vec<String> =
         rows.iter().map(|row| clean(row.text.as_deref().unwrap_or("").trim_end())).collect();
-    let widest = texts.iter().map(|text| width(text)).max().unwrap_or(0);
-    let ops = |row: &Row| ops_texts(document, &row.line.nodes, &row.line.fused);
-    let widest_ops = rows.iter().map(|row| width(&ops(row).join(", "))).max().unwrap_or(0);
+    let ops: Vec<Vec<String>> =
+        rows.iter().map(|row| ops_texts(document, &row.line.nodes, &row.line.fused)).collect();
+    // Only lines with operators need room beside them.
+    let widest_source = texts.iter().zip(&ops).filter(|(_, ops)| !ops.is_empty());
+    let widest_source = widest_source.map(|(text, _)| width(text)).max().unwrap_or(0);
+    let widest_ops = ops.iter().map(|ops| width(&ops.join(", "))).max().unwrap_or(0);
     // On a narrow screen, the operators get the columns that they need, but at most a third.
     let room = style.width.saturating_sub(LEFT + 2).max(20);
-    let columns = widest.min(MAX_SOURCE).min(room - widest_ops.min(room / 3));
+    let columns = widest_source.min(MAX_SOURCE).min(room - widest_ops.min(room / 3));
     if !rows.is_empty() {
         writeln!(out, "{}", style.dim(" nodes    weights  line"))?;
     }
-    for (row, text) in rows.iter().zip(&texts) {
+    for ((row, text), ops) in rows.iter().zip(&texts).zip(&ops) {
         let Line { nodes, weight_bytes, .. } = &row.line;
+        let columns = if ops.is_empty() { room.min(MAX_SOURCE) } else { columns };
         let number = if nodes.is_empty() { String::new() } else { nodes.len().to_string() };
         let weight = if *weight_bytes == 0 { String::new() } else { bytes(*weight_bytes) };
         let text = style.fit(text, columns);
         let pad = " ".repeat(columns.saturating_sub(width(&text)));
         let left = format!("{number:>6} {weight:>10} {:>5}", row.number);
         let room = style.width.saturating_sub(LEFT + columns + 2);
-        let what = style.list(&ops(row), room);
+        let what = style.list(ops, room);
         let line = format!("{left} {} {text}{pad}  {what}", style.blue("|"));
         writeln!(out, "{}", line.trim_end())?;
     }

@@ -20,19 +20,19 @@ fn source_lines_are_shown_with_their_nodes() {
                                   9 |
                                  10 |
                                  11 | def normalize(x):
-                                 12 |     centred = x - x.mean(-1, keepdims=True)                                  (LayerNormalization)
-                 1       32 B    13 |     return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)               LayerNormalization
+                                 12 |     centred = x - x.mean(-1, keepdims=True)                     (LayerNormalization)
+                 1       32 B    13 |     return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)  LayerNormalization
                                  14 |
                                  15 |
                                  16 | def body(carry, _):
-                 2        4 B    17 |     return jnp.tanh(carry) * SCALE, None                                     Tanh, Mul
+                 2        4 B    17 |     return jnp.tanh(carry) * SCALE, None                        Tanh, Mul
                                  18 |
                                  19 |
                                  20 | def predict(x):
                                  21 |     with jax.named_scope("head"):
-                 2       96 B    22 |         y = jnp.sin(normalize(x)) @ WEIGHT                                   Sin, MatMul
-                 2        9 B    23 |     y, _ = jax.lax.scan(body, y, None, length=3)                             Loop, Identity
-                 4       20 B    24 |     return jnp.where(y.sum() > 0, y, -y)                                     ReduceSum, Greater, Neg, Where
+                 2       96 B    22 |         y = jnp.sin(normalize(x)) @ WEIGHT                      Sin, MatMul
+                 2        9 B    23 |     y, _ = jax.lax.scan(body, y, None, length=3)                Loop, Identity
+                 4       20 B    24 |     return jnp.where(y.sum() > 0, y, -y)                        ReduceSum, Greater, Neg, Where
         "#]],
     );
 }
