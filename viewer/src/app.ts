@@ -1,5 +1,8 @@
 // Links the panes: one selection, shown in all three.
 
+import { answerOf, type Answer } from "./answer";
+import { Colors } from "./colors";
+import { button, colorMenu, segmented, splitter, toggleTheme } from "./controls";
 import { clean, h, plural, short } from "./dom";
 import { DetailsPane } from "./details";
 import type { ViewData } from "./format";
@@ -23,6 +26,8 @@ export class App {
   private readonly details: DetailsPane;
   private readonly search: Search;
   private readonly help: HTMLDialogElement;
+  private readonly answer: Answer | null;
+  private readonly legend = h("div", { class: "legends" });
   private readonly crumbs = h("nav", { class: "crumbs", "aria-label": "Breadcrumb" });
   /** Says what the page does not show. */
   private readonly leftOut = h("div", { class: "left-out", role: "note", hidden: true });
@@ -32,6 +37,7 @@ export class App {
   private selection: Selection | null = null;
   private isCustom = false;
   private isApplying = false;
+  private isFresh = true;
   private timer = 0;
 
   constructor(
@@ -42,21 +48,14 @@ export class App {
     const pane = (name: string, label: string): HTMLElement => h("section", { class: `pane ${name}`, "aria-label": label });
     const [left, middle, right] = [pane("source", "Source"), pane("middle", "Graph"), pane("details", "Details")];
     const canvas = h("div", { class: "canvas" });
-    const button = (label: string, text: string, act: () => void): HTMLElement =>
-      h("button", { type: "button", title: label, "aria-label": label, click: act }, text);
-    const zoom = h(
-      "div",
-      { class: "segmented", role: "toolbar", "aria-label": "Zoom" },
-      button("Zoom in (+)", "+", () => this.graph.zoomBy(1.3)),
-      button("Zoom out (-)", "−", () => this.graph.zoomBy(1 / 1.3)),
-      button("Fit (f)", "fit", () => this.graph.fit()),
-    );
-    middle.append(h("div", { class: "bar" }, this.crumbs, zoom), this.leftOut, canvas);
+    this.answer = answerOf(this.model);
+    const colors = new Colors(this.model, new Map());
+    middle.append(this.graphBar(colors), this.leftOut, canvas, this.legend);
     this.leftOut.append(...(data.left_out ?? []).slice(0, 20).map((text) => h("p", {}, text)), this.notDrawn);
     this.leftOut.hidden = this.leftOut.childElementCount === 1;
     const panes = h("main", { class: "panes" }, left, splitter("--left", 1), middle, splitter("--right", -1), right);
     root.append(this.bar(), panes, this.status, this.tip);
-    this.graph = new GraphPane(this.model, canvas, {
+    this.graph = new GraphPane(this.model, canvas, colors, {
       select: (item) => this.select(this.selectionOf(item)),
       hover: (item, event) => this.hoverItem(item, event),
       clear: () => this.select(null),
@@ -67,38 +66,83 @@ export class App {
       select: (file, line) => this.select({ kind: "line", file, line }),
       hover: (file, line) => this.graph.setHover(line === null ? NO_MARKS : marksOfLine(this.model, file, line, false)),
     });
-    this.details = new DetailsPane(this.model, this.graph, right, (selection) => this.select(selection), (nodes) =>
-      this.graph.setHover(marksOfNodes(nodes)),
+    this.details = new DetailsPane(
+      this.model, this.graph, right,
+      (selection) => this.select(selection),
+      (nodes) => this.graph.setHover(marksOfNodes(nodes)),
+      this.answer,
+      () => this.showAnswer(),
     );
     this.search = new Search(this.model, (selection) => this.select(selection));
     this.help = helpDialog();
     root.append(this.search.dialog, this.help);
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("hashchange", () => this.apply(location.hash));
-    this.graph.fit();
+    this.legend.replaceChildren(colors.element());
+    this.graph.start();
+    this.source.start();
     this.apply(location.hash);
   }
 
-  /** Selects something in all panes. */
-  select(selection: Selection | null): void {
+  /** Selects something in all panes. Of the nodes of a line, one can be the one to bring into sight. */
+  select(selection: Selection | null, focus = -1): void {
     const isUnknown = selection?.kind === "node" && !this.data.nodes[selection.node];
     this.selection = isUnknown ? null : selection;
-    this.link(true);
+    this.link(true, focus);
     if (!this.isApplying) this.push();
+  }
+
+  /** Shows the line that a report or a profile is about. */
+  showAnswer(): void {
+    if (this.answer?.selection) this.select(this.answer.selection, this.answer.node);
+  }
+
+  /** Selects nothing, and closes what selections opened. */
+  private leave(): void {
+    this.select(null);
+    this.graph.closeRevealed();
+  }
+
+  private graphBar(colors: Colors): HTMLElement {
+    const recolor = (): void => {
+      this.legend.replaceChildren(colors.element());
+      this.graph.recolor();
+    };
+    const boxes = segmented(
+      "Boxes",
+      button("Collapse all boxes", "⊟", () => this.openBoxes(() => this.graph.collapse())),
+      button("Expand all boxes", "⊞", () => this.openBoxes(() => this.graph.expand())),
+    );
+    const zoom = segmented(
+      "Zoom",
+      button("Zoom out (-)", "−", () => this.graph.zoomBy(1 / 1.3)),
+      button("Zoom in (+)", "+", () => this.graph.zoomBy(1.3)),
+      button("Fit (f)", "Fit", () => this.graph.fit()),
+      button("Show or hide the map (m)", "Map", () => this.graph.toggleMap()),
+    );
+    return h("div", { class: "bar" }, this.crumbs, colorMenu(colors, recolor), boxes, zoom);
+  }
+
+  private openBoxes(act: () => void): void {
+    this.isCustom = true;
+    act();
   }
 
   private bar(): HTMLElement {
     const { model, nodes } = this.data;
-    const button = (label: string, text: string, act: () => void): HTMLElement =>
-      h("button", { type: "button", class: "icon", title: label, "aria-label": label, click: act }, text);
+    const { answer } = this;
+    const shown = answer && (answer.selection
+      ? h("button", { type: "button", class: "answer link", title: answer.text, click: () => this.showAnswer() }, answer.text)
+      : h("span", { class: "answer", title: answer.text }, answer.text));
     return h(
       "header",
       { class: "top" },
-      h("h1", {}, short(model.name)),
+      h("h1", { title: short(model.name, 300) }, short(model.name)),
       h("span", { class: "dim" }, `${plural(model.nodes ?? nodes.length, "node")} · ${short(model.producer) || "unknown producer"}`),
+      shown,
       h("button", { type: "button", class: "find", click: () => this.search.open() }, "Search", h("kbd", {}, "/")),
-      button("Light or dark", "◐", toggleTheme),
-      button("Help (?)", "?", () => this.help.showModal()),
+      button("Light or dark", "◐", toggleTheme, "icon"),
+      button("Help (?)", "?", () => this.help.showModal(), "icon"),
     );
   }
 
@@ -143,13 +187,13 @@ export class App {
   }
 
   /** Shows the selection in all panes. */
-  private link(reveal: boolean): void {
+  private link(reveal: boolean, focus = -1): void {
     const selection = this.selection;
     const item = selection ? this.itemOf(selection) : null;
     this.graph.setMarks(selection ? this.marks(selection) : NO_MARKS, { reveal: false });
     if (reveal && selection) {
       if (item) this.graph.show(item);
-      else this.graph.setMarks(this.marks(selection), { reveal: true });
+      else this.graph.setMarks(this.marks(selection), { reveal: true, focus: focus < 0 ? null : this.graph.tree.itemOf(focus) });
     }
     this.graph.setSelected(item);
     this.linkLines(selection);
@@ -202,8 +246,8 @@ export class App {
   }
 
   private home(): void {
-    this.select(null);
-    this.graph.fit();
+    this.leave();
+    this.graph.start();
   }
 
   private announce(selection: Selection | null): void {
@@ -261,7 +305,9 @@ export class App {
       case "?":
         return () => this.help.showModal();
       case "Escape":
-        return () => this.select(null);
+        return () => this.leave();
+      case "m":
+        return () => this.graph.toggleMap();
       case "f":
         return () => this.graph.fit();
       case "+":
@@ -363,41 +409,12 @@ export class App {
     this.isApplying = true;
     if (address.open) this.graph.setOpen(address.open);
     this.selection = address.selection;
-    this.link(address.position === null);
+    const isFirst = this.isFresh && !address.selection && !address.open && !address.position;
+    this.isFresh = false;
+    if (isFirst && this.answer?.selection) this.showAnswer();
+    else this.link(address.position === null);
     if (address.position) this.graph.setPosition(address.position);
     clearTimeout(this.timer);
     this.isApplying = false;
   }
-}
-
-function toggleTheme(): void {
-  const root = document.documentElement;
-  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = root.dataset["theme"] ?? (isDark ? "dark" : "light");
-  root.dataset["theme"] = now === "dark" ? "light" : "dark";
-}
-
-/** Returns a handle between two panes that sets the width of one of them. */
-function splitter(property: string, direction: number): HTMLElement {
-  const name = property === "--left" ? "source" : "details";
-  const handle = h("div", { class: "splitter", role: "separator", "aria-orientation": "vertical", "aria-label": `Width of the ${name}`, tabindex: 0 });
-  const pane = (): HTMLElement => document.querySelector<HTMLElement>(`.pane.${name}`)!;
-  const set = (width: number): void => {
-    const most = innerWidth * 0.7;
-    document.documentElement.style.setProperty(property, `${Math.min(most, Math.max(160, width))}px`);
-  };
-  handle.addEventListener("pointerdown", (event) => {
-    const [start, width] = [event.clientX, pane().offsetWidth];
-    const move = (moved: PointerEvent): void => set(width + (moved.clientX - start) * direction);
-    handle.setPointerCapture(event.pointerId);
-    handle.addEventListener("pointermove", move);
-    handle.addEventListener("pointerup", () => handle.removeEventListener("pointermove", move), { once: true });
-  });
-  handle.addEventListener("keydown", (event) => {
-    const step = event.key === "ArrowLeft" ? -24 : event.key === "ArrowRight" ? 24 : 0;
-    if (!step) return;
-    event.stopPropagation();
-    set(pane().offsetWidth + step * direction);
-  });
-  return handle;
 }

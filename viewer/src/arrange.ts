@@ -1,6 +1,4 @@
-// Places the children of one box: a few of them by dagre, many of them in layers, so that no graph takes long.
-
-import { Graph, layout as dagre } from "@dagrejs/dagre";
+// Places the children of one box in layers, in a time that grows little faster than their number.
 
 export interface Point {
   x: number;
@@ -16,96 +14,352 @@ export interface Size {
 export interface Ends {
   from: number;
   to: number;
+  /** Links that leave a box with the same port begin at the same point. */
+  port?: string;
 }
 
 export interface Arranged extends Size {
   /** The middle of each child. */
   centers: Point[];
-  /** The points of each link, from below its first child to above its second one. */
+  /** The points of each link, from the lower border of its first child to the upper border of its second one. */
   lines: Point[][];
 }
 
 const GAP = 22;
 const LAYER_GAP = 34;
-/** dagre takes some 0.3 seconds for so many boxes and links. Its time grows faster than their number. */
-const MAX_BOXES = 130;
-const MAX_LINKS = 150;
-/** The layers that all links together skip: dagre places a point in each of them. */
-const MAX_SKIPPED = 300;
-/** With more links, dagre takes a ranking that is nearly as good and much faster. */
-const MAX_LINKS_OF_SIMPLEX = 60;
+/** The room of a link that passes a layer. */
+const BEND = 14;
+/** The layers that all links together may pass. Further links do not bend around boxes. */
+const MAX_BENDS = 5000;
+/** The cells and segments that are ordered several times. */
+const MAX_ORDERED = 8000;
+const ROUNDS_OF_ORDER = 4;
+const ROUNDS_OF_PLACES = 6;
+/** The distance between the points where links enter a box. */
+const PORT_GAP = 22;
+/** In a wider box, links enter near the place that they come from. */
+const WIDE = 280;
 
 /** Places boxes. Children come in the order of the graph, so that most links lead to a later one. */
 export function arrange(boxes: readonly Size[], links: readonly Ends[]): Arranged {
   if (boxes.length === 0) return { width: 0, height: 0, centers: [], lines: links.map(() => []) };
-  const layers = layersOf(boxes.length, links);
-  return isSmall(boxes, links, layers) ? byDagre(boxes, links) : inLayers(boxes, links, layers);
+  const grid = new Grid(boxes, links);
+  grid.order();
+  return grid.place();
 }
 
-/** Returns the layer of each box: one below the boxes that it reads from. Links to an earlier box do not count. */
+/** Returns the layer of each box: below the boxes that it reads from, and near those that read it. */
 function layersOf(count: number, links: readonly Ends[]): Int32Array {
   const layers = new Int32Array(count);
   const into: number[][] = Array.from({ length: count }, () => []);
-  for (const { from, to } of links) if (from >= 0 && from < to) into[to]!.push(from);
+  const out: number[][] = Array.from({ length: count }, () => []);
+  for (const { from, to } of links) {
+    // Links to an earlier box do not count.
+    if (from < 0 || from >= to) continue;
+    into[to]!.push(from);
+    out[from]!.push(to);
+  }
   for (let box = 0; box < count; box++) {
     for (const from of into[box]!) layers[box] = Math.max(layers[box]!, layers[from]! + 1);
   }
-  return layers;
-}
-
-function isSmall(boxes: readonly Size[], links: readonly Ends[], layers: Int32Array): boolean {
-  if (boxes.length > MAX_BOXES || links.length > MAX_LINKS) return false;
-  let skipped = 0;
-  for (const { from, to } of links) {
-    if (from >= 0 && to >= 0) skipped += Math.abs(layers[to]! - layers[from]!);
+  for (let box = count - 1; box >= 0; box--) {
+    if (out[box]!.length <= into[box]!.length) continue;
+    let lowest = Infinity;
+    for (const to of out[box]!) lowest = Math.min(lowest, layers[to]! - 1);
+    layers[box] = Math.max(layers[box]!, lowest);
   }
-  return skipped - links.length <= MAX_SKIPPED;
+  const first = layers.reduce((least, layer) => Math.min(least, layer), Infinity);
+  return layers.map((layer) => layer - first);
 }
 
-function byDagre(boxes: readonly Size[], links: readonly Ends[]): Arranged {
-  const graph = new Graph({ multigraph: false });
-  const ranker = links.length > MAX_LINKS_OF_SIMPLEX ? "tight-tree" : "network-simplex";
-  graph.setGraph({ rankdir: "TB", nodesep: GAP, ranksep: LAYER_GAP, edgesep: 12, marginx: 0, marginy: 0, ranker });
-  graph.setDefaultEdgeLabel(() => ({}));
-  boxes.forEach(({ width, height }, at) => graph.setNode(String(at), { width, height }));
-  const name = (at: number, outside: string): string => (at < 0 ? outside : String(at));
-  for (const { from, to } of links) {
-    if (from < 0 && !graph.hasNode("in")) graph.setNode("in", { width: 1, height: 1 });
-    if (to < 0 && !graph.hasNode("out")) graph.setNode("out", { width: 1, height: 1 });
-    graph.setEdge(name(from, "in"), name(to, "out"));
+/** Boxes, and the places where links pass a layer, in rows. The cells from 0 to `boxes.length` are the boxes. */
+class Grid {
+  private readonly layer: number[];
+  private readonly above: number[][];
+  private readonly below: number[][];
+  private rows: number[][];
+  private readonly at: number[];
+  /** The cells of each link, from its first box to its second one. */
+  private readonly chains: number[][];
+  private segments = 0;
+
+  constructor(
+    private readonly boxes: readonly Size[],
+    private readonly links: readonly Ends[],
+  ) {
+    const layers = layersOf(boxes.length, links);
+    const top = links.some(({ from }) => from < 0) ? 1 : 0;
+    this.layer = Array.from(layers, (layer) => layer + top);
+    const last = this.layer.reduce((most, layer) => Math.max(most, layer), 0);
+    const bottom = links.some(({ to }) => to < 0) ? last + 1 : last;
+    this.above = this.layer.map(() => []);
+    this.below = this.layer.map(() => []);
+    const bends = new Map<string, number>();
+    const known = new Set<number>();
+    let room = MAX_BENDS;
+    this.chains = links.map(({ from, to, port }, number) => {
+      const start = from < 0 ? this.cell(0) : from;
+      const end = to < 0 ? this.cell(bottom) : to;
+      const [first, final] = [this.layer[start]!, this.layer[end]!];
+      const chain = [start];
+      const span = final - first;
+      if (span < 1 || span - 1 > room) return [start, end];
+      for (let layer = first + 1; layer < final; layer++) {
+        // Links from one port share their way.
+        const key = `${from < 0 ? `in${number}` : `${from} ${port ?? ""}`} ${layer}`;
+        let bend = bends.get(key);
+        if (bend === undefined) {
+          bend = this.cell(layer);
+          bends.set(key, bend);
+          room--;
+        }
+        chain.push(bend);
+      }
+      chain.push(end);
+      for (let at = 1; at < chain.length; at++) {
+        const [upper, lower] = [chain[at - 1]!, chain[at]!];
+        const segment = upper * 2 ** 26 + lower;
+        if (known.has(segment)) continue;
+        known.add(segment);
+        this.below[upper]!.push(lower);
+        this.above[lower]!.push(upper);
+        this.segments++;
+      }
+      return chain;
+    });
+    this.rows = Array.from({ length: bottom + 1 }, () => []);
+    this.layer.forEach((layer, cell) => this.rows[layer]!.push(cell));
+    this.at = this.layer.map(() => 0);
+    for (const row of this.rows) row.forEach((cell, at) => (this.at[cell] = at));
   }
-  dagre(graph);
-  const { width = 0, height = 0 } = graph.graph();
-  const centers = boxes.map((_, at) => graph.node(String(at)) as Point);
-  const lines = links.map(({ from, to }) => {
-    const edge = { v: name(from, "in"), w: name(to, "out") };
-    return ((graph.edge(edge) as { points?: Point[] }).points ?? []).map(({ x, y }) => ({ x, y }));
-  });
-  return { width, height, centers, lines };
-}
 
-/** Places boxes in layers, in their order. */
-function inLayers(boxes: readonly Size[], links: readonly Ends[], layers: Int32Array): Arranged {
-  const rows: number[][] = [];
-  layers.forEach((layer, box) => (rows[layer] ??= []).push(box));
-  const widthOf = (row: number[]): number => row.reduce((sum, box) => sum + boxes[box]!.width + GAP, -GAP);
-  const width = rows.reduce((most, row) => Math.max(most, widthOf(row)), 0);
-  const centers: Point[] = boxes.map(() => ({ x: 0, y: 0 }));
-  let y = 0;
-  for (const row of rows) {
-    const height = row.reduce((most, box) => Math.max(most, boxes[box]!.height), 0);
-    let x = (width - widthOf(row)) / 2;
-    for (const box of row) {
-      centers[box] = { x: x + boxes[box]!.width / 2, y: y + height / 2 };
-      x += boxes[box]!.width + GAP;
+  private cell(layer: number): number {
+    this.above.push([]);
+    this.below.push([]);
+    return this.layer.push(layer) - 1;
+  }
+
+  private widthOf(cell: number): number {
+    return this.boxes[cell]?.width ?? 0;
+  }
+
+  /** Orders the cells of each row so that few links cross. */
+  order(): void {
+    const rounds = this.layer.length + this.segments > MAX_ORDERED ? 1 : ROUNDS_OF_ORDER;
+    let least = Infinity;
+    let best = this.rows;
+    for (let round = 0; round < rounds && least > 0; round++) {
+      for (const isDown of [true, false]) {
+        this.sweep(isDown);
+        const crossings = this.crossings(least);
+        if (crossings >= least) continue;
+        least = crossings;
+        best = this.rows.map((row) => [...row]);
+      }
     }
-    y += height + LAYER_GAP;
+    this.rows = best;
+    for (const row of this.rows) row.forEach((cell, at) => (this.at[cell] = at));
   }
-  const height = y - LAYER_GAP;
-  const lines = links.map(({ from, to }): Point[] => {
-    const start = from < 0 ? { x: width / 2, y: 0 } : { x: centers[from]!.x, y: centers[from]!.y + boxes[from]!.height / 2 };
-    const end = to < 0 ? { x: width / 2, y: height } : { x: centers[to]!.x, y: centers[to]!.y - boxes[to]!.height / 2 };
-    return [start, { x: start.x, y: start.y + LAYER_GAP / 2 }, { x: end.x, y: end.y - LAYER_GAP / 2 }, end];
+
+  /** Sorts each row by the middle of what its cells are linked to in the row before. */
+  private sweep(isDown: boolean): void {
+    const near = isDown ? this.above : this.below;
+    const rows = isDown ? this.rows : [...this.rows].reverse();
+    const middle = new Float64Array(this.layer.length);
+    for (const row of rows) {
+      for (const cell of row) {
+        const ends = near[cell]!;
+        let sum = 0;
+        for (const end of ends) sum += this.at[end]!;
+        middle[cell] = ends.length ? sum / ends.length : this.at[cell]!;
+      }
+      row.sort((a, b) => middle[a]! - middle[b]! || this.at[a]! - this.at[b]!);
+      row.forEach((cell, at) => (this.at[cell] = at));
+    }
+  }
+
+  /** Counts the links that cross, up to a number. */
+  private crossings(most: number): number {
+    let sum = 0;
+    for (let layer = 1; layer < this.rows.length && sum < most; layer++) {
+      const tree = new Int32Array(this.rows[layer]!.length + 1);
+      let seen = 0;
+      for (const upper of this.rows[layer - 1]!) {
+        const ends = this.below[upper]!.map((cell) => this.at[cell]!);
+        for (const end of ends) {
+          let before = 0;
+          for (let at = end + 1; at > 0; at -= at & -at) before += tree[at]!;
+          sum += seen - before;
+        }
+        for (const end of ends) {
+          for (let at = end + 1; at < tree.length; at += at & -at) tree[at]!++;
+          seen++;
+        }
+      }
+    }
+    return sum;
+  }
+
+  place(): Arranged {
+    const x = this.columns();
+    const left = x.reduce((least, middle, cell) => Math.min(least, middle - this.widthOf(cell) / 2), Infinity);
+    const right = x.reduce((most, middle, cell) => Math.max(most, middle + this.widthOf(cell) / 2), -Infinity);
+    for (let cell = 0; cell < x.length; cell++) x[cell]! -= left;
+    const tops: number[] = [];
+    const bottoms: number[] = [];
+    let y = 0;
+    for (const row of this.rows) {
+      const height = row.reduce((most, cell) => Math.max(most, this.boxes[cell]?.height ?? 0), 0);
+      tops.push(y);
+      bottoms.push(y + height);
+      y += height + LAYER_GAP;
+    }
+    const height = y - LAYER_GAP;
+    const centers = this.boxes.map((_, box): Point => {
+      const layer = this.layer[box]!;
+      return { x: x[box]!, y: (tops[layer]! + bottoms[layer]!) / 2 };
+    });
+    const { starts, ends } = this.ports(x);
+    const lines = this.chains.map((chain, link): Point[] => {
+      const points: Point[] = [];
+      chain.forEach((cell, at) => {
+        const layer = this.layer[cell]!;
+        const box = this.boxes[cell];
+        const middle = centers[cell]?.y ?? 0;
+        const isFirst = at === 0;
+        const isLast = at === chain.length - 1;
+        const column = isFirst ? starts[link]! : isLast ? ends[link]! : x[cell]!;
+        if (!isFirst) points.push({ x: column, y: tops[layer]! });
+        if (box && isFirst) points.push({ x: column, y: middle + box.height / 2 });
+        if (box && isLast) points.push({ x: column, y: middle - box.height / 2 });
+        if (!isLast) points.push({ x: column, y: bottoms[layer]! });
+      });
+      return points.filter((point, at) => at === 0 || point.x !== points[at - 1]!.x || point.y !== points[at - 1]!.y || points.length < 3);
+    });
+    return { width: right - left, height, centers, lines };
+  }
+
+  /** Returns the middle of each cell: as near as possible to what it is linked to. */
+  private columns(): number[] {
+    const x = this.layer.map(() => 0);
+    const gaps = this.rows.map((row) =>
+      row.map((cell, at) => {
+        const before = row[at - 1];
+        if (before === undefined) return 0;
+        const isBend = cell >= this.boxes.length || before >= this.boxes.length;
+        return (this.widthOf(before) + this.widthOf(cell)) / 2 + (isBend ? BEND : GAP);
+      }),
+    );
+    this.rows.forEach((row, layer) => {
+      let at = 0;
+      row.forEach((cell, position) => (x[cell] = at += gaps[layer]![position]!));
+      row.forEach((cell) => (x[cell]! -= at / 2));
+    });
+    const layers = this.rows.map((_, layer) => layer);
+    const isWeak = (cell: number): boolean => cell < this.boxes.length;
+    for (let round = 0; round <= ROUNDS_OF_PLACES; round++) {
+      const isLast = round === ROUNDS_OF_PLACES;
+      for (const isDown of isLast ? [true] : [true, false]) {
+        for (const layer of isDown ? layers : [...layers].reverse()) {
+          const row = this.rows[layer]!;
+          const wanted = row.map((cell) => {
+            const near = isDown ? this.above[cell]! : this.below[cell]!;
+            const ends = isLast && isWeak(cell) ? [...this.above[cell]!, ...this.below[cell]!] : near;
+            if (ends.length === 0) return x[cell]!;
+            let sum = 0;
+            for (const end of ends) sum += x[end]!;
+            return sum / ends.length;
+          });
+          const weights = row.map((cell) => {
+            const count = (isDown ? this.above[cell]! : this.below[cell]!).length;
+            return count === 0 ? 0.1 : isWeak(cell) ? 1 : 6;
+          });
+          nearest(wanted, gaps[layer]!, weights).forEach((place, at) => (x[row[at]!] = place));
+        }
+      }
+    }
+    return x;
+  }
+
+  /** Returns where each link leaves its first box and enters its second one: links at different points. */
+  private ports(x: number[]): { starts: number[]; ends: number[] } {
+    const starts = this.chains.map((chain) => x[chain[0]!]!);
+    const ends = this.chains.map((chain) => x[chain.at(-1)!]!);
+    const out = new Map<number, Map<string, number[]>>();
+    const into = new Map<number, number[]>();
+    this.links.forEach(({ from, to, port }, link) => {
+      if (from >= 0) {
+        const groups = out.get(from) ?? new Map<string, number[]>();
+        const key = port ?? String(link);
+        const group = groups.get(key);
+        if (group) group.push(link);
+        else groups.set(key, [link]);
+        out.set(from, groups);
+      }
+      if (to >= 0) {
+        const list = into.get(to);
+        if (list) list.push(link);
+        else into.set(to, [link]);
+      }
+    });
+    const next = (link: number): number => x[this.chains[link]![1]!]!;
+    const before = (link: number): number => x[this.chains[link]!.at(-2)!]!;
+    for (const [box, groups] of out) {
+      const lists = [...groups.values()];
+      const wanted = lists.map((list) => list.reduce((sum, link) => sum + next(link), 0) / list.length);
+      this.spread(x[box]!, box, wanted).forEach((place, at) => {
+        for (const link of lists[at]!) starts[link] = place;
+      });
+    }
+    for (const [box, list] of into) {
+      this.spread(x[box]!, box, list.map(before)).forEach((place, at) => (ends[list[at]!] = place));
+    }
+    return { starts, ends };
+  }
+
+  /** Spreads points over a border, in the order of the places that they are linked to. */
+  private spread(center: number, box: number, wanted: number[]): number[] {
+    const width = this.widthOf(box);
+    const order = wanted.map((_, at) => at).sort((a, b) => wanted[a]! - wanted[b]! || a - b);
+    const room = Math.max(0, width - 20);
+    const gap = wanted.length > 1 ? Math.min(PORT_GAP, room / (wanted.length - 1)) : 0;
+    const half = (gap * (wanted.length - 1)) / 2;
+    const places = new Array<number>(wanted.length);
+    if (width <= WIDE) order.forEach((at, position) => (places[at] = center - half + gap * position));
+    else {
+      const bounded = order.map((at, position) => {
+        const [least, most] = [center - room / 2 + gap * position, center + room / 2 - gap * (wanted.length - 1 - position)];
+        return Math.min(most, Math.max(least, wanted[at]!));
+      });
+      const gaps = order.map((_, position) => (position ? gap : 0));
+      nearest(bounded, gaps, order.map(() => 1)).forEach((place, position) => (places[order[position]!] = place));
+    }
+    return places;
+  }
+}
+
+/** Returns the places nearest to those that are wanted, of which each keeps its gap to the one before. */
+function nearest(wanted: number[], gaps: number[], weights: number[]): number[] {
+  // Neighbors that would be too near to each other move as one block.
+  const blocks: { sum: number; weight: number; from: number }[] = [];
+  const offsets: number[] = [];
+  let offset = 0;
+  wanted.forEach((place, at) => {
+    offset += gaps[at]!;
+    offsets.push(offset);
+    let block = { sum: (place - offset) * weights[at]!, weight: weights[at]!, from: at };
+    let last = blocks.at(-1);
+    while (last && last.sum * block.weight >= block.sum * last.weight) {
+      blocks.pop();
+      block = { sum: last.sum + block.sum, weight: last.weight + block.weight, from: last.from };
+      last = blocks.at(-1);
+    }
+    blocks.push(block);
   });
-  return { width, height, centers, lines };
+  const places: number[] = [];
+  blocks.forEach(({ sum, weight, from }, at) => {
+    const end = blocks[at + 1]?.from ?? wanted.length;
+    for (let position = from; position < end; position++) places.push(sum / weight + offsets[position]!);
+  });
+  return places;
 }

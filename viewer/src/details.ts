@@ -1,5 +1,6 @@
 // The details pane: everything about what is selected.
 
+import type { Answer } from "./answer";
 import { bytes, clean, countOps, h, inSteps, listOps, percent, plural, short } from "./dom";
 import type { GraphPane } from "./graph";
 import { sizeOf, titleOf } from "./layout";
@@ -24,6 +25,8 @@ export class DetailsPane {
     readonly element: HTMLElement,
     private readonly select: (selection: Selection) => void,
     private readonly hover: (nodes: number[]) => void,
+    private readonly answer: Answer | null,
+    private readonly showAnswer: () => void,
   ) {}
 
   show(selection: Selection | null): void {
@@ -78,7 +81,7 @@ export class DetailsPane {
     if (emitter) facts.push(["Plugin", emitter[1] ? `${emitter[0]}, ${emitter[1]}:${emitter[2]}` : emitter[0]]);
     if (sure !== "exact") facts.push(["Origin", HOW[sure] ?? sure]);
     if (share > 0) facts.push(["Time", `${percent(share)} of the time of all kernels`]);
-    const provider = this.model.providers.get(number);
+    const provider = this.model.providers[number];
     if (provider) facts.push(["Runs on", provider]);
     if (error) facts.push(["Error", error.what]);
     const transforms = this.transforms(scope);
@@ -248,8 +251,9 @@ export class DetailsPane {
     const count = entry?.own.length ?? 0;
     const calls = entry?.calls ?? 0;
     const what = count || !calls ? plural(count, "node") : `calls made ${plural(calls, "node")}`;
+    const slash = path?.lastIndexOf("/") ?? -1;
     return [
-      heading(path ? `${path}:${line}` : `line ${line}`, what),
+      heading(path ? `${path.slice(slash + 1)}:${line}` : `line ${line}`, slash < 0 ? what : `${path!.slice(0, slash)} · ${what}`),
       text === null ? null : h("div", { class: "excerpt" }, h("pre", {}, h("code", {}, text.trim()))),
       list(facts),
       this.nodes("Nodes", entry?.own ?? []),
@@ -328,11 +332,14 @@ export class DetailsPane {
       ["Weights", `${bytes(total)} in ${plural(weights.length, "tensor")}`],
       ["Producer", `${short(model.producer)} ${short(model.producer_version)}`.trim()],
       ["Opset", opsets(model.opsets)],
-      ["Provenance", `${model.provenance}; ${placed.toLocaleString("en-US")} of ${plural(nodes.length, "node")} ${nodes.length === 1 ? "has" : "have"} a line`],
+      ["Provenance", `${model.provenance}; ${placed === nodes.length ? "all nodes are" : `${placed.toLocaleString("en-US")} of ${plural(nodes.length, "node")} ${placed === 1 ? "is" : "are"}`} linked to source`],
     ];
     if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
     if (profile) facts.push(["Placement", profile.placement.summary]);
-    if (compare) facts.push(["Compared", compare.verdict]);
+    if (compare) {
+      const { answer } = this;
+      facts.push(["Compared", answer?.isVerdict && answer.selection ? link(answer.text, this.showAnswer) : compare.verdict]);
+    }
     if (against) facts.push(["Against", `${against.name}: ${against.nodes_before} → ${against.nodes_after} nodes, ${plural(against.lines.length, "line")} changed`]);
     return [
       heading(model.name, plural(model.nodes ?? nodes.length, "node")),

@@ -1,23 +1,9 @@
 // The pictures of boxes and edges.
 
+import { classOf } from "./colors";
 import { clean, s, short } from "./dom";
-import { type Edge, type Layout, type Placed, type Point, shape, sizeOf, titleOf } from "./layout";
+import { type Edge, type Layout, type Placed, type Point, sizeOf, titleOf } from "./layout";
 import type { Model } from "./model";
-
-const CLASSES: [string, RegExp][] = [
-  ["control", /^(Loop|Scan|If|SequenceMap)$/],
-  ["layer", /^(MatMul|Gemm|Conv|ConvTranspose|Einsum|QLinear.*|MatMulInteger|.*Attention|LSTM|GRU|RNN|FusedMatMul|FusedGemm|FusedConv|RotaryEmbedding)$/],
-  ["activation", /^(Relu|LeakyRelu|PRelu|Elu|Celu|Selu|Gelu|Mish|Sigmoid|HardSigmoid|HardSwish|Tanh|Softmax|LogSoftmax|Softplus|Softsign|ThresholdedRelu|Swish|QuickGelu|FastGelu|BiasGelu|Erf)$/],
-  ["normalization", /^(.*Normalization|Dropout|LpNormalization|MeanVarianceNormalization|LRN)$/],
-  ["pool", /^(.*Pool|.*RoiAlign|Resize|Reduce.*|ArgMax|ArgMin|TopK|CumSum)$/],
-  ["shape", /^(Reshape|Transpose|Squeeze|Unsqueeze|Flatten|Expand|Tile|Slice|Split|Concat|Pad|Gather.*|Scatter.*|Shape|Size|DepthToSpace|SpaceToDepth|Cast|CastLike|Identity|Constant|ConstantOfShape|Range|OneHot|Trilu)$/],
-];
-
-/** Returns the class that colors an operator. */
-export function classOf(op: string): string {
-  const name = short(op.slice(op.lastIndexOf(":") + 1));
-  return CLASSES.find(([, pattern]) => pattern.test(name))?.[0] ?? (op.includes("::") ? "function" : "plain");
-}
 
 const measured = new Map<string, number>();
 let context: CanvasRenderingContext2D | null = null;
@@ -60,12 +46,13 @@ function label(model: Model, { item, isOpen }: Placed): string {
 }
 
 /** Draws a box: the rectangle, the title, and the rows below it. */
-export function drawBox(model: Model, layout: Layout, placed: Placed, isContainer: boolean): SVGElement {
+export function drawBox(model: Model, layout: Layout, placed: Placed, isContainer: boolean, color: string): SVGElement {
   const { item, x, y, width, height, isOpen } = placed;
   const isNode = item.kind === "node";
-  const kind = isNode ? classOf(item.label) : item.kind;
+  const kind = isNode ? classOf(item.label) : item.isConstant ? "constant" : item.kind;
+  const names = ["item", isOpen && "is-open", isNode ? "node" : item.kind, `is-${kind}`, !isOpen && color && `is-colored ${color}`];
   const g = s("g", {
-    class: `item ${isOpen ? "is-open " : ""}${isNode ? "node " : `${item.kind} `}op-${kind}`,
+    class: names.filter(Boolean).join(" "),
     transform: `translate(${x} ${y})`,
     "data-item": item.id,
     "data-node": isNode ? model.name(item.number) : null,
@@ -84,8 +71,9 @@ export function drawBox(model: Model, layout: Layout, placed: Placed, isContaine
   g.append(s("rect", { class: "frame", width, height, rx: radius }));
   if (isNode && !isOpen) {
     const title = height > 30 ? `M0 28V5a5 5 0 0 1 5-5H${width - 5}a5 5 0 0 1 5 5V28Z` : null;
-    g.append(title ? s("path", { class: "bar", d: title }) : s("rect", { class: "bar", width, height, rx: radius }));
+    g.append(title ? s("path", { class: "band", d: title }) : s("rect", { class: "band", width, height, rx: radius }));
   }
+  g.append(s("rect", { class: "outline", width, height, rx: radius }));
   const room = width - (isContainer ? 40 : 16);
   const name = fit(titleOf(item), room, true);
   g.append(
@@ -113,33 +101,34 @@ export function drawBox(model: Model, layout: Layout, placed: Placed, isContaine
   return g;
 }
 
-/** Draws an edge, with the shape of its value if it stands for one. */
-export function drawEdge(model: Model, edge: Edge, hasText: boolean): SVGElement {
-  const { points, values } = edge;
-  const g = s("g", { class: values.length > 1 ? "edge is-many" : "edge" }, s("path", { d: curve(points), "marker-end": edge.to ? "url(#arrow)" : null }));
-  const from = points[0]!;
-  const text = values.length === 1 ? shape(model.type(values[0]!)) : `${values.length.toLocaleString("en-US")} values`;
-  if (hasText && text && text !== "?" && text.length < 26) {
-    const second = points[1] ?? from;
-    const at = { x: from.x + (second.x - from.x) * 0.25 + 5, y: from.y + 15 };
-    g.append(s("text", { x: at.x, y: at.y }, text));
-  }
-  return g;
+/** Returns the border of a box as a path. */
+export function outline({ x, y, width, height }: Placed): string {
+  return `M${Math.round(x)} ${Math.round(y)}h${Math.round(width)}v${Math.round(height)}h${-Math.round(width)}z`;
 }
 
-/** Returns a smooth line through points. */
+/** Draws an edge, with its text. */
+export function drawEdge({ points, values, to, label }: Edge): SVGElement {
+  const path = s("path", { d: curve(points), "marker-end": to ? "url(#arrow)" : null });
+  const text = label && s("text", { x: round(label.x), y: round(label.y) }, label.text);
+  return s("g", { class: values.length > 1 ? "edge is-many" : "edge" }, path, text);
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
+/** Returns a line that passes each point from above to below. */
 function curve(points: Point[]): string {
-  const round = (value: number): number => Math.round(value * 10) / 10;
   const at = ({ x, y }: Point): string => `${round(x)} ${round(y)}`;
-  const [first, ...rest] = points;
-  if (!first) return "";
-  if (rest.length < 2) return `M${at(first)}L${rest.map(at).join("L")}`;
-  let path = `M${at(first)}`;
-  for (let i = 0; i < rest.length - 1; i++) {
-    const here = rest[i]!;
-    const next = rest[i + 1]!;
-    const end = i === rest.length - 2 ? next : { x: (here.x + next.x) / 2, y: (here.y + next.y) / 2 };
-    path += `Q${at(here)} ${at(end)}`;
-  }
+  let path = "";
+  points.forEach((point, number) => {
+    const before = points[number - 1];
+    if (!before) path = `M${at(point)}`;
+    else if (Math.abs(before.x - point.x) < 0.5) path += `L${at(point)}`;
+    else {
+      const bend = Math.max(12, Math.abs(point.y - before.y) / 2);
+      path += `C${at({ x: before.x, y: before.y + bend })} ${at({ x: point.x, y: point.y - bend })} ${at(point)}`;
+    }
+  });
   return path;
 }

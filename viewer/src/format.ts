@@ -108,8 +108,10 @@ export interface ViewData {
   } | null;
   compare: {
     verdict: string;
-    lines: { file: number; line: number; error: number | null; what: string; is_wrong: boolean }[];
-    nodes: { node: number; error: number | null; what: string; is_wrong: boolean }[];
+    /** The node that computes the first wrong number. */
+    first?: number | null;
+    lines: { file: number; line: number; error: number | null; wrong?: number; what: string; is_wrong: boolean }[];
+    nodes: { node: number; error: number | null; wrong?: number; what: string; is_wrong: boolean }[];
   } | null;
   against: {
     name: string;

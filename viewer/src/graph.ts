@@ -1,26 +1,23 @@
 // The graph pane: what is open is laid out, what is in sight is drawn.
 
+import type { Colors } from "./colors";
 import { h, plural, s } from "./dom";
-import { drawBox, drawEdge, textWidth } from "./draw";
-import { type Edge, Layout, type Picture, type Placed } from "./layout";
+import { textWidth } from "./draw";
+import { Drawing } from "./drawing";
+import { Layout, type Picture, type Placed } from "./layout";
 import { type Marks, NO_MARKS } from "./marks";
 import { Minimap, type Window } from "./minimap";
 import type { Model } from "./model";
-import { contains, type Item, Tree } from "./tree";
+import { type Item, Tree } from "./tree";
 
 /** The boxes that a page opens with fit on a screen. */
 const FIRST_BOXES = 48;
 /** Opening the boxes around linked nodes stops here. */
 const MAX_REVEALED = 500;
+/** Opening all boxes stops here. */
+const MAX_EXPANDED = 20_000;
 /** Text is readable from here on. */
 const LEAST_READABLE = 0.75;
-/** A picture of so many boxes is drawn as a whole; of a larger one, what is in sight. */
-const MAX_DRAWN = 400;
-/** The boxes and the edges in sight that are drawn. */
-const MAX_BOXES_IN_SIGHT = 2500;
-const MAX_EDGES_IN_SIGHT = 1200;
-/** Calls inside of calls are counted so deep. */
-const MAX_CALLS = 500;
 const MIN_ZOOM = 0.02;
 const MAX_ZOOM = 2.5;
 
@@ -41,46 +38,42 @@ export class GraphPane {
   /** Scrolls the picture. */
   private readonly viewport: HTMLElement;
   private readonly layout: Layout;
-  private readonly world = s("g", { class: "world" });
-  private readonly edges = s("g", { class: "edges", "aria-hidden": "true" });
-  private readonly boxes = s("g", { class: "boxes" });
-  private readonly items = s("g", { class: "items" });
-  private readonly drawn = new Map<Item, SVGElement>();
-  private readonly drawnEdges = new Map<Edge, SVGElement>();
+  private readonly drawing: Drawing;
+  private readonly map: HTMLCanvasElement;
   private readonly minimap: Minimap;
   private picture: Picture;
-  private marks: Marks = NO_MARKS;
-  private hovered: Marks = NO_MARKS;
-  private selected: Item | null = null;
+  /** The boxes that a selection opened, and what was visible before. */
+  private readonly revealed = new Set<string>();
+  private before: [number, number, number] | null = null;
+  private isLimited = false;
   private x = 0;
   private y = 0;
   private zoom = 1;
   private frame = 0;
 
   constructor(
-    private readonly model: Model,
+    readonly model: Model,
     readonly element: HTMLElement,
+    readonly colors: Colors,
     private readonly events: GraphEvents,
   ) {
     this.tree = new Tree(model);
     this.layout = new Layout(model, this.tree, textWidth);
-    this.world.append(this.boxes, this.edges, this.items);
-    const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 1L7 4L0 7Z" }));
-    for (const group of [this.world, this.boxes, this.items]) group.setAttribute("role", "none");
-    this.svg = s("svg", { class: "graph", role: "tree", "aria-label": "Graph of the model", tabindex: 0 }, s("defs", {}, arrow), this.world);
-    const map = h("canvas", { class: "minimap", "aria-hidden": "true" }) as HTMLCanvasElement;
+    this.drawing = new Drawing(model, this.layout, this.tree, colors);
+    const arrow = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" }, s("path", { d: "M0 1L7 4L0 7Z" }));
+    this.svg = s("svg", { class: "graph", role: "tree", "aria-label": "Graph of the model", tabindex: 0 }, s("defs", {}, arrow), this.drawing.world);
+    this.map = h("canvas", { class: "minimap", "aria-hidden": "true" }) as HTMLCanvasElement;
     this.viewport = h("div", { class: "viewport" }, this.svg);
-    element.append(this.viewport, map);
+    element.append(this.viewport, this.map);
     if (this.tree.children(this.tree.root).length === 0) element.append(h("p", { class: "empty" }, "This model has no nodes, no inputs and no outputs."));
-    this.minimap = new Minimap(map, (x, y) => this.center(x, y));
+    this.minimap = new Minimap(this.map, (x, y) => this.center(x, y));
     this.openLevels();
     this.picture = this.layout.picture(this.open);
-    this.findLabelled();
     this.listen();
     new ResizeObserver(() => this.place()).observe(this.viewport);
   }
 
-  /** Opens whole levels of the hierarchy while the boxes fit. */
+  /** Opens whole levels of modules while the boxes fit. Loops, branches, calls and constants stay closed. */
   private openLevels(): void {
     let level = [this.tree.root];
     let boxes = 0;
@@ -89,20 +82,99 @@ export class GraphPane {
       boxes += children.length;
       if (level[0] !== this.tree.root && boxes > FIRST_BOXES) return;
       for (const item of level) this.open.add(item.id);
-      level = children.filter((item) => this.tree.isContainer(item));
+      level = children.filter((item) => item.kind !== "node" && !item.isConstant && this.tree.isContainer(item));
       if (level.length === 0 || boxes > FIRST_BOXES) return;
     }
   }
 
-  /** Shows the whole picture, or its beginning if that would be too small. */
+  /** Shows the whole picture. */
   fit(): void {
     const { width, height } = this.size();
-    const whole = Math.min((width - 48) / this.picture.width, (height - 48) / this.picture.height);
-    this.zoom = Math.min(1.1, Math.max(LEAST_READABLE, whole));
+    this.zoom = Math.min(1.1, this.whole());
     this.x = (width - this.picture.width * this.zoom) / 2;
-    this.y = whole < LEAST_READABLE ? 24 : Math.max(24, (height - this.picture.height * this.zoom) / 2);
+    this.y = Math.max(24, (height - this.picture.height * this.zoom) / 2);
     this.place();
     this.events.moved();
+  }
+
+  /** Shows the whole picture, or if it would be too small to read, the part at the inputs. */
+  start(): void {
+    if (this.whole() >= LEAST_READABLE) return this.fit();
+    const { width, height } = this.size();
+    this.zoom = LEAST_READABLE;
+    const inputs = [...this.picture.placed.values()].filter(({ item, depth }) => depth === 1 && item.side === "input");
+    const first = inputs[0] ?? [...this.picture.placed.values()].find(({ depth }) => depth === 1);
+    const middle = first ? first.x + first.width / 2 : this.picture.width / 2;
+    const isNarrow = this.picture.width * this.zoom < width - 48;
+    this.x = isNarrow ? (width - this.picture.width * this.zoom) / 2 : width / 2 - middle * this.zoom;
+    // The picture begins above the first input if both fit.
+    const isNear = first === undefined || (first.y + first.height) * this.zoom < height - 72;
+    this.y = isNear ? 24 : height / 3 - first.y * this.zoom;
+    this.place();
+    this.events.moved();
+  }
+
+  /** Returns the scale at which the whole picture fits. */
+  private whole(): number {
+    const { width, height } = this.size();
+    return Math.min((width - 48) / Math.max(1, this.picture.width), (height - 48) / Math.max(1, this.picture.height));
+  }
+
+  private clamp(zoom: number): number {
+    return Math.min(MAX_ZOOM, Math.max(Math.min(MIN_ZOOM, this.whole()), zoom));
+  }
+
+  /** Closes all boxes. */
+  collapse(): void {
+    this.setOpen([]);
+    this.isLimited = false;
+    this.forgetRevealed();
+    this.start();
+  }
+
+  /** Opens all boxes, as far as they can be drawn, and shows the whole picture. */
+  expand(): void {
+    this.isLimited = false;
+    this.forgetRevealed();
+    const ids: string[] = [];
+    let boxes = 0;
+    let level = [this.tree.root];
+    while (level.length > 0) {
+      const next: Item[] = [];
+      for (const item of level) {
+        const children = this.tree.children(item);
+        boxes += children.length;
+        if (boxes > MAX_EXPANDED) this.isLimited = true;
+        if (this.isLimited) break;
+        ids.push(item.id);
+        next.push(...children.filter((child) => this.tree.isContainer(child)));
+      }
+      level = this.isLimited ? [] : next;
+    }
+    this.setOpen(ids);
+    this.fit();
+  }
+
+  /** Shows or hides the map of the whole picture. */
+  toggleMap(): boolean {
+    this.map.hidden = !this.map.hidden;
+    this.place();
+    return !this.map.hidden;
+  }
+
+  /** Draws everything again, after the colors changed. */
+  recolor(): void {
+    this.drawing.clear();
+    this.update();
+  }
+
+  /** Returns everything that is open, drawn as a whole, with its size; null if there is too much of it. */
+  drawn(most: number): { world: SVGElement; width: number; height: number } | null {
+    const { width, height, placed, edges } = this.picture;
+    if (placed.size + edges.length > most) return null;
+    const drawing = new Drawing(this.model, this.layout, this.tree, this.colors);
+    drawing.drawAll(this.picture);
+    return { world: drawing.world, width, height };
   }
 
   /** Returns the part that is visible, for the hash. */
@@ -112,7 +184,7 @@ export class GraphPane {
 
   setPosition([x, y, zoom]: [number, number, number]): void {
     [this.x, this.y] = [x, y];
-    this.zoom = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, zoom));
+    this.zoom = this.clamp(zoom);
     this.place();
   }
 
@@ -132,6 +204,7 @@ export class GraphPane {
   toggle(item: Item): void {
     if (!this.tree.isContainer(item) || item === this.tree.root) return;
     const before = this.picture.placed.get(item);
+    for (const outer of [item, ...this.tree.around(item)]) this.revealed.delete(outer.id);
     if (!this.open.delete(item.id)) {
       this.open.add(item.id);
       // The branches of an `If` are what one wants to see.
@@ -157,18 +230,19 @@ export class GraphPane {
 
   /** Highlights nodes, opens the boxes around them while they fit, and brings them into sight. */
   setMarks(marks: Marks, options: { reveal: boolean; focus?: Item | null }): void {
-    this.marks = marks;
+    this.drawing.marks = marks;
     if (options.reveal) this.reveal([...marks.own, ...marks.fused], options.focus ?? null);
     this.update();
   }
 
   setHover(marks: Marks): void {
-    this.hovered = marks;
-    this.paint();
+    if (marks === NO_MARKS && this.drawing.hovered === NO_MARKS) return;
+    this.drawing.hovered = marks;
+    this.drawing.paint();
   }
 
   setSelected(item: Item | null): void {
-    this.selected = item;
+    this.drawing.selected = item;
     this.update();
   }
 
@@ -177,11 +251,34 @@ export class GraphPane {
     let isChanged = false;
     for (const outer of this.tree.around(item)) {
       if (this.open.has(outer.id)) continue;
+      this.before ??= this.position();
+      this.revealed.add(outer.id);
       this.open.add(outer.id);
       this.layout.forget(outer);
       isChanged = true;
     }
     return isChanged;
+  }
+
+  /** Closes the boxes that selections opened. */
+  closeRevealed(): void {
+    const ids = [...this.revealed];
+    const before = this.before;
+    this.forgetRevealed();
+    if (ids.length === 0) return;
+    for (const id of ids) {
+      this.open.delete(id);
+      const item = this.tree.find(id);
+      if (item) this.layout.forget(item);
+    }
+    this.arrange();
+    if (before) this.setPosition(before);
+    this.events.moved();
+  }
+
+  private forgetRevealed(): void {
+    this.revealed.clear();
+    this.before = null;
   }
 
   /** Moves a box into sight. */
@@ -277,7 +374,7 @@ export class GraphPane {
   zoomBy(factor: number, at?: { x: number; y: number }): void {
     const { width, height } = this.size();
     const { x, y } = at ?? { x: width / 2, y: height / 2 };
-    const zoom = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, this.zoom * factor));
+    const zoom = this.clamp(this.zoom * factor);
     this.x = x - ((x - this.x) * zoom) / this.zoom;
     this.y = y - ((y - this.y) * zoom) / this.zoom;
     this.zoom = zoom;
@@ -314,8 +411,7 @@ export class GraphPane {
     const [x, y] = [this.x, this.y];
     this.svg.setAttribute("width", String(Math.ceil(this.picture.width * this.zoom + 2 * margin.x)));
     this.svg.setAttribute("height", String(Math.ceil(this.picture.height * this.zoom + 2 * margin.y)));
-    this.world.setAttribute("transform", `translate(${margin.x} ${margin.y}) scale(${this.zoom})`);
-    this.svg.classList.toggle("is-far", this.zoom < 0.35);
+    this.drawing.world.setAttribute("transform", `translate(${margin.x} ${margin.y}) scale(${this.zoom})`);
     this.viewport.scrollLeft = margin.x - x;
     this.viewport.scrollTop = margin.y - y;
     this.readScroll();
@@ -336,11 +432,7 @@ export class GraphPane {
 
   private arrange(): void {
     this.picture = this.layout.picture(this.open);
-    this.findLabelled();
-    for (const element of this.drawn.values()) element.remove();
-    for (const element of this.drawnEdges.values()) element.remove();
-    this.drawn.clear();
-    this.drawnEdges.clear();
+    this.drawing.clear();
   }
 
   /** Draws what is in sight before the next frame. */
@@ -353,165 +445,25 @@ export class GraphPane {
   }
 
   private draw(): void {
-    const at = this.visible();
-    const isSmall = this.picture.placed.size <= MAX_DRAWN;
-    const [marginX, marginY] = [at.width / 3, at.height / 3];
-    const isInSight = (left: number, top: number, right: number, bottom: number): boolean =>
-      isSmall ||
-      (right >= at.x - marginX && left <= at.x + at.width + marginX &&
-      bottom >= at.y - marginY && top <= at.y + at.height + marginY);
-    let boxes = 0;
-    for (const placed of this.picture.placed.values()) {
-      if (placed.depth === 0) continue;
-      const { item } = placed;
-      const isWanted =
-        (isInSight(placed.x, placed.y, placed.x + placed.width, placed.y + placed.height) && boxes++ < MAX_BOXES_IN_SIGHT) ||
-        (item.kind === "node" && (this.marks.own.has(item.number) || this.marks.fused.has(item.number))) ||
-        item === this.selected;
-      const known = this.drawn.get(item);
-      if (isWanted && !known) {
-        const element = drawBox(this.model, this.layout, placed, this.tree.isContainer(item));
-        (placed.isOpen ? this.boxes : this.items).append(element);
-        this.drawn.set(item, element);
-      } else if (!isWanted && known) {
-        known.remove();
-        this.drawn.delete(item);
-      }
-    }
-    let edges = 0;
-    for (const edge of this.picture.edges) {
-      const xs = edge.points.map((point) => point.x);
-      const ys = edge.points.map((point) => point.y);
-      const isNear = this.selected !== null && (edge.from === this.selected || edge.to === this.selected);
-      const isWanted =
-        isInSight(Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)) &&
-        (edges++ < MAX_EDGES_IN_SIGHT || isNear);
-      const known = this.drawnEdges.get(edge);
-      if (isWanted && !known) {
-        const element = drawEdge(this.model, edge, this.labelled.has(edge));
-        this.edges.append(element);
-        this.drawnEdges.set(edge, element);
-      } else if (!isWanted && known) {
-        known.remove();
-        this.drawnEdges.delete(edge);
-      }
-    }
+    const { boxes, edges, mostBoxes, mostEdges } = this.drawing.draw(this.picture, this.visible(), this.zoom);
     const missing = (all: number, most: number, noun: string): string =>
       all > most ? `${most.toLocaleString("en-US")} of ${plural(all, noun)} in sight are drawn. ` : "";
-    const text = missing(boxes, MAX_BOXES_IN_SIGHT, "box") + missing(edges, MAX_EDGES_IN_SIGHT, "edge");
-    this.events.leftOut(text && `${text}Select a box to see its edges, or zoom in.`);
-    this.paint();
+    const text = missing(boxes, mostBoxes, "box") + missing(edges, mostEdges, "edge");
+    const limited = this.isLimited ? `Boxes are open as far as ${plural(MAX_EXPANDED, "box")} fit. ` : "";
+    this.events.leftOut(limited + (text && `${text}Select a box to see its edges, or zoom in.`));
+    const { own, fused } = this.drawing.marks;
+    const linked = ({ kind, number }: Item): boolean => kind === "node" && (own.has(number) || fused.has(number));
+    if (!this.map.hidden) this.minimap.draw(this.picture, this.visible(), linked);
   }
 
-  /** The edges with a text: of those from one box with the same text, the first one. */
-  private labelled = new Set<Edge>();
-
-  private findLabelled(): void {
-    this.labelled = new Set();
-    const seen = new Map<Item | null, Set<string>>();
-    for (const edge of this.picture.edges) {
-      const text = edge.values.length === 1 ? this.model.type(edge.values[0]!) : "";
-      const known = seen.get(edge.from) ?? new Set();
-      if (!known.has(text)) this.labelled.add(edge);
-      seen.set(edge.from, known.add(text));
-    }
-  }
-
-  /** Counts the nodes of a box that are in a set, with those in bodies. */
-  private count(item: Item, set: ReadonlySet<number>): number {
-    if (set.size === 0) return 0;
-    let sum = 0;
-    if (set.size < item.nodes.length) for (const node of set) sum += contains(item.nodes, node) ? 1 : 0;
-    else for (const node of item.nodes) sum += set.has(node) ? 1 : 0;
-    if (this.model.bodies.size === 0) return sum;
-    const graphs = this.countInGraphs(set);
-    for (const node of item.nodes) {
-      for (const body of this.model.bodies.get(node) ?? []) sum += graphs(body);
-    }
-    return sum;
-  }
-
-  private readonly counted = new WeakMap<ReadonlySet<number>, Map<number, number>>();
-
-  /** Counts the nodes of graphs that are in a set, with those in bodies. A function that calls itself counts once. */
-  private countInGraphs(set: ReadonlySet<number>): (graph: number) => number {
-    let known = this.counted.get(set);
-    if (!known) {
-      known = new Map();
-      this.counted.set(set, known);
-      const own = new Map<number, number>();
-      for (const node of set) {
-        const graph = this.model.data.nodes[node]?.[2] ?? -1;
-        own.set(graph, (own.get(graph) ?? 0) + 1);
-      }
-      const counts = known;
-      const ofGraph = (graph: number, depth: number): number => {
-        const found = counts.get(graph);
-        if (found !== undefined) return found;
-        let sum = own.get(graph) ?? 0;
-        counts.set(graph, sum);
-        if (depth < MAX_CALLS) {
-          for (const node of this.model.withBodies.get(graph) ?? []) {
-            for (const body of this.model.bodies.get(node) ?? []) sum += ofGraph(body, depth + 1);
-          }
-        }
-        counts.set(graph, sum);
-        return sum;
-      };
-      this.model.data.graphs.forEach((_, graph) => ofGraph(graph, 0));
-    }
-    const counts = known;
-    return (graph) => counts.get(graph) ?? 0;
-  }
-
-  /** Sets the classes of all boxes that are drawn. */
-  private paint(): void {
-    for (const [item, element] of this.drawn) {
-      const isOpen = element.classList.contains("is-open");
-      const has = (set: ReadonlySet<number>): boolean =>
-        item.kind === "node" && (isOpen || set.has(item.number)) ? set.has(item.number) : !isOpen && this.count(item, set) > 0;
-      const isOwn = has(this.marks.own);
-      const isFused = !isOwn && has(this.marks.fused);
-      element.classList.toggle("is-linked", isOwn || isFused);
-      element.classList.toggle("is-fused", isFused);
-      element.classList.toggle("is-under", !isOwn && !isFused && has(this.marks.under));
-      element.classList.toggle("is-hovered", !isOwn && !isFused && (has(this.hovered.own) || has(this.hovered.fused)));
-      element.classList.toggle("is-selected", item === this.selected);
-      element.setAttribute("tabindex", item === this.selected ? "0" : "-1");
-      if (item.kind !== "node" && item.kind !== "input" && item.kind !== "output" && !isOpen) this.badge(item, element);
-    }
-    for (const [edge, element] of this.drawnEdges) {
-      const isNear = this.selected !== null && (edge.from === this.selected || edge.to === this.selected);
-      element.classList.toggle("is-near", isNear);
-    }
-    const linked = (item: object): boolean => {
-      const { kind, number } = item as Item;
-      return kind === "node" && (this.marks.own.has(number) || this.marks.fused.has(number));
-    };
-    this.minimap.draw(this.picture, this.visible(), linked);
-  }
-
-  /** Shows how many linked nodes a closed box contains. */
-  private badge(item: Item, element: SVGElement): void {
-    element.querySelector(".badge")?.remove();
-    const count = this.count(item, this.marks.own) + this.count(item, this.marks.fused);
-    if (count === 0) return;
-    const text = String(count);
-    const width = 10 + 7 * text.length;
-    element.append(
-      s(
-        "g",
-        { class: "badge", transform: "translate(-6 -8)" },
-        s("rect", { width, height: 17, rx: 8.5 }),
-        s("text", { x: width / 2, y: 12.5, "text-anchor": "middle" }, text),
-      ),
-    );
-  }
-
-  private itemAt(target: EventTarget | null): Item | null {
+  private itemAt({ target, clientX, clientY }: MouseEvent): Item | null {
     const element = target instanceof Element ? target.closest("[data-item]") : null;
     const id = element?.getAttribute("data-item");
-    return id ? this.tree.find(id) : null;
+    if (id) return this.tree.find(id);
+    // From afar, one shape stands for many boxes.
+    if (!(target instanceof Element) || !target.closest(".afar")) return null;
+    const box = this.viewport.getBoundingClientRect();
+    return this.drawing.itemAt((clientX - box.left - this.x) / this.zoom, (clientY - box.top - this.y) / this.zoom);
   }
 
   private listen(): void {
@@ -522,7 +474,7 @@ export class GraphPane {
     });
     this.svg.addEventListener("pointermove", (event) => {
       if (!start || !event.buttons) {
-        this.events.hover(this.itemAt(event.target), event);
+        this.events.hover(this.itemAt(event), event);
         return;
       }
       const [dx, dy] = [event.clientX - start.x, event.clientY - start.y];
@@ -550,14 +502,14 @@ export class GraphPane {
       const isMoved = start?.isMoved ?? false;
       start = null;
       if (isMoved) return;
-      const item = this.itemAt(event.target);
+      const item = this.itemAt(event);
       if (!item) return this.events.clear();
       const isToggle = event.target instanceof Element && event.target.closest(".toggle") !== null;
       if (isToggle) this.toggle(item);
       else this.events.select(item);
     });
     this.svg.addEventListener("dblclick", (event) => {
-      const item = this.itemAt(event.target);
+      const item = this.itemAt(event);
       if (item) this.toggle(item);
     });
     this.svg.addEventListener(
@@ -575,7 +527,7 @@ export class GraphPane {
   /** Moves the keyboard's focus to the selected box. */
   focus(): void {
     this.draw();
-    const element = this.selected ? this.drawn.get(this.selected) : null;
+    const element = this.drawing.selected ? this.drawing.element(this.drawing.selected) : null;
     (element ?? this.svg).focus({ preventScroll: true });
   }
 }

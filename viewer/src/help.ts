@@ -8,9 +8,10 @@ const KEYS: [string, string][] = [
   ["← →", "go to the box beside"],
   ["o or Enter", "open or close a box"],
   ["s, g", "go to the source, to the graph"],
-  ["f", "fit the graph to the pane"],
-  ["+ −", "zoom; so does the wheel with Ctrl"],
-  ["Esc", "select nothing"],
+  ["f", "show the whole graph"],
+  ["+ −", "zoom (or Ctrl + wheel)"],
+  ["m", "show or hide the map"],
+  ["Esc", "clear the selection, and close the boxes that it opened"],
   ["?", "show this help"],
 ];
 

@@ -25,6 +25,13 @@ export interface Edge {
   /** The values that it stands for. */
   values: number[];
   points: Point[];
+  /** The shape of its value, where there is room for it. */
+  label: Label | null;
+}
+
+/** A text at its lower left corner. */
+export interface Label extends Point {
+  text: string;
 }
 
 export interface Picture {
@@ -47,6 +54,8 @@ const PADDING = 14;
 const ROW = 17;
 const TITLE = 28;
 const MAX_WIDTH = 260;
+/** The edges of one box with a text. */
+const MAX_LABELS = 300;
 
 interface Link extends Ends {
   values: Set<number>;
@@ -82,7 +91,8 @@ export class Layout {
     into.placed.set(item, { item, x, y, width: box.width, height: box.height, isOpen, depth });
     for (const edge of box.edges) {
       const points = edge.points.map((point) => ({ x: point.x + x, y: point.y + y }));
-      into.edges.push({ ...edge, points });
+      const label = edge.label && { ...edge.label, x: edge.label.x + x, y: edge.label.y + y };
+      into.edges.push({ ...edge, points, label });
     }
     for (const child of box.children) {
       this.flatten(child.item, child.box, x + child.x, y + child.y, depth + 1, open, into);
@@ -142,13 +152,44 @@ export class Layout {
     const edges = links.map(({ from, to, values }, at): Edge => {
       const points = arranged.lines[at]!.map((point) => ({ x: point.x + left, y: point.y + top }));
       // An edge from outside begins at the upper border, and one to the outside ends at the lower one.
-      if (from < 0) points[0] = { x: width / 2, y: HEADER };
-      else points[0] = middle(placed[from]!, true);
-      if (to < 0) points[points.length - 1] = { x: width / 2, y: height };
-      else points[points.length - 1] = middle(placed[to]!, false);
-      return { from: children[from] ?? null, to: children[to] ?? null, values: [...values], points };
+      if (from < 0 && points[0]) points[0] = { x: points[0].x, y: HEADER };
+      if (to < 0 && points.length) points.push({ x: points.at(-1)!.x, y: height });
+      return { from: children[from] ?? null, to: children[to] ?? null, values: [...values], points, label: null };
     });
+    this.label(edges, placed, width);
     return { width, height, children: placed, edges };
+  }
+
+  /** Places the texts of edges where they cover neither a box nor another text. */
+  private label(edges: Edge[], placed: Box["children"], width: number): void {
+    const taken: Rectangle[] = placed.map(({ x, y, box }) => [x, y, x + box.width, y + box.height]);
+    const seen = new Map<Item | null, Set<string>>();
+    let count = 0;
+    for (const edge of edges) {
+      const text = textOf(this.model, edge.values);
+      const known = seen.get(edge.from) ?? new Set();
+      // Of the edges from one box with the same text, the first one has it.
+      if (!text || known.has(text) || count >= MAX_LABELS || edge.points.length < 2) continue;
+      const size = this.width(text, false);
+      const [start, end] = [edge.points[0]!, edge.points.at(-1)!];
+      const places: Point[] = [
+        { x: start.x + 5, y: start.y + 14 },
+        { x: start.x - 5 - size, y: start.y + 14 },
+        { x: end.x + 7, y: end.y - 9 },
+        { x: end.x - 7 - size, y: end.y - 9 },
+      ];
+      const area = ({ x, y }: Point): Rectangle => [x - 2, y - 10, x + size + 2, y + 3];
+      const isFree = (place: Point): boolean => {
+        const own = area(place);
+        return own[0] >= 0 && own[2] <= width && !taken.some((other) => overlaps(own, other));
+      };
+      const place = places.find(isFree);
+      if (!place) continue;
+      taken.push(area(place));
+      edge.label = { ...place, text };
+      seen.set(edge.from, known.add(text));
+      count++;
+    }
   }
 
   /** Returns which children read from which; -1 is the outside. */
@@ -194,13 +235,22 @@ export class Layout {
     }
     const isRoot = item === this.tree.root;
     const links = [...found.values()].filter(({ from, to }) => !isRoot || (from >= 0 && to >= 0));
+    for (const link of links) link.port = `${link.values.values().next().value} ${link.values.size}`;
     this.links.set(item, links);
     return links;
   }
 }
 
-function middle(child: { box: Box; x: number; y: number }, isBelow: boolean): Point {
-  return { x: child.x + child.box.width / 2, y: child.y + (isBelow ? child.box.height : 0) };
+type Rectangle = [left: number, top: number, right: number, bottom: number];
+
+function overlaps(a: Rectangle, b: Rectangle): boolean {
+  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+}
+
+/** Returns the text of an edge: the shape of its value, or how many values it stands for. */
+function textOf(model: Model, values: number[]): string {
+  const text = values.length === 1 ? shape(model.type(values[0]!)) : `${values.length.toLocaleString("en-US")} values`;
+  return text === "?" || text.length > 25 ? "" : text;
 }
 
 /** Returns the title of a box. */

@@ -1,6 +1,7 @@
 // The whole picture in a corner, with the part that is visible.
 
 import type { Picture } from "./layout";
+import type { Item } from "./tree";
 
 export interface Window {
   x: number;
@@ -33,7 +34,7 @@ export class Minimap {
   private top = 0;
 
   /** Draws the picture, the boxes of some items in the color of links, and the visible part. */
-  draw(picture: Picture, visible: Window, isLinked: (item: object) => boolean): void {
+  draw(picture: Picture, visible: Window, isLinked: (item: Item) => boolean): void {
     this.picture = picture;
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const ratio = window.devicePixelRatio || 1;

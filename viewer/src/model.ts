@@ -19,14 +19,28 @@ export interface Line {
   constants: number[];
   share: number;
   error: number | null;
+  /** How many elements differ by more than rounding. */
+  wrong: number;
+  /** True if it computes the first wrong number. */
   isWrong: boolean;
   change: LineChange | null;
   placed: PlacedLine | null;
 }
 
+/** The error of a node. */
+export interface NodeError {
+  what: string;
+  error: number;
+  wrong: number;
+  isWrong: boolean;
+}
+
 export type Metric = "nodes" | "weights" | "time" | "error";
 
 const NONE: readonly number[] = [];
+
+/** Operators that compute something else in each run. */
+const RANDOM = /^(Random.*|Bernoulli|Multinomial|Dropout)$/;
 
 // Bounds for hostile models. No model of a real program reaches them.
 /** The sites of one origin. */
@@ -52,8 +66,9 @@ export class Model {
   readonly byName = new Map<string, number>();
   readonly lines = new Map<number, Line>();
   readonly share: Float64Array;
-  readonly providers = new Map<number, string>();
-  readonly errors = new Map<number, { what: string; isWrong: boolean }>();
+  readonly errors = new Map<number, NodeError>();
+  /** For each node, the part of the runtime that runs it; an empty text if it is not known. */
+  readonly providers: string[] = [];
   private readonly consumers: (number[] | undefined)[];
   private readonly captured = new Map<number, Set<number>>();
   private readonly known = new Map<number, number[]>();
@@ -116,6 +131,36 @@ export class Model {
 
   readers(value: number): readonly number[] {
     return this.consumers[value] ?? NONE;
+  }
+
+  /** Returns the bytes of the weights that a node reads. */
+  bytesOf(number: number): number {
+    let sum = 0;
+    for (const value of this.node(number)[3]) {
+      const weight = value < 0 ? -1 : this.weightOf[value]!;
+      if (weight >= 0) sum += this.data.weights[weight]![1];
+    }
+    return sum;
+  }
+
+  private constants: Uint8Array | null = null;
+
+  /** True if a node computes the same in each run, from constants alone. */
+  isConstant(number: number): boolean {
+    if (!this.constants) {
+      const constants = new Uint8Array(this.data.nodes.length);
+      const isKnown = (value: number): boolean => {
+        if (value < 0 || this.weightOf[value]! >= 0) return true;
+        const producer = this.producer[value]!;
+        return producer >= 0 && constants[producer] === 1;
+      };
+      this.data.nodes.forEach(([, op, , inputs], node) => {
+        const isOwn = op.includes("::") || this.bodies.has(node) || RANDOM.test(op);
+        if (!isOwn && inputs.every(isKnown)) constants[node] = 1;
+      });
+      this.constants = constants;
+    }
+    return this.constants[number] === 1;
   }
 
   /** Returns the values that a node reads, with those that its bodies take from around it. */
@@ -217,6 +262,16 @@ export class Model {
     return lines;
   }
 
+  /** Returns the error of the line of a node, if it says something about each of its nodes. */
+  errorOfLine(number: number): { error: number; wrong: number; isWrong: boolean } | null {
+    const location = this.callsite(number);
+    if (location < 0) return null;
+    const [file, , line] = this.location(location);
+    const entry = this.line(file, line);
+    if (!entry || entry.error === null || entry.wrong > 0) return null;
+    return { error: entry.error, wrong: 0, isWrong: false };
+  }
+
   /** Returns the nodes that calls on a line made, with its own. */
   under(file: number, line: number): number[] {
     // A frame comes after its caller.
@@ -283,7 +338,7 @@ export class Model {
     if (!known) {
       known = {
         file, line, function: name, own: [], fused: [], calls: 0, bytes: 0, constants: [],
-        share: 0, error: null, isWrong: false, change: null, placed: null,
+        share: 0, error: null, wrong: 0, isWrong: false, change: null, placed: null,
       };
       this.lines.set(at, known);
     }
@@ -342,14 +397,16 @@ export class Model {
     for (const row of profile?.lines ?? []) this.ensure(row.file, row.line, "").share += row.share;
     for (const row of profile?.nodes ?? []) this.share[row.node]! += row.share;
     for (const row of profile?.placement.lines ?? []) this.ensure(row.file, row.line, "").placed = row;
-    for (const row of profile?.placement.nodes ?? []) this.providers.set(row.node, row.provider);
+    for (const row of profile?.placement.nodes ?? []) this.providers[row.node] = row.provider;
     for (const row of compare?.lines ?? []) {
       const line = this.ensure(row.file, row.line, "");
       line.error = Math.max(line.error ?? 0, row.error ?? Infinity);
+      line.wrong += row.wrong ?? (row.is_wrong ? 1 : 0);
       line.isWrong ||= row.is_wrong;
     }
     for (const row of compare?.nodes ?? []) {
-      this.errors.set(row.node, { what: row.what, isWrong: row.is_wrong });
+      const wrong = row.wrong ?? (row.is_wrong ? 1 : 0);
+      this.errors.set(row.node, { what: row.what, error: row.error ?? Infinity, wrong, isWrong: row.is_wrong });
     }
     for (const row of against?.lines ?? []) {
       if (row.file !== null && row.after !== null) {
@@ -359,7 +416,7 @@ export class Model {
   }
 }
 
-/** Returns a metric of a line; errors count by their magnitude. */
+/** Returns a metric of a line. Errors count by their magnitude, and rounding does not count. */
 export function measure(line: Line, metric: Metric): number {
   switch (metric) {
     case "nodes":
@@ -369,7 +426,7 @@ export function measure(line: Line, metric: Metric): number {
     case "time":
       return line.share;
     case "error":
-      return line.error === null || line.error === 0 ? 0 : Math.max(0, 16 + Math.log10(Math.min(line.error, 1e20)));
+      return line.error === null || line.error === 0 || line.wrong === 0 ? 0 : Math.max(1, 16 + Math.log10(Math.min(line.error, 1e20)));
   }
 }
 

@@ -54,6 +54,8 @@ const MAX_PARSED = 20_000;
 const MAX_COLORS = 15_000;
 /** A longer line is cut. */
 const MAX_LINE = 1000;
+/** The height of the headings above the lines. */
+const TOP = 60;
 /** The files that a selection opens. */
 const MAX_OPENED = 3;
 /** The operators of a line are counted over so many nodes. */
@@ -92,8 +94,9 @@ export class SourcePane {
     );
     for (const metric of this.metrics) this.most.set(metric, model.most(metric));
     this.metric = compare ? "error" : profile ? "time" : "nodes";
-    this.list = h("div", { class: "files" });
+    this.list = h("div", { class: "files" }, this.headings());
     element.classList.toggle("has-against", model.data.against !== null);
+    element.dataset["by"] = this.metric;
     element.append(this.toolbar(), this.list);
     this.build();
   }
@@ -110,8 +113,15 @@ export class SourcePane {
     return h("div", { class: "bar" }, h("h2", {}, "Source"), choice);
   }
 
+  /** Returns the names of the columns beside the lines. */
+  private headings(): HTMLElement {
+    const cells = METRICS.filter(([metric]) => this.metrics.includes(metric)).map(([metric, label]) => h("span", { class: `metric ${metric}` }, label));
+    return h("div", { class: "headings", "aria-hidden": "true" }, ...cells, h("span", { class: "change" }, "Change"), h("span", { class: "fold" }), h("span", { class: "number" }, "Line"));
+  }
+
   private setMetric(metric: Metric): void {
     this.metric = metric;
+    this.element.dataset["by"] = metric;
     for (const button of this.element.querySelectorAll("[data-metric]")) {
       button.setAttribute("aria-checked", String(button.getAttribute("data-metric") === metric));
     }
@@ -169,6 +179,21 @@ export class SourcePane {
     }
     const first = files[0]?.[0];
     if (first !== undefined) this.openFile(first);
+  }
+
+  /** Scrolls to the function with the first nodes of the first file. */
+  start(): void {
+    const section = this.sections.values().next().value;
+    if (!section?.rows) return;
+    const first = section.numbers.find((number) => {
+      const entry = this.model.line(section.file, number);
+      return entry !== undefined && entry.own.length + entry.fused.length > 0 && section.rows?.has(number);
+    });
+    if (first === undefined) return;
+    const around = section.blocks.filter((block) => block.first + 1 <= first && first <= block.last + 1);
+    const row = section.rows.get((around.at(-1)?.first ?? first - 1) + 1);
+    const [pane, box] = [this.list.getBoundingClientRect(), row?.element.getBoundingClientRect()];
+    if (box && box.bottom > pane.top + pane.height / 2) this.list.scrollTop += box.top - pane.top - TOP;
   }
 
   private goneLines(gone: LineChange[]): HTMLElement {
@@ -325,7 +350,7 @@ export class SourcePane {
     const value = entry ? measure(entry, this.metric) : 0;
     const part = most > 0 ? Math.sqrt(value / most) : 0;
     element.style.setProperty("--heat", part.toFixed(3));
-    element.classList.toggle("is-wrong", entry?.isWrong ?? false);
+    element.classList.toggle("is-wrong", (entry?.wrong ?? 0) > 0);
   }
 
   private fold(event: Event, section: Section, block: Block): void {
@@ -399,7 +424,7 @@ export class SourcePane {
 
   private scrollTo(row: HTMLElement): void {
     const [pane, box] = [this.list.getBoundingClientRect(), row.getBoundingClientRect()];
-    if (box.top >= pane.top + 30 && box.bottom <= pane.bottom - 10) return;
+    if (box.top >= pane.top + TOP && box.bottom <= pane.bottom - 10) return;
     this.list.scrollTop += box.top - pane.top - pane.height / 3;
   }
 

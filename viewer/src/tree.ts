@@ -24,6 +24,8 @@ export interface Item {
   side: "input" | "output" | null;
   /** The values of an input, of an output, or of a section of them. */
   values: number[];
+  /** True for a group of nodes that compute from constants alone. */
+  isConstant?: boolean;
 }
 
 /** A box with more children is divided into sections. */
@@ -249,7 +251,15 @@ export class Tree {
   private grouped(item: Item, skip: number): Item[] {
     const groups = new Map<string, Item>();
     const children: Item[] = [];
+    const constants = item.isConstant ? null : this.constants(item, skip);
     for (const number of item.nodes) {
+      const constant = constants?.get(number);
+      if (constant) {
+        if (constant.nodes.length === 0) children.push(constant);
+        constant.nodes.push(number);
+        constant.size++;
+        continue;
+      }
       const name = this.scope(number)[skip];
       if (name === undefined) {
         children.push(this.nodeItem(number, item));
@@ -267,8 +277,8 @@ export class Tree {
       group.nodes.push(number);
       group.size += this.nodeSize(number);
     }
-    return children.flatMap((child) => this.parts(child)).map((child) => {
-      if (child.kind !== "group") return child;
+    return children.flatMap((child) => (child.isConstant ? child : this.parts(child))).map((child) => {
+      if (child.kind !== "group" || child.isConstant) return child;
       if (child.nodes.length === 1) return this.nodeItem(child.nodes[0]!, item);
       // A module that only contains another one is shown with it.
       const inner = this.prefix(child);
@@ -279,6 +289,50 @@ export class Tree {
       }
       return child;
     });
+  }
+
+  /** Returns the group of each node that belongs to several linked nodes which compute from constants alone. */
+  private constants(item: Item, skip: number): Map<number, Item> | null {
+    const nodes = item.nodes.filter((number) => this.model.isConstant(number));
+    if (nodes.length < 2) return null;
+    // Nodes are linked to the first node of their group.
+    const first = new Map(nodes.map((number) => [number, number]));
+    const root = (number: number): number => {
+      let at = number;
+      while (first.get(at) !== at) {
+        first.set(at, first.get(first.get(at)!)!);
+        at = first.get(at)!;
+      }
+      return at;
+    };
+    for (const number of nodes) {
+      for (const value of this.model.node(number)[3]) {
+        const producer = value < 0 ? -1 : this.model.producer[value]!;
+        if (!first.has(producer)) continue;
+        const [a, b] = [root(producer), root(number)];
+        first.set(Math.max(a, b), Math.min(a, b));
+      }
+    }
+    const found = new Map<number, number[]>();
+    for (const number of nodes) {
+      const list = found.get(root(number));
+      if (list) list.push(number);
+      else found.set(root(number), [number]);
+    }
+    const groups = new Map<number, Item>();
+    for (const [start, list] of found) {
+      const name = this.scope(start)[skip];
+      const isInside = name !== undefined && list.every((number) => this.scope(number)[skip] === name);
+      // A box with nothing else, and a group inside of another box, need no box here.
+      if (list.length < 2 || isInside || list.length === item.nodes.length) continue;
+      const group: Item = {
+        id: `${item.id}|=${start}`, kind: "group", label: "constant", number: -1, graph: item.graph, parent: item,
+        nodes: [], size: 0, side: null, values: [], isConstant: true,
+      };
+      this.depths.set(group, skip);
+      for (const number of list) groups.set(number, group);
+    }
+    return groups;
   }
 
   /** Divides a group whose nodes are needed between its own nodes: each part can be placed on its own. */
@@ -375,7 +429,8 @@ export class Tree {
 /** Returns the first and the last name of a section, or the numbers of what has no names. */
 function sectionLabel(part: Item[], at: number): string {
   const [first, last] = [part[0]!, part.at(-1)!];
-  if (first.kind === "group" && last.kind === "group") return `${short(first.label)} – ${short(last.label)}`;
+  const isNamed = (item: Item): boolean => item.kind === "group" && !item.isConstant;
+  if (isNamed(first) && isNamed(last)) return `${short(first.label)} – ${short(last.label)}`;
   if (first.kind === "section" && last.kind === "section") return `${first.label.split(" – ")[0]} – ${last.label.split(" – ").at(-1)}`;
   const noun = first.side ? `${first.side}s` : first.kind === "graph" ? "bodies" : "nodes";
   return `${noun} ${at + 1} – ${at + part.length}`;

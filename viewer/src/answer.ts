@@ -1,0 +1,64 @@
+// The answer of a report or a profile: the line that computes the first wrong number, or the slowest one.
+
+import { percent, short } from "./dom";
+import type { Model } from "./model";
+import type { Selection } from "./selection";
+
+/** A sentence, with what it is about. */
+export interface Answer {
+  text: string;
+  /** True if it is the sentence of a report. */
+  isVerdict: boolean;
+  /** The line or the node to show; null if the sentence is about neither. */
+  selection: Selection | null;
+  /** The node of the line that matters most, or -1. */
+  node: number;
+}
+
+/** Returns the answer of the report, or of the profile, if the page has one. */
+export function answerOf(model: Model): Answer | null {
+  const { compare } = model.data;
+  const wrong = compare && wrongOf(model);
+  if (wrong?.selection) return wrong;
+  return slowestOf(model) ?? wrong;
+}
+
+/** Returns the line of a node, or the node itself if its line is not known. */
+function selectionOf(model: Model, node: number): Selection {
+  const location = model.callsite(node);
+  if (location < 0) return { kind: "node", node, item: null };
+  const [file, , line] = model.location(location);
+  return { kind: "line", file, line };
+}
+
+function wrongOf(model: Model): Answer {
+  const { verdict, first, nodes, lines } = model.data.compare!;
+  const text = short(verdict.replaceAll("`", ""), 120);
+  const node = first ?? nodes.find((row) => row.is_wrong)?.node ?? -1;
+  if (node >= 0 && model.data.nodes[node]) return { text, isVerdict: true, selection: selectionOf(model, node), node };
+  const line = lines.find((row) => row.is_wrong);
+  return { text, isVerdict: true, selection: line ? { kind: "line", file: line.file, line: line.line } : null, node: -1 };
+}
+
+function slowestOf(model: Model): Answer | null {
+  const { profile } = model.data;
+  if (!profile) return null;
+  const most = <T extends { share: number }>(rows: readonly T[]): T | null =>
+    rows.reduce<T | null>((best, row) => (row.share > (best?.share ?? 0) ? row : best), null);
+  const line = most(profile.lines);
+  if (!line) {
+    const row = most(profile.nodes);
+    if (!row) return null;
+    const text = `slowest: ${short(model.name(row.node), 60)}, ${percent(row.share)} of the time`;
+    return { text, isVerdict: false, selection: { kind: "node", node: row.node, item: null }, node: row.node };
+  }
+  const entry = model.line(line.file, line.line);
+  const own = (entry?.own ?? []).map((node) => ({ node, share: model.share[node]! }));
+  const path = short(model.path(line.file).split("/").at(-1) || "line", 60);
+  return {
+    text: `slowest: ${path}:${line.line}, ${percent(line.share)} of the time`,
+    isVerdict: false,
+    selection: { kind: "line", file: line.file, line: line.line },
+    node: most(own)?.node ?? entry?.own[0] ?? entry?.fused[0] ?? -1,
+  };
+}
