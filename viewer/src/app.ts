@@ -6,16 +6,20 @@ import { button, colorMenu, segmented, splitter, toggleTheme } from "./controls"
 import { clean, h, plural, short } from "./dom";
 import { DetailsPane } from "./details";
 import type { ViewData } from "./format";
+import { changesOf, EarlierPane } from "./earlier";
 import { GraphPane } from "./graph";
 import { helpDialog } from "./help";
 import { titleOf } from "./layout";
 import { type Marks, marksOfLine, marksOfNodes, NO_MARKS } from "./marks";
 import { Model } from "./model";
 import { Search } from "./search";
+import { download, toPng, toSvg } from "./save";
 import { fromHash, type Selection, toHash } from "./selection";
 import { SourcePane, type Span } from "./source";
 import type { Item } from "./tree";
 
+/** The boxes and edges of a picture that is saved. */
+const MAX_SAVED = 60_000;
 /** The lines of one node that are highlighted. */
 const MAX_LINKED = 100;
 
@@ -27,6 +31,8 @@ export class App {
   private readonly search: Search;
   private readonly help: HTMLDialogElement;
   private readonly answer: Answer | null;
+  private readonly colors: Colors;
+  private readonly earlier: EarlierPane | null;
   private readonly legend = h("div", { class: "legends" });
   private readonly crumbs = h("nav", { class: "crumbs", "aria-label": "Breadcrumb" });
   /** Says what the page does not show. */
@@ -49,23 +55,30 @@ export class App {
     const [left, middle, right] = [pane("source", "Source"), pane("middle", "Graph"), pane("details", "Details")];
     const canvas = h("div", { class: "canvas" });
     this.answer = answerOf(this.model);
-    const colors = new Colors(this.model, new Map());
-    middle.append(this.graphBar(colors), this.leftOut, canvas, this.legend);
+    const changes = changesOf(data);
+    this.colors = new Colors(this.model, changes?.later ?? null);
+    this.earlier = changes && new EarlierPane(data.earlier!, changes, {
+      select: (node) => this.select({ kind: "node", node, item: null }),
+      selectGone: (model, graph, item) => this.selectGone(right, model, graph, item),
+      clear: () => this.select(null),
+    });
+    middle.append(this.graphBar(), this.leftOut, canvas, this.legend);
     this.leftOut.append(...(data.left_out ?? []).slice(0, 20).map((text) => h("p", {}, text)), this.notDrawn);
     this.leftOut.hidden = this.leftOut.childElementCount === 1;
     const panes = h("main", { class: "panes" }, left, splitter("--left", 1), middle, splitter("--right", -1), right);
     root.append(this.bar(), panes, this.status, this.tip);
-    this.graph = new GraphPane(this.model, canvas, colors, {
+    this.graph = new GraphPane(this.model, canvas, this.colors, {
       select: (item) => this.select(this.selectionOf(item)),
       hover: (item, event) => this.hoverItem(item, event),
       clear: () => this.select(null),
       moved: () => this.changed(),
       leftOut: (text) => this.showNotDrawn(text),
     });
-    this.source = new SourcePane(this.model, left, {
+    this.source = new SourcePane(this.model, left, this.tabs(left), {
       select: (file, line) => this.select({ kind: "line", file, line }),
       hover: (file, line) => this.graph.setHover(line === null ? NO_MARKS : marksOfLine(this.model, file, line, false)),
     });
+    if (this.earlier) left.append(this.earlier.element);
     this.details = new DetailsPane(
       this.model, this.graph, right,
       (selection) => this.select(selection),
@@ -78,7 +91,7 @@ export class App {
     root.append(this.search.dialog, this.help);
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("hashchange", () => this.apply(location.hash));
-    this.legend.replaceChildren(colors.element());
+    this.legend.replaceChildren(this.colors.element());
     this.graph.start();
     this.source.start();
     this.apply(location.hash);
@@ -103,10 +116,11 @@ export class App {
     this.graph.closeRevealed();
   }
 
-  private graphBar(colors: Colors): HTMLElement {
+  private graphBar(): HTMLElement {
     const recolor = (): void => {
-      this.legend.replaceChildren(colors.element());
+      this.legend.replaceChildren(this.colors.element());
       this.graph.recolor();
+      this.earlier?.recolor(this.colors.scheme);
     };
     const boxes = segmented(
       "Boxes",
@@ -120,7 +134,44 @@ export class App {
       button("Fit (f)", "Fit", () => this.graph.fit()),
       button("Show or hide the map (m)", "Map", () => this.graph.toggleMap()),
     );
-    return h("div", { class: "bar" }, this.crumbs, colorMenu(colors, recolor), boxes, zoom);
+    const save = segmented(
+      "Save",
+      button("Save the graph as SVG", "SVG", () => void this.save("svg")),
+      button("Save the graph as PNG", "PNG", () => void this.save("png")),
+    );
+    return h("div", { class: "bar" }, this.crumbs, colorMenu(this.colors, recolor), boxes, zoom, save);
+  }
+
+  /** Returns the choice between the source and the earlier model. */
+  private tabs(left: HTMLElement): HTMLElement | null {
+    const { earlier, data } = this;
+    if (!earlier) return null;
+    const show = (isEarlier: boolean): void => {
+      left.classList.toggle("is-earlier", isEarlier);
+      earlier.toggle(isEarlier, this.colors.scheme);
+      tabs.forEach((tab, at) => tab.setAttribute("aria-selected", String(isEarlier === (at === 1))));
+    };
+    const tab = (text: string, title: string, isEarlier: boolean): HTMLElement =>
+      h("button", { type: "button", role: "tab", title, "aria-selected": !isEarlier, click: () => show(isEarlier) }, text);
+    const name = data.against?.name ?? "the earlier model";
+    const tabs = [tab("Source", "Show the source", false), tab("Before", `Show the graph of ${short(name)} side by side`, true)];
+    return h("div", { class: "segmented tabs", role: "tablist", "aria-label": "Left pane" }, ...tabs);
+  }
+
+  /** Shows what only the earlier model has. */
+  private selectGone(element: HTMLElement, model: Model, graph: GraphPane, item: Item): void {
+    this.select(null);
+    const selection: Selection = item.kind === "node" ? { kind: "node", node: item.number, item: null } : { kind: "box", item: item.id };
+    new DetailsPane(model, graph, element, () => {}, () => {}, null, () => {}).show(selection);
+  }
+
+  private async save(kind: "svg" | "png"): Promise<void> {
+    const drawn = this.graph.drawn(MAX_SAVED);
+    if (!drawn) return this.showNotDrawn("Too many boxes are open to save a picture. Close some of them.");
+    const file = kind === "svg" ? new Blob([toSvg(drawn)], { type: "image/svg+xml" }) : await toPng(drawn);
+    if (!file) return this.showNotDrawn("This browser cannot draw a picture of this size.");
+    const name = short(this.data.model.name).replace(/\.onnx$/, "").replace(/[^\w.-]+/g, "_") || "model";
+    download(`${name}.${kind}`, file);
   }
 
   private openBoxes(act: () => void): void {
@@ -196,6 +247,7 @@ export class App {
       else this.graph.setMarks(this.marks(selection), { reveal: true, focus: focus < 0 ? null : this.graph.tree.itemOf(focus) });
     }
     this.graph.setSelected(item);
+    this.earlier?.link(selection ? this.marks(selection) : NO_MARKS);
     this.linkLines(selection);
     this.details.show(selection);
     this.showCrumbs(item);

@@ -62,18 +62,18 @@ export class Colors {
 
   constructor(
     private readonly model: Model,
-    /** The node that each change is about: whether it is new, gone, or different. */
-    private readonly changes: ReadonlyMap<number, string>,
+    /** The nodes that are new, gone or different, if there is another model. */
+    private readonly changes: ReadonlyMap<number, string> | null,
   ) {
-    const { profile, compare, weights, against } = model.data;
-    this.providers = [...new Set(model.providers.filter((name) => name !== ""))];
+    const { profile, compare, weights } = model.data;
+    this.providers = [...new Set(model.providers.values())].filter(Boolean);
     const has: Record<Scheme, boolean> = {
       op: true,
       time: profile !== null,
       error: compare !== null,
       bytes: weights.some(([, size]) => size > 0),
       provider: this.providers.length > 0,
-      change: against !== null || changes.size > 0,
+      change: changes !== null,
     };
     this.schemes = (Object.keys(NAMES) as Scheme[]).filter((scheme) => has[scheme]);
     this.scheme = compare ? "error" : profile ? "time" : has.change ? "change" : "op";
@@ -153,13 +153,13 @@ export class Colors {
   private find(item: Item): string {
     if (this.scheme === "op") return item.kind === "node" ? `op-${classOf(item.label)}` : "";
     if (this.scheme === "provider") {
-      const names = new Set(item.nodes.slice(0, 2000).map((node) => this.model.providers[node] ?? "").filter(Boolean));
+      const names = new Set(item.nodes.slice(0, 2000).map((node) => this.model.providers.get(node) ?? "").filter(Boolean));
       if (names.size === 0) return "heat-none";
       const at = names.size === 1 ? this.providers.indexOf([...names][0]!) : MAX_PROVIDERS;
       return at < MAX_PROVIDERS ? `provider-${at}` : "op-plain";
     }
     if (this.scheme === "change") {
-      const names = new Set(item.nodes.flatMap((node) => this.changes.get(node) ?? []));
+      const names = new Set(item.nodes.flatMap((node) => this.changes?.get(node) ?? []));
       if (names.size === 0) return "heat-none";
       return names.size === 1 ? `change-${[...names][0]}` : "change-different";
     }

@@ -5,6 +5,7 @@ import { bytes, clean, countOps, h, inSteps, listOps, percent, plural, short } f
 import type { GraphPane } from "./graph";
 import { sizeOf, titleOf } from "./layout";
 import type { Model } from "./model";
+import { contents, rangeOf } from "./histogram";
 import { charAt } from "./python";
 import type { Selection } from "./selection";
 import type { Item } from "./tree";
@@ -81,7 +82,7 @@ export class DetailsPane {
     if (emitter) facts.push(["Plugin", emitter[1] ? `${emitter[0]}, ${emitter[1]}:${emitter[2]}` : emitter[0]]);
     if (sure !== "exact") facts.push(["Origin", HOW[sure] ?? sure]);
     if (share > 0) facts.push(["Time", `${percent(share)} of the time of all kernels`]);
-    const provider = this.model.providers[number];
+    const provider = this.model.providers.get(number);
     if (provider) facts.push(["Runs on", provider]);
     if (error) facts.push(["Error", error.what]);
     const transforms = this.transforms(scope);
@@ -206,14 +207,15 @@ export class DetailsPane {
       const [name, type, path] = this.model.data.values[value]!;
       const [, size] = this.model.data.weights[this.model.weightOf[value]!]!;
       const button = link(path?.split("\n").join(", ") ?? name, () => this.select({ kind: "weight", value }));
-      return h("li", {}, h("div", { class: "value" }, button, h("span", { class: "type" }, type ?? "?")), h("span", { class: "dim" }, bytes(size)));
+      const range = rangeOf(this.model.data.weights[this.model.weightOf[value]!]![4] ?? null);
+      return h("li", {}, h("div", { class: "value" }, button, h("span", { class: "type" }, type ?? "?")), h("span", { class: "dim" }, range ? `${bytes(size)} · ${range}` : bytes(size)));
     };
     return section("Weights", ...inSteps(h("ul", { class: "values" }), values, row));
   }
 
   private weight(value: number): Child[] {
     const [name, type, path] = this.model.data.values[value]!;
-    const [, size, origin, isExternal] = this.model.data.weights[this.model.weightOf[value]!] ?? [0, 0, -1, 0];
+    const [, size, origin, isExternal, summary] = this.model.data.weights[this.model.weightOf[value]!] ?? [0, 0, -1, 0];
     const facts: [string, Child][] = [["Type", type ?? "?"], ["Size", bytes(size)]];
     if (path) facts.push(["Path", path.split("\n").join(", ")]);
     if (isExternal) facts.push(["Stored", "in another file"]);
@@ -223,6 +225,7 @@ export class DetailsPane {
       heading(path?.split("\n")[0] ?? name, isComputed ? "a constant that the export computed" : "a weight"),
       isComputed ? this.sourceLine(callsite) : null,
       list(facts),
+      summary ? contents(summary, type) : null,
       this.nodes("Read by", this.model.readers(value)),
     ];
   }
@@ -335,7 +338,7 @@ export class DetailsPane {
       ["Provenance", `${model.provenance}; ${placed === nodes.length ? "all nodes are" : `${placed.toLocaleString("en-US")} of ${plural(nodes.length, "node")} ${placed === 1 ? "is" : "are"}`} linked to source`],
     ];
     if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
-    if (profile) facts.push(["Placement", profile.placement.summary]);
+    if (profile?.placement) facts.push(["Placement", profile.placement.summary]);
     if (compare) {
       const { answer } = this;
       facts.push(["Compared", answer?.isVerdict && answer.selection ? link(answer.text, this.showAnswer) : compare.verdict]);

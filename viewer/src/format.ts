@@ -13,8 +13,10 @@ export type NodeRow = [
 ];
 /** Name, type, path. */
 export type ValueRow = [string, string | null, string | null];
-/** Value, bytes, origin, whether the contents are in another file. */
-export type WeightRow = [number, number, number, number];
+/** Value, bytes, origin, whether the contents are in another file, a summary of the contents. */
+export type WeightRow = [number, number, number, number, SummaryRow?];
+/** Elements that were read, NaN, infinities, minimum, maximum, and the heights of a histogram from 0 to 100. */
+export type SummaryRow = [number, number, number, number | null, number | null, number[]] | null;
 /** File, function, line, column, end line, end column. */
 export type LocationRow = [number, number, number, number, number, number];
 
@@ -100,7 +102,7 @@ export interface ViewData {
     known: number;
     lines: { file: number; line: number; microseconds: number; share: number; calls: number; ops: string[] }[];
     nodes: { node: number; microseconds: number; share: number }[];
-    placement: {
+    placement?: {
       summary: string;
       lines: PlacedLine[];
       nodes: { node: number; provider: string }[];
@@ -120,7 +122,13 @@ export interface ViewData {
     lines_moved: number;
     lines: LineChange[];
     nodes_without_line: NodeChange[];
+    /** For each node, the node of the earlier model that it stands for, or -1. */
+    pairs?: number[];
+    /** The nodes that differ from those that they stand for. */
+    different?: number[];
   } | null;
+  /** The earlier model. */
+  earlier?: ViewData | null;
 }
 
 /** A line that does not run where most nodes run, or that needs copies. */

@@ -66,9 +66,9 @@ export class Model {
   readonly byName = new Map<string, number>();
   readonly lines = new Map<number, Line>();
   readonly share: Float64Array;
+  /** For each node, the part of the runtime that runs it. */
+  readonly providers = new Map<number, string>();
   readonly errors = new Map<number, NodeError>();
-  /** For each node, the part of the runtime that runs it; an empty text if it is not known. */
-  readonly providers: string[] = [];
   private readonly consumers: (number[] | undefined)[];
   private readonly captured = new Map<number, Set<number>>();
   private readonly known = new Map<number, number[]>();
@@ -396,8 +396,8 @@ export class Model {
     const { profile, compare, against } = this.data;
     for (const row of profile?.lines ?? []) this.ensure(row.file, row.line, "").share += row.share;
     for (const row of profile?.nodes ?? []) this.share[row.node]! += row.share;
-    for (const row of profile?.placement.lines ?? []) this.ensure(row.file, row.line, "").placed = row;
-    for (const row of profile?.placement.nodes ?? []) this.providers[row.node] = row.provider;
+    for (const row of profile?.placement?.lines ?? []) this.ensure(row.file, row.line, "").placed = row;
+    for (const row of profile?.placement?.nodes ?? []) this.providers.set(row.node, row.provider);
     for (const row of compare?.lines ?? []) {
       const line = this.ensure(row.file, row.line, "");
       line.error = Math.max(line.error ?? 0, row.error ?? Infinity);

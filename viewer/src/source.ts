@@ -82,6 +82,7 @@ export class SourcePane {
   constructor(
     private readonly model: Model,
     readonly element: HTMLElement,
+    private readonly tabs: HTMLElement | null,
     private readonly events: SourceEvents,
   ) {
     const { profile, compare } = model.data;
@@ -110,7 +111,7 @@ export class SourcePane {
       ),
     );
     const choice = h("div", { class: "segmented", role: "radiogroup", "aria-label": "Color lines by" }, ...buttons);
-    return h("div", { class: "bar" }, h("h2", {}, "Source"), choice);
+    return h("div", { class: "bar" }, this.tabs ?? h("h2", {}, "Source"), choice);
   }
 
   /** Returns the names of the columns beside the lines. */

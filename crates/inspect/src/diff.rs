@@ -32,6 +32,17 @@ pub struct Diff<'d> {
     pub moved: usize,
     /// Files that were renamed: before, after.
     pub renamed: Vec<(&'d str, &'d str)>,
+    /// The nodes that correspond to each other.
+    pub pairs: Vec<Pair>,
+}
+
+/// A node of the first model and the node of the second model that stands for it, by their indices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub before: usize,
+    pub after: usize,
+    /// True if the operators, the attributes, the literals or the types differ.
+    pub is_different: bool,
 }
 
 /// A difference of the model as a whole.
@@ -102,7 +113,7 @@ pub fn diff<'d>(before: &'d Document<'_>, after: &'d Document<'_>) -> Diff<'d> {
         let file_before = old_name.map_or(file, |(before, _)| before);
         let of = |side: &Side<'d, '_>| side.lines.get(&(file, function)).unwrap_or(&none).clone();
         for (old, new) in align::align(&a, &of(&a), &b, &of(&b)) {
-            let change = line_change(&a, old.as_ref(), &b, new.as_ref());
+            let change = line_change(&a, old.as_ref(), &b, new.as_ref(), &mut diff.pairs);
             let change = LineChange { file, file_before, function, ..change };
             if change.lost.is_empty() && change.gained.is_empty() && change.changed.is_empty() {
                 diff.moved += usize::from(change.before != change.after);
@@ -112,7 +123,7 @@ pub fn diff<'d>(before: &'d Document<'_>, after: &'d Document<'_>) -> Diff<'d> {
         }
     }
     diff.lines.sort_by_key(|line| (line.file, line.after.or(line.before)));
-    diff.unplaced = by_name(&a, &b);
+    diff.unplaced = by_name(&a, &b, &mut diff.pairs);
     diff
 }
 
@@ -191,6 +202,7 @@ fn line_change<'d>(
     before: Option<&Placed>,
     b: &Side<'_, '_>,
     after: Option<&Placed>,
+    pairs: &mut Vec<Pair>,
 ) -> LineChange<'d> {
     let of = |side: Option<&Placed>| side.map(|(_, nodes)| nodes.clone()).unwrap_or_default();
     let (old, new) = (of(before), of(after));
@@ -215,9 +227,12 @@ fn line_change<'d>(
             (old.len().saturating_sub(new.len()), new.len().saturating_sub(old.len()));
         change.lost.extend((lost > 0).then(|| (op.to_owned(), lost)));
         change.gained.extend((gained > 0).then(|| (op.to_owned(), gained)));
-        if lost == 0 && gained == 0 {
-            let pairs = old.iter().zip(new);
-            change.changed.extend(pairs.filter_map(|(&old, &new)| node_change(a, old, b, new)));
+        for (&before, &after) in old.iter().zip(new) {
+            // If the numbers differ, the nodes with the same position need not be the same.
+            let changed =
+                (lost == 0 && gained == 0).then(|| node_change(a, before, b, after)).flatten();
+            pairs.push(Pair { before, after, is_different: changed.is_some() });
+            change.changed.extend(changed);
         }
     }
     change
@@ -260,7 +275,7 @@ fn is_same(old: &Attribute<'_>, new: &Attribute<'_>) -> bool {
 }
 
 /// Compares nodes without a line, by name.
-fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>) -> Vec<NodeChange> {
+fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>, pairs: &mut Vec<Pair>) -> Vec<NodeChange> {
     let named = |side: &Side<'_, '_>| -> BTreeMap<String, usize> {
         side.unplaced.iter().map(|&node| (side.document.node_name(node), node)).collect()
     };
@@ -268,15 +283,20 @@ fn by_name(a: &Side<'_, '_>, b: &Side<'_, '_>) -> Vec<NodeChange> {
     let mut changes = Vec::new();
     for (name, &node) in &old {
         match new.get(name) {
-            Some(&other) if a.ops[node] == b.ops[other] => {
-                changes.extend(node_change(a, node, b, other));
+            Some(&other) => {
+                let change = if a.ops[node] == b.ops[other] {
+                    node_change(a, node, b, other)
+                } else {
+                    Some(NodeChange {
+                        op: b.ops[other].clone(),
+                        before: Some(name.clone()),
+                        after: Some(name.clone()),
+                        what: vec![format!("{} → {}", a.ops[node], b.ops[other])],
+                    })
+                };
+                pairs.push(Pair { before: node, after: other, is_different: change.is_some() });
+                changes.extend(change);
             }
-            Some(&other) => changes.push(NodeChange {
-                op: b.ops[other].clone(),
-                before: Some(name.clone()),
-                after: Some(name.clone()),
-                what: vec![format!("{} → {}", a.ops[node], b.ops[other])],
-            }),
             None => changes.push(NodeChange {
                 op: a.ops[node].clone(),
                 before: Some(name.clone()),

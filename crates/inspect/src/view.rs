@@ -7,6 +7,7 @@ mod limits;
 mod overlay;
 mod page;
 mod places;
+mod statistics;
 
 use std::path::Path;
 
@@ -54,6 +55,8 @@ pub struct View<'d> {
     profile: Option<Value>,
     compare: Option<Value>,
     against: Option<Value>,
+    /// The view of the earlier model, without source.
+    earlier: Option<Value>,
     left_out: Vec<String>,
 }
 
@@ -100,6 +103,7 @@ fn within<'d>(
     options: &Options<'_, '_>,
     mut limits: Limits,
 ) -> Result<View<'d>, ReportError> {
+    let earlier = options.against.map(|it| earlier(it, options.extent, limits.clone()));
     let limits = &mut limits;
     let mut places = Places::new(document);
     let contents = graph::read(document, &mut places, limits);
@@ -121,6 +125,7 @@ fn within<'d>(
         profile,
         compare,
         against,
+        earlier: earlier.transpose()?,
     })
 }
 
@@ -129,6 +134,12 @@ fn left_out(document: &Document<'_>, options: &Options<'_, '_>, limits: &Limits)
     let missing = document.missing().filter(|_| options.extent == Extent::Page);
     let sentence = |missing: &str| format!("{}.", missing.replacen("the ", "The ", 1));
     missing.map(sentence).into_iter().chain(limits.left_out()).collect()
+}
+
+/// Returns the view of an earlier model: its graph and its weights.
+fn earlier(document: &Document<'_>, extent: Extent, limits: Limits) -> Result<Value, ReportError> {
+    let view = within(document, &Options { extent, ..Options::default() }, limits)?;
+    Ok(serde_json::to_value(&view).unwrap_or_default())
 }
 
 fn model(document: &Document<'_>, limits: &mut Limits) -> Value {
@@ -197,6 +208,7 @@ impl Serialize for View<'_> {
         map.serialize_entry("profile", &self.profile)?;
         map.serialize_entry("compare", &self.compare)?;
         map.serialize_entry("against", &self.against)?;
+        map.serialize_entry("earlier", &self.earlier)?;
         map.serialize_entry("left_out", &self.left_out)?;
         map.end()
     }

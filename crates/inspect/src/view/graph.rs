@@ -12,6 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::limits::Limits;
 use super::places::Places;
+use super::statistics::{Statistics, Summary};
 use crate::Document;
 use crate::show::attribute_text;
 
@@ -45,8 +46,8 @@ pub(super) struct Node<'d> {
     pub(super) has_line: bool,
 }
 
-/// A value, its bytes, its origin, and whether its contents are in another file.
-pub(super) type Weight = (u32, u64, i64, u8);
+/// A value, its bytes, its origin, whether its contents are in another file, and their summary.
+pub(super) type Weight = (u32, u64, i64, u8, Option<Summary>);
 
 /// A name, a type and a path.
 pub(super) type Value<'d> = (Cow<'d, str>, Option<Cow<'d, str>>, Option<Cow<'d, str>>);
@@ -73,6 +74,7 @@ pub(super) fn read<'d>(
     let mut values =
         Values { document, limits, of_map, known: FxHashMap::default(), list: Vec::new() };
     let mut weights = Vec::new();
+    let mut statistics = Statistics::new(document);
     let mut graphs = Vec::new();
     let mut outputs_of_nodes = Vec::new();
     for (number, graph) in scan.graphs[..kept_graphs].iter().enumerate() {
@@ -82,7 +84,8 @@ pub(super) fn read<'d>(
             let bytes = tensor.bytes().unwrap_or(tensor.typed as u64);
             let found = values.origins_of_weight(number, tensor);
             let origin = origins.origin(found, values.limits);
-            weights.push((value, bytes, origin, u8::from(tensor.is_external)));
+            let summary = statistics.of(tensor, values.limits);
+            weights.push((value, bytes, origin, u8::from(tensor.is_external), summary));
         }
         let mut declare = |list: &'d [scan::ValueInfo<'_>]| -> Vec<u32> {
             let kept = values.limits.ends.take(list.len());

@@ -72,6 +72,10 @@ pub(super) struct Limits {
     pub(super) source: Room,
     /// Lines and nodes of a profile, a report or another model.
     pub(super) rows: Room,
+    /// The contents of weights that are read for statistics, in bytes.
+    pub(super) contents: Room,
+    /// The weights without statistics, because there is no room for more contents.
+    pub(super) statistics: Room,
     text: usize,
     max_text: usize,
     cut: usize,
@@ -99,6 +103,8 @@ impl Limits {
             sites: room(200_000),
             source: room(8 << 20),
             rows: room(40_000),
+            contents: Room::new((512 << 20) >> (2 * attempt)),
+            statistics: Room::new(0),
             text: most(12 << 20),
             max_text: if extent == Extent::Whole { usize::MAX } else { 1000 },
             cut: 0,
@@ -167,6 +173,11 @@ impl Limits {
         }
         if !sentences.is_empty() {
             sentences.push("`jax2onnx view --format json` prints everything.".to_owned());
+        }
+        match self.statistics.wanted {
+            0 => {}
+            1 => sentences.push("One weight has no statistics.".to_owned()),
+            count => sentences.push(format!("{} weights have no statistics.", thousands(count))),
         }
         sentences
     }

@@ -113,6 +113,15 @@ pub(super) fn against(
     limits: &mut Limits,
 ) -> Value {
     let diff = diff(before, after);
+    let kept = limits.nodes.used();
+    let mut pairs = vec![-1i64; kept.min(after.scan.nodes.len())];
+    let mut different = Vec::new();
+    for pair in &diff.pairs {
+        if let Some(known) = pairs.get_mut(pair.after) {
+            *known = if pair.before < kept { pair.before as i64 } else { -1 };
+            different.extend(pair.is_different.then_some(pair.after));
+        }
+    }
     let ops = |list: &[(String, usize)], limits: &mut Limits| -> Vec<Value> {
         let list = &list[..limits.rows.take(list.len())];
         let entry = |(op, count): &(String, usize)| json!({ "op": limits.cut(op), "count": count });
@@ -150,6 +159,8 @@ pub(super) fn against(
         "lines_moved": diff.moved,
         "lines": lines,
         "nodes_without_line": nodes(&diff.unplaced, limits),
+        "pairs": pairs,
+        "different": different,
     })
 }
 
@@ -175,24 +186,27 @@ pub(super) fn compare(
         let of_row: Vec<&str> = texts(&row["nodes"]).collect();
         let is_wrong = of_row.iter().any(|node| wrong.contains(node));
         let error = row["max_absolute_error"].as_f64();
+        let elements = row["elements_wrong"].as_u64().unwrap_or(0).max(u64::from(is_wrong));
         let what = limits.cut(describe_error(row));
         let line = &row["line"];
         let file = line["file"].as_str().and_then(|file| places.file_named(file));
         if let (Some(file), Some(number)) = (file, line["line"].as_u64()) {
             lines.push(json!({
-                "file": file, "line": number, "error": error, "is_wrong": is_wrong, "what": what,
+                "file": file, "line": number, "error": error, "wrong": elements, "is_wrong": is_wrong,
+                "what": what,
             }));
         }
         for name in of_row.iter().filter(|name| of_row.len() == 1 || wrong.contains(*name)) {
             if let Some(node) = numbers.get(name) {
                 let is_wrong = wrong.contains(name);
-                nodes.push(
-                    json!({ "node": node, "error": error, "is_wrong": is_wrong, "what": what }),
-                );
+                nodes.push(json!({
+                    "node": node, "error": error, "wrong": elements, "is_wrong": is_wrong, "what": what,
+                }));
             }
         }
     }
-    Ok(json!({ "verdict": verdict(&report), "lines": lines, "nodes": nodes }))
+    let first = first["node"].as_str().and_then(|node| numbers.get(node));
+    Ok(json!({ "verdict": verdict(&report), "first": first, "lines": lines, "nodes": nodes }))
 }
 
 /// Returns the texts of a list.
