@@ -18,6 +18,9 @@ import { fromHash, type Selection, toHash } from "./selection";
 import { SourcePane, type Span } from "./source";
 import type { Item } from "./tree";
 
+/** An address names so many boxes that are open, or says that all are. */
+const MAX_OPEN = 300;
+const ALL = "*";
 /** The boxes and edges of a picture that is saved. */
 const MAX_SAVED = 60_000;
 /** The lines of one node that are highlighted. */
@@ -431,7 +434,9 @@ export class App {
   }
 
   private hash(): string {
-    const open = this.isCustom ? [...this.graph.open].filter((id) => id !== this.graph.tree.root.id) : null;
+    const ids = [...this.graph.open].filter((id) => id !== this.graph.tree.root.id);
+    // A longer address is not accepted everywhere.
+    const open = this.isCustom ? (ids.length > MAX_OPEN ? [ALL] : ids) : null;
     const position = this.isCustom ? this.graph.position() : null;
     return `#${toHash(this.model, { selection: this.selection, open, position })}`;
   }
@@ -459,7 +464,8 @@ export class App {
   private apply(hash: string): void {
     const address = fromHash(this.model, hash);
     this.isApplying = true;
-    if (address.open) this.graph.setOpen(address.open);
+    if (address.open?.[0] === ALL) this.graph.expand();
+    else if (address.open) this.graph.setOpen(address.open);
     this.selection = address.selection;
     const isFirst = this.isFresh && !address.selection && !address.open && !address.position;
     this.isFresh = false;

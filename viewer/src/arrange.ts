@@ -35,6 +35,12 @@ const MAX_BENDS = 5000;
 const MAX_ORDERED = 8000;
 const ROUNDS_OF_ORDER = 4;
 const ROUNDS_OF_PLACES = 6;
+/** Rows that are higher, and higher than wide by this factor, are placed in columns of this ratio. */
+const MAX_HEIGHT = 9000;
+const MAX_RATIO = 6;
+const RATIO = 1.2;
+/** The room between columns. */
+const GUTTER = 64;
 /** The distance between the points where links enter a box. */
 const PORT_GAP = 22;
 /** In a wider box, links enter near the place that they come from. */
@@ -70,6 +76,19 @@ function layersOf(count: number, links: readonly Ends[]): Int32Array {
   }
   const first = layers.reduce((least, layer) => Math.min(least, layer), Infinity);
   return layers.map((layer) => layer - first);
+}
+
+/** A row of cells, in one of the columns. */
+interface Row {
+  column: number;
+  top: number;
+  bottom: number;
+  /** How far its cells are moved to the right. */
+  shift: number;
+  /** The borders of its column. */
+  left: number;
+  right: number;
+  end: number;
 }
 
 /** Boxes, and the places where links pass a layer, in rows. The cells from 0 to `boxes.length` are the boxes. */
@@ -202,41 +221,73 @@ class Grid {
 
   place(): Arranged {
     const x = this.columns();
-    const left = x.reduce((least, middle, cell) => Math.min(least, middle - this.widthOf(cell) / 2), Infinity);
-    const right = x.reduce((most, middle, cell) => Math.max(most, middle + this.widthOf(cell) / 2), -Infinity);
-    for (let cell = 0; cell < x.length; cell++) x[cell]! -= left;
-    const tops: number[] = [];
-    const bottoms: number[] = [];
-    let y = 0;
-    for (const row of this.rows) {
-      const height = row.reduce((most, cell) => Math.max(most, this.boxes[cell]?.height ?? 0), 0);
-      tops.push(y);
-      bottoms.push(y + height);
-      y += height + LAYER_GAP;
-    }
-    const height = y - LAYER_GAP;
-    const centers = this.boxes.map((_, box): Point => {
-      const layer = this.layer[box]!;
-      return { x: x[box]!, y: (tops[layer]! + bottoms[layer]!) / 2 };
-    });
     const { starts, ends } = this.ports(x);
+    const rows = this.wrap(x);
+    const shift = (cell: number): number => rows[this.layer[cell]!]!.shift;
+    const centers = this.boxes.map((_, box): Point => {
+      const { top, bottom } = rows[this.layer[box]!]!;
+      return { x: x[box]! + shift(box), y: (top + bottom) / 2 };
+    });
+    const gutters = new Map<number, number>();
     const lines = this.chains.map((chain, link): Point[] => {
       const points: Point[] = [];
       chain.forEach((cell, at) => {
-        const layer = this.layer[cell]!;
+        const row = rows[this.layer[cell]!]!;
         const box = this.boxes[cell];
         const middle = centers[cell]?.y ?? 0;
         const isFirst = at === 0;
         const isLast = at === chain.length - 1;
-        const column = isFirst ? starts[link]! : isLast ? ends[link]! : x[cell]!;
-        if (!isFirst) points.push({ x: column, y: tops[layer]! });
+        const column = (isFirst ? starts[link]! : isLast ? ends[link]! : x[cell]!) + shift(cell);
+        const before = isFirst ? row : rows[this.layer[chain[at - 1]!]!]!;
+        if (before.column < row.column) {
+          // The link goes on at the top of the next column, and reaches it between the columns.
+          const used = gutters.get(row.column) ?? 0;
+          gutters.set(row.column, used + 1);
+          const between = row.left - GUTTER / 2 - 12 + (used % 8) * 3;
+          points.push({ x: between, y: before.end + LAYER_GAP / 2 }, { x: between, y: LAYER_GAP / 2 });
+        }
+        if (!isFirst) points.push({ x: column, y: row.top });
         if (box && isFirst) points.push({ x: column, y: middle + box.height / 2 });
         if (box && isLast) points.push({ x: column, y: middle - box.height / 2 });
-        if (!isLast) points.push({ x: column, y: bottoms[layer]! });
+        if (!isLast) points.push({ x: column, y: row.bottom });
       });
       return points.filter((point, at) => at === 0 || point.x !== points[at - 1]!.x || point.y !== points[at - 1]!.y || points.length < 3);
     });
-    return { width: right - left, height, centers, lines };
+    const width = rows.reduce((most, row) => Math.max(most, row.right), 0);
+    const isWrapped = rows.at(-1)!.column > 0;
+    const height = rows.reduce((most, row) => Math.max(most, row.end), 0) + (isWrapped ? LAYER_GAP : 0);
+    return { width, height, centers, lines };
+  }
+
+  /** Places the rows below each other, or if this is much higher than wide, in columns beside each other. */
+  private wrap(x: readonly number[]): Row[] {
+    const heights = this.rows.map((row) => row.reduce((most, cell) => Math.max(most, this.boxes[cell]?.height ?? 0), 0));
+    const lefts = this.rows.map((row) => row.reduce((least, cell) => Math.min(least, x[cell]! - this.widthOf(cell) / 2), Infinity));
+    const rights = this.rows.map((row) => row.reduce((most, cell) => Math.max(most, x[cell]! + this.widthOf(cell) / 2), -Infinity));
+    const sum = heights.reduce((all, height) => all + height + LAYER_GAP, -LAYER_GAP);
+    const width = Math.max(...rights) - Math.min(...lefts);
+    const isHigh = sum > MAX_HEIGHT && sum > MAX_RATIO * width;
+    const count = isHigh ? Math.ceil(Math.sqrt(sum / (RATIO * (width + GUTTER)))) : 1;
+    const most = sum / count;
+    const rows: Row[] = [];
+    const top = count > 1 ? LAYER_GAP : 0;
+    let [y, column] = [top, 0];
+    this.rows.forEach((_, layer) => {
+      if (y > top && y + heights[layer]! / 2 > top + most) [y, column] = [top, column + 1];
+      rows.push({ column, top: y, bottom: y + heights[layer]!, shift: 0, left: 0, right: 0, end: 0 });
+      y += heights[layer]! + LAYER_GAP;
+    });
+    let left = 0;
+    for (let from = 0; from < rows.length; ) {
+      let to = from;
+      while (to < rows.length && rows[to]!.column === rows[from]!.column) to++;
+      const [first, last] = [Math.min(...lefts.slice(from, to)), Math.max(...rights.slice(from, to))];
+      const end = rows[to - 1]!.bottom;
+      for (const row of rows.slice(from, to)) Object.assign(row, { shift: left - first, left, right: left + last - first, end });
+      left += last - first + GUTTER;
+      from = to;
+    }
+    return rows;
   }
 
   /** Returns the middle of each cell: as near as possible to what it is linked to. */

@@ -144,38 +144,45 @@ export class Drawing {
     this.farPicture = picture;
     this.afar.replaceChildren();
     if (!picture) return;
-    const shapes = new Map<string, string[]>();
+    // Open boxes are below the edges, from the outermost to the innermost.
+    const open: string[][] = [];
+    const closed = new Map<string, string[]>();
     for (const placed of picture.placed.values()) {
       if (placed.depth === 0) continue;
-      const { item } = placed;
-      const name = placed.isOpen ? `is-open depth-${Math.min(placed.depth, 3)}` : this.colors.of(item) || item.kind;
-      const list = shapes.get(name) ?? [];
+      const name = this.colors.of(placed.item) || placed.item.kind;
+      const list = placed.isOpen ? (open[placed.depth] ??= []) : (closed.get(name) ?? []);
       list.push(outline(placed));
-      shapes.set(name, list);
+      if (!placed.isOpen) closed.set(name, list);
     }
-    // The open boxes come first, from the outermost to the innermost.
-    const order = [...shapes].sort(([a], [b]) => (a.startsWith("is-open") ? a : "~").localeCompare(b.startsWith("is-open") ? b : "~"));
     const lines = picture.edges.slice(0, MAX_EDGES_FROM_AFAR).map(({ points }) => {
       const [first, last] = [points[0]!, points.at(-1)!];
       return `M${Math.round(first.x)} ${Math.round(first.y)}L${Math.round(last.x)} ${Math.round(last.y)}`;
     });
-    const elements = order.map(([name, list]) => s("path", { class: `far ${name}`, d: list.join("") }));
-    const open = elements.filter((_, at) => order[at]![0].startsWith("is-open"));
-    this.afar.append(...open, s("path", { class: "far edge-line", d: lines.join("") }), ...elements.slice(open.length));
+    const shape = (name: string, parts: string[]): SVGElement => s("path", { class: `far ${name}`, d: parts.join("") });
+    this.afar.append(
+      ...open.filter(Boolean).map((parts) => shape("is-open", parts)),
+      shape("edge-line", lines),
+      ...[...closed].map(([name, parts]) => shape(name, parts)),
+    );
   }
 
   private isNear(edge: Edge): boolean {
     return this.selected !== null && (edge.from === this.selected || edge.to === this.selected);
   }
 
-  /** Returns the innermost box at a place of the picture. */
-  itemAt(x: number, y: number): Item | null {
-    let found: Placed | null = null;
+  /** Returns the closed box next to a place of the picture, or if there is none nearby, the innermost open one. */
+  itemAt(x: number, y: number, nearby: number): Item | null {
+    let around: Placed | null = null;
+    let nearest: Placed | null = null;
+    let least = nearby;
     for (const placed of this.picture?.placed.values() ?? []) {
-      const isInside = placed.x <= x && x <= placed.x + placed.width && placed.y <= y && y <= placed.y + placed.height;
-      if (isInside && placed.depth > (found?.depth ?? 0)) found = placed;
+      const dx = Math.max(placed.x - x, 0, x - placed.x - placed.width);
+      const dy = Math.max(placed.y - y, 0, y - placed.y - placed.height);
+      const distance = Math.hypot(dx, dy);
+      if (placed.isOpen && distance === 0 && placed.depth > (around?.depth ?? 0)) around = placed;
+      if (!placed.isOpen && distance < least) [least, nearest] = [distance, placed];
     }
-    return found?.item ?? null;
+    return (nearest ?? around)?.item ?? null;
   }
 
   /** Counts the nodes of a box that are in a set, with those in bodies. */

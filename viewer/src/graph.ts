@@ -18,6 +18,8 @@ const MAX_REVEALED = 500;
 const MAX_EXPANDED = 20_000;
 /** Text is readable from here on. */
 const LEAST_READABLE = 0.75;
+/** From afar, a click finds a box within so many pixels. */
+const NEARBY = 3;
 const MIN_ZOOM = 0.02;
 const MAX_ZOOM = 2.5;
 
@@ -463,7 +465,8 @@ export class GraphPane {
     // From afar, one shape stands for many boxes.
     if (!(target instanceof Element) || !target.closest(".afar")) return null;
     const box = this.viewport.getBoundingClientRect();
-    return this.drawing.itemAt((clientX - box.left - this.x) / this.zoom, (clientY - box.top - this.y) / this.zoom);
+    const [x, y] = [clientX - box.left - this.x, clientY - box.top - this.y];
+    return this.drawing.itemAt(x / this.zoom, y / this.zoom, NEARBY / this.zoom);
   }
 
   private listen(): void {

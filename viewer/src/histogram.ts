@@ -11,10 +11,10 @@ export function digits(number: number): string {
   const size = Math.abs(number);
   if (Number.isInteger(number) && size < 1e6) return number.toLocaleString("en-US");
   const text = size >= 1e6 || size < 1e-3 ? number.toExponential(3) : String(Number(number.toPrecision(4)));
-  return text.replace("-", "−").replace("e+", "e");
+  return text.replace("e+", "e");
 }
 
-/** Returns the range of the elements, and how many of them are not numbers: `−0.3 to 0.4, 2 NaN`. */
+/** Returns the range of the elements, and how many of them are not numbers: `-0.3 to 0.4, 2 NaN`. */
 export function rangeOf(summary: NonNullable<SummaryRow> | null): string {
   if (!summary) return "";
   const [, nans, infinities, minimum, maximum] = summary;

@@ -77,3 +77,24 @@ def functions(x: jax.Array) -> jax.Array:
     with jax.named_scope("second"):
         x = gated(x, WEIGHTS[1])
     return jnp.log1p(jnp.abs(x)).sum(axis=-1)
+
+
+def decoder(tokens: jax.Array, table: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A greedy decoder: a `while_loop` with a branch."""
+
+    def is_going_on(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        step, token, _ = state
+        return (step < 8) & (token != 0)
+
+    def advance(
+        state: tuple[jax.Array, jax.Array, jax.Array],
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        step, token, found = state
+        hidden = jnp.tanh(table[token])
+        hidden = jax.lax.cond(step > 2, lambda h: h * 2.0, lambda h: jnp.sin(h) + 1.0, hidden)
+        token = jnp.argmax(hidden @ table.T).astype(jnp.int32)
+        return step + 1, token, found.at[step].set(token)
+
+    start = (jnp.int32(0), tokens[0], jnp.zeros(8, jnp.int32))
+    step, _, found = jax.lax.while_loop(is_going_on, advance, start)
+    return found, step

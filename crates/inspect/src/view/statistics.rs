@@ -134,10 +134,10 @@ fn sample(size: u64, mut read: impl FnMut(u64, &mut [u8]) -> Option<()>) -> Opti
         return Some(bytes);
     }
     let mut bytes = vec![0; usize::try_from(BLOCKS * BLOCK).ok()?];
-    let step = (size - BLOCK) / (BLOCKS - 1);
     for (number, part) in (0..BLOCKS).zip(bytes.chunks_exact_mut(BLOCK as usize)) {
+        let start = u128::from(size - BLOCK) * u128::from(number) / u128::from(BLOCKS - 1);
         // Each block begins with a whole element.
-        read(number * step / 8 * 8, part)?;
+        read(u64::try_from(start).ok()? / 8 * 8, part)?;
     }
     Some(bytes)
 }
@@ -223,6 +223,6 @@ mod tests {
         assert_eq!(bytes.unwrap().len() as u64, BLOCKS * BLOCK);
         assert_eq!((starts[0], starts.len() as u64), (0, BLOCKS));
         assert!(starts.iter().all(|start| start % 8 == 0 && start + BLOCK <= size));
-        assert!(starts[255] + 2 * BLOCK > size);
+        assert_eq!(starts[255] + BLOCK, size);
     }
 }
