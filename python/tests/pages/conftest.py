@@ -18,6 +18,7 @@ import jax2onnx
 from testkit import ROOT
 from testkit.browser import Browser, Page, find_chromium
 from testkit.models import viewed
+from testkit.models.gpt2 import GPT2
 
 FOREIGN = ROOT / "crates" / "cli" / "tests" / "fixtures" / "foreign"
 CHROMIUM = find_chromium()
@@ -44,7 +45,7 @@ def array(*shape: int, dtype: str = "float32") -> jax.ShapeDtypeStruct:
 
 def gpt2() -> onnx.ModelProto:
     """GPT-2 small: its layers and names, with narrow weights."""
-    model = viewed.GPT2(layers=12, width=48, heads=12, vocabulary=64, context=32)
+    model = GPT2(layers=12, width=48, heads=12, vocabulary=64, context=32)
     return export(model, array(1, 16, dtype="int32"))
 
 
