@@ -317,13 +317,19 @@ class Grid {
             const near = isDown ? this.above[cell]! : this.below[cell]!;
             const ends = isLast && isWeak(cell) ? [...this.above[cell]!, ...this.below[cell]!] : near;
             if (ends.length === 0) return x[cell]!;
-            let sum = 0;
-            for (const end of ends) sum += x[end]!;
-            return sum / ends.length;
+            let [sum, weight] = [0, 0];
+            for (const end of ends) {
+              // A box is below a box rather than below a link that passes it.
+              const part = isWeak(cell) && !isWeak(end) ? 0.1 : 1;
+              sum += part * x[end]!;
+              weight += part;
+            }
+            return sum / weight;
           });
           const weights = row.map((cell) => {
-            const count = (isDown ? this.above[cell]! : this.below[cell]!).length;
-            return count === 0 ? 0.1 : isWeak(cell) ? 1 : 6;
+            const near = isDown ? this.above[cell]! : this.below[cell]!;
+            // Boxes keep their places, and links go around them.
+            return near.length === 0 ? 0.1 : isWeak(cell) ? 4 : near.some(isWeak) ? 0.5 : 2;
           });
           nearest(wanted, gaps[layer]!, weights).forEach((place, at) => (x[row[at]!] = place));
         }

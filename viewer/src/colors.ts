@@ -1,6 +1,6 @@
 // The colors of boxes: by operator, or by something that was measured.
 
-import { bytes, h, percent, short } from "./dom";
+import { bytes, h, short } from "./dom";
 import type { Model } from "./model";
 import type { Item } from "./tree";
 
@@ -106,7 +106,7 @@ export class Colors {
         return entries.filter(({ name }) => used.has(name)).map(({ name, text }) => ({ name: `op-${name}`, text }));
       }
       case "time":
-        return this.steps((part) => percent(part), "of the time", "not measured");
+        return this.steps((part) => `${part * 100} %`, "of the time", "not measured");
       case "bytes": {
         const total = this.totalBytes();
         return this.steps((part) => bytes(part * total), "of weights", "no weights");

@@ -1,7 +1,7 @@
 // The details pane: everything about what is selected.
 
 import type { Answer } from "./answer";
-import { bytes, clean, countOps, h, inSteps, listOps, percent, plural, short } from "./dom";
+import { bytes, clean, countOps, h, inSteps, listOps, percent, plural, short, thousands } from "./dom";
 import type { GraphPane } from "./graph";
 import { sizeOf, titleOf } from "./layout";
 import type { Model } from "./model";
@@ -195,7 +195,7 @@ export class DetailsPane {
         {},
         h("div", { class: "value" }, h("span", { class: "name" }, path ?? name), h("span", { class: "type" }, type ?? "?")),
         isGraphInput ? h("span", { class: "dim" }, "an input of the graph") : null,
-        links.length ? h("div", { class: "ends" }, label, ...joined(links), rest > 0 ? ` and ${rest.toLocaleString("en-US")} more` : null) : null,
+        links.length ? h("div", { class: "ends" }, label, ...joined(links), rest > 0 ? ` and ${thousands(rest)} more` : null) : null,
       );
     };
     return section(title, ...inSteps(h("ul", { class: "values" }), values, row));
@@ -335,7 +335,7 @@ export class DetailsPane {
       ["Weights", `${bytes(total)} in ${plural(weights.length, "tensor")}`],
       ["Producer", `${short(model.producer)} ${short(model.producer_version)}`.trim()],
       ["Opset", opsets(model.opsets)],
-      ["Provenance", `${model.provenance}; ${placed === nodes.length ? "all nodes are" : `${placed.toLocaleString("en-US")} of ${plural(nodes.length, "node")} ${placed === 1 ? "is" : "are"}`} linked to source`],
+      ["Provenance", `${model.provenance}; ${placed === nodes.length ? "all nodes are" : `${thousands(placed)} of ${plural(nodes.length, "node")} ${placed === 1 ? "is" : "are"}`} linked to source`],
     ];
     if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
     if (profile?.placement) facts.push(["Placement", profile.placement.summary]);
@@ -396,7 +396,7 @@ const HOW: Record<string, string> = {
 function opsets(rows: { domain: string; version: number }[]): string {
   const texts = rows.slice(0, 20).map(({ domain, version }) => (domain ? `${short(domain)} ${version}` : String(version)));
   const rest = rows.length - texts.length;
-  return rest > 0 ? `${texts.join(", ")} and ${rest.toLocaleString("en-US")} more` : texts.join(", ");
+  return rest > 0 ? `${texts.join(", ")} and ${thousands(rest)} more` : texts.join(", ");
 }
 
 function heading(title: string, subtitle: string): HTMLElement {

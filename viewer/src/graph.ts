@@ -1,7 +1,7 @@
 // The graph pane: what is open is laid out, what is in sight is drawn.
 
 import type { Colors } from "./colors";
-import { h, plural, s } from "./dom";
+import { h, plural, s, thousands } from "./dom";
 import { textWidth } from "./draw";
 import { Drawing } from "./drawing";
 import { Layout, type Picture, type Placed } from "./layout";
@@ -72,7 +72,7 @@ export class GraphPane {
     this.openLevels();
     this.picture = this.layout.picture(this.open);
     this.listen();
-    new ResizeObserver(() => this.place()).observe(this.viewport);
+    new ResizeObserver(() => this.resize()).observe(this.viewport);
   }
 
   /** Opens whole levels of modules while the boxes fit. Loops, branches, calls and constants stay closed. */
@@ -160,7 +160,7 @@ export class GraphPane {
   /** Shows or hides the map of the whole picture. */
   toggleMap(): boolean {
     this.map.hidden = !this.map.hidden;
-    this.place();
+    this.resize();
     return !this.map.hidden;
   }
 
@@ -397,8 +397,17 @@ export class GraphPane {
     return placed ? placed.x + placed.width / 2 : 0;
   }
 
+  private known: { width: number; height: number } | null = null;
+
+  /** Returns the size of the pane. Asking the browser for it takes a layout of the page. */
   private size(): { width: number; height: number } {
-    return { width: this.viewport.clientWidth || 800, height: this.viewport.clientHeight || 600 };
+    this.known ??= { width: this.viewport.clientWidth || 800, height: this.viewport.clientHeight || 600 };
+    return this.known;
+  }
+
+  private resize(): void {
+    this.known = null;
+    this.place();
   }
 
   /** Returns the empty space around the picture, so that every box can be in the middle. */
@@ -449,7 +458,7 @@ export class GraphPane {
   private draw(): void {
     const { boxes, edges, mostBoxes, mostEdges } = this.drawing.draw(this.picture, this.visible(), this.zoom);
     const missing = (all: number, most: number, noun: string): string =>
-      all > most ? `${most.toLocaleString("en-US")} of ${plural(all, noun)} in sight are drawn. ` : "";
+      all > most ? `${thousands(most)} of ${plural(all, noun)} in sight are drawn. ` : "";
     const text = missing(boxes, mostBoxes, "box") + missing(edges, mostEdges, "edge");
     const limited = this.isLimited ? `Boxes are open as far as ${plural(MAX_EXPANDED, "box")} fit. ` : "";
     this.events.leftOut(limited + (text && `${text}Select a box to see its edges, or zoom in.`));

@@ -1,6 +1,6 @@
 // The contents of a weight: the range of its elements, and how often each part of the range occurs.
 
-import { h, plural, s } from "./dom";
+import { h, plural, s, thousands } from "./dom";
 import type { SummaryRow } from "./format";
 
 const HEIGHT = 44;
@@ -9,7 +9,7 @@ const BAR = 16;
 /** Returns a number with few digits. */
 export function digits(number: number): string {
   const size = Math.abs(number);
-  if (Number.isInteger(number) && size < 1e6) return number.toLocaleString("en-US");
+  if (Number.isInteger(number) && size < 1e6) return thousands(number);
   const text = size >= 1e6 || size < 1e-3 ? number.toExponential(3) : String(Number(number.toPrecision(4)));
   return text.replace("e+", "e");
 }
@@ -20,8 +20,8 @@ export function rangeOf(summary: NonNullable<SummaryRow> | null): string {
   const [, nans, infinities, minimum, maximum] = summary;
   const parts: string[] = [];
   if (minimum !== null && maximum !== null) parts.push(minimum === maximum ? `all ${digits(minimum)}` : `${digits(minimum)} to ${digits(maximum)}`);
-  if (nans) parts.push(`${nans.toLocaleString("en-US")} NaN`);
-  if (infinities) parts.push(`${infinities.toLocaleString("en-US")} ∞`);
+  if (nans) parts.push(`${thousands(nans)} NaN`);
+  if (infinities) parts.push(`${thousands(infinities)} ∞`);
   return parts.join(", ");
 }
 
@@ -38,11 +38,11 @@ export function contents(summary: NonNullable<SummaryRow>, type: string | null):
   const rows: [string, string][] = [
     ["Minimum", minimum === null ? "none" : digits(minimum)],
     ["Maximum", maximum === null ? "none" : digits(maximum)],
-    ["NaN", nans.toLocaleString("en-US")],
+    ["NaN", thousands(nans)],
   ];
-  if (infinities) rows.push(["Infinite", infinities.toLocaleString("en-US")]);
+  if (infinities) rows.push(["Infinite", thousands(infinities)]);
   const all = elementsOf(type);
-  const sampled = read < all ? `From a sample of ${plural(read, "element")} of ${all.toLocaleString("en-US")}.` : null;
+  const sampled = read < all ? `From a sample of ${plural(read, "element")} of ${thousands(all)}.` : null;
   return h(
     "section",
     { class: "contents" },

@@ -1,7 +1,7 @@
 // Places boxes: each open box is laid out on its own, so only what is visible costs time.
 
 import { arrange, type Ends, type Point } from "./arrange";
-import { plural, short } from "./dom";
+import { plural, short, thousands } from "./dom";
 import type { Model } from "./model";
 import type { Item, Tree } from "./tree";
 
@@ -249,7 +249,7 @@ function overlaps(a: Rectangle, b: Rectangle): boolean {
 
 /** Returns the text of an edge: the shape of its value, or how many values it stands for. */
 function textOf(model: Model, values: number[]): string {
-  const text = values.length === 1 ? shape(model.type(values[0]!)) : `${values.length.toLocaleString("en-US")} values`;
+  const text = values.length === 1 ? shape(model.type(values[0]!)) : `${thousands(values.length)} values`;
   return text === "?" || text.length > 25 ? "" : text;
 }
 

@@ -47,6 +47,10 @@ interface Gap {
 /** A longer file shows the lines around those with nodes, and the others on request. */
 const MAX_ROWS = 3000;
 const CONTEXT = 15;
+/** The rows that a file shows at first, and those that are built at once afterwards. */
+const FIRST_ROWS = 160;
+const ROWS_AT_ONCE = 120;
+const ROW_HEIGHT = 20;
 const STEP = 500;
 /** A longer file has no colors. */
 const MAX_PARSED = 20_000;
@@ -230,7 +234,6 @@ export class SourcePane {
     const known = [...this.model.lines.values()].filter((line) => line.file === file).map((line) => line.line);
     const recorded = row.lines?.map(([number]) => number) ?? [];
     section.numbers = lines ? lines.map((_, at) => at + 1) : [...new Set([...known, ...recorded])].sort((a, b) => a - b);
-    // What is folded has rows.
     section.blocks = section.numbers.length > MAX_ROWS ? [] : (parsed?.blocks ?? []);
     const starts = new Map(section.blocks.map((block) => [block.first + 1, block]));
     let colors = 0;
@@ -245,8 +248,12 @@ export class SourcePane {
     const count = section.numbers.length;
     section.gaps = [this.gap(section, 0, count)];
     section.body.append(section.gaps[0]!.element);
-    if (count <= MAX_ROWS) return this.fill(section, 0, count);
     const withNodes = new Set(known);
+    if (count <= MAX_ROWS) {
+      const first = section.numbers.findIndex((number) => withNodes.has(number));
+      this.fill(section, first - FIRST_ROWS / 2, Math.max(first, 0) + FIRST_ROWS);
+      return this.fillLater(section);
+    }
     for (let at = 0; at < count && section.rows.size < MAX_ROWS / 2; at++) {
       if (withNodes.has(section.numbers[at]!)) this.fill(section, at - CONTEXT, at + CONTEXT + 1);
     }
@@ -256,7 +263,26 @@ export class SourcePane {
   /** Adds a file that the list does not show yet. */
   private add: (file: number) => void = () => {};
 
+  /** Builds the rows that a file does not show at first, while nothing else is to be done. */
+  private fillLater(section: Section): void {
+    const gap = section.gaps[0];
+    if (!gap) return;
+    const build = (): void => {
+      const at = section.gaps[0];
+      if (at) this.fill(section, at.from, at.from + ROWS_AT_ONCE);
+      this.fillLater(section);
+    };
+    if (typeof requestIdleCallback === "function") requestIdleCallback(build, { timeout: 1000 });
+    else setTimeout(build, 50);
+  }
+
   private gap(section: Section, from: number, to: number): Gap {
+    if (section.numbers.length <= MAX_ROWS) {
+      // Rows will be here soon, and what is below them keeps its place.
+      const element = h("div", {});
+      element.style.setProperty("height", `${(to - from) * ROW_HEIGHT}px`);
+      return { from, to, element };
+    }
     const show = (): void => this.fill(section, from, from + STEP);
     const all = plural(to - from, "line");
     const text = to - from > STEP ? `show ${STEP} of ${all}` : `show ${all}`;
@@ -365,6 +391,8 @@ export class SourcePane {
     const header = section.rows?.get(block.first + 1)?.element;
     header?.querySelector(".fold")?.setAttribute("aria-expanded", String(isOpen));
     header?.classList.toggle("is-folded", !isOpen);
+    // What is folded has rows.
+    this.fill(section, block.first, block.last + 1);
     for (let line = block.first + 2; line <= block.last + 1; line++) {
       const row = section.rows?.get(line);
       if (row) row.element.hidden = !isOpen;

@@ -6,7 +6,11 @@ import { build } from "esbuild";
 
 const contents = `
   export { arrange } from "./arrange";
-  export { clean, countOps, cut, plural } from "./dom";
+  export { answerOf } from "./answer";
+  export { Colors } from "./colors";
+  export { clean, countOps, cut, plural, thousands } from "./dom";
+  export { changesOf } from "./earlier";
+  export { rangeOf } from "./histogram";
   export { Layout } from "./layout";
   export { Model } from "./model";
   export { nothing, parse } from "./python";
@@ -15,7 +19,7 @@ const contents = `
 const resolveDir = new URL("../src/", import.meta.url).pathname;
 const { outputFiles } = await build({ stdin: { contents, resolveDir, loader: "ts" }, bundle: true, format: "esm", write: false });
 const viewer = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString("base64")}`);
-const { arrange, clean, countOps, cut, Layout, Model, nothing, parse, plural, Tree } = viewer;
+const { answerOf, arrange, changesOf, clean, Colors, countOps, cut, Layout, Model, nothing, parse, plural, rangeOf, thousands, Tree } = viewer;
 
 const box = { width: 100, height: 40 };
 const boxes = (count) => Array.from({ length: count }, () => box);
@@ -132,4 +136,77 @@ test("a long function is read in time", () => {
   const entry = { own: [0], fused: [], calls: 0, constants: [] };
   const found = quickly(() => nothing(lines, parse(lines), (line) => (line === lines.length ? entry : undefined)));
   assert.equal(found.size, 15_000);
+});
+
+test("links enter a box at different points, and links of one value leave it at one point", () => {
+  const links = [{ from: 0, to: 2, port: "a" }, { from: 0, to: 3, port: "a" }, { from: 0, to: 4, port: "b" }, { from: 1, to: 4, port: "c" }];
+  const { lines } = arrange(boxes(5), links);
+  const starts = lines.map((line) => line[0].x);
+  assert.equal(starts[0], starts[1]);
+  assert.notEqual(starts[1], starts[2]);
+  assert.notEqual(lines[2].at(-1).x, lines[3].at(-1).x);
+});
+
+test("a chain is straight, and a high one is wrapped into columns", () => {
+  const chain = (count) => arrange(boxes(count), boxes(count - 1).map((_, at) => ({ from: at, to: at + 1 })));
+  assert.equal(new Set(chain(50).centers.map(({ x }) => x)).size, 1);
+  const { width, height, centers } = quickly(() => chain(5000));
+  assert.ok(height / width > 0.5 && height / width < 2, `${width} × ${height}`);
+  assert.ok(centers.every(({ x, y }) => x >= 50 && x <= width - 50 && y >= 20 && y <= height - 20));
+});
+
+test("a link beside a chain does not move the chain", () => {
+  const links = boxes(40).flatMap((_, at) => [{ from: at, to: at + 1 }, ...(at % 4 === 0 && at < 36 ? [{ from: at, to: at + 4 }] : [])]);
+  const { centers } = arrange(boxes(41), links);
+  const places = centers.map(({ x }) => x);
+  assert.ok(Math.max(...places) - Math.min(...places) < 60);
+});
+
+test("nodes that compute from constants alone are in one closed box", () => {
+  // Value 0 is a weight, and 1 an input.
+  const rows = [[[0], [2]], [[2], [3]], [[1, 3], [4]], [[0], [5]], [[4, 5], [6]], [[], [7], "RandomNormal"], [[7, 6], [8]]];
+  const given = data(rows, { values: 9, inputs: [1], outputs: [8] });
+  given.weights = [[0, 12, -1, 0]];
+  const tree = new Tree(new Model(given));
+  const kinds = tree.children(tree.root).map((item) => (item.isConstant ? item.nodes : item.kind === "node" ? item.number : item.kind));
+  assert.deepEqual(kinds, ["input", [0, 1], 2, 3, 4, 5, 6, "output"]);
+  assert.deepEqual(tree.children(tree.itemOf(1).parent).map(({ number }) => number), [0, 1]);
+});
+
+test("nodes are colored by their providers if they are known", () => {
+  const given = data([[[], [0]], [[0], [1]], [[1], [2]]], { values: 3 });
+  given.profile = { runs: 1, microseconds: 1, known: 1, lines: [], nodes: [], placement: { summary: "", lines: [], nodes: [{ node: 0, provider: "CPU" }, { node: 1, provider: "CUDA" }] } };
+  const model = new Model(given);
+  const tree = new Tree(model);
+  const colors = new Colors(model, null);
+  assert.deepEqual(colors.schemes, ["op", "time", "provider"]);
+  colors.scheme = "provider";
+  assert.deepEqual([0, 1, 2].map((node) => colors.of(tree.itemOf(node))), ["provider-0", "provider-1", "heat-none"]);
+  assert.deepEqual(colors.legend().map(({ text }) => text), ["CPU", "CUDA", "not known"]);
+});
+
+test("a report without a wrong node is a sentence, and a profile leads to its slowest node", () => {
+  const given = data([[[], [0]]], { values: 1 });
+  given.compare = { verdict: "the model agrees with JAX", first: null, lines: [], nodes: [] };
+  assert.deepEqual(answerOf(new Model(given)), { text: "the model agrees with JAX", isVerdict: true, selection: null, node: -1 });
+  given.profile = { runs: 1, microseconds: 1, known: 0, lines: [], nodes: [{ node: 0, microseconds: 1, share: 0.5 }] };
+  const answer = answerOf(new Model(given));
+  assert.deepEqual([answer.text, answer.selection], ["slowest: n0, 50 % of the time", { kind: "node", node: 0, item: null }]);
+});
+
+test("nodes of an earlier model that no node stands for are gone", () => {
+  const given = data([[[], [0]], [[0], [1]]], { values: 2 });
+  assert.equal(changesOf(given), null);
+  given.against = { pairs: [1, 7], different: [0], lines: [] };
+  given.earlier = data([[[], [0]], [[0], [1]]], { values: 2 });
+  const { pairs, later, earlier } = changesOf(given);
+  assert.deepEqual(pairs, [1, -1]);
+  assert.deepEqual([[...later], [...earlier]], [[[1, "new"], [0, "different"]], [[0, "gone"], [1, "different"]]]);
+});
+
+test("a summary of a weight is short", () => {
+  assert.equal(rangeOf([4, 2, 1, -0.123456, 12345678, []]), "-0.1235 to 1.235e7, 2 NaN, 1 ∞");
+  assert.equal(rangeOf([4, 0, 0, 2, 2, []]), "all 2");
+  assert.equal(rangeOf(null), "");
+  assert.deepEqual([thousands(-1234567), thousands(123)], ["-1,234,567", "123"]);
 });
