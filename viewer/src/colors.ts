@@ -117,7 +117,7 @@ export class Colors {
           { name: "error-wrong", text: "wrong" },
           { name: "error-rounding", text: "rounding" },
           { name: "error-exact", text: "exact" },
-          { name: "heat-none", text: "not compared" },
+          { name: "heat-none", text: "not compared separately" },
         ];
       case "provider": {
         const named = this.providers.slice(0, MAX_PROVIDERS).map((text, at) => ({ name: `provider-${at}`, text: short(text, 40) }));
@@ -192,8 +192,7 @@ export class Colors {
     };
     const add = (a: number, b: number): number => (scheme === "error" ? Math.max(a, b) : a + b);
     const values = Float64Array.from(model.data.nodes, (_, node) => own(node));
-    // The time of a loop contains that of its body.
-    if (scheme !== "time" || !model.data.profile) {
+    if (model.bodies.size > 0) {
       const ofGraphs = new Map<number, number>();
       const ofGraph = (graph: number, depth: number): number => {
         const found = ofGraphs.get(graph);

@@ -16,7 +16,7 @@ export function textWidth(whole: string, isBold: boolean): number {
   if (width === undefined) {
     context ??= document.createElement("canvas").getContext("2d");
     if (context) {
-      context.font = isBold ? "600 12.5px system-ui, sans-serif" : "11px system-ui, sans-serif";
+      context.font = isBold ? "600 12px system-ui, sans-serif" : "11px system-ui, sans-serif";
       width = context.measureText(text).width;
     } else width = text.length * 7;
     measured.set(key, width);

@@ -164,6 +164,7 @@ export class Layout {
   private label(edges: Edge[], placed: Box["children"], width: number): void {
     const taken: Rectangle[] = placed.map(({ x, y, box }) => [x, y, x + box.width, y + box.height]);
     const seen = new Map<Item | null, Set<string>>();
+    const samples = edges.length <= MAX_LABELS ? edges.flatMap(({ points }) => samplesOf(points)) : [];
     let count = 0;
     for (const edge of edges) {
       const text = textOf(this.model, edge.values);
@@ -183,7 +184,8 @@ export class Layout {
         const own = area(place);
         return own[0] >= 0 && own[2] <= width && !taken.some((other) => overlaps(own, other));
       };
-      const place = places.find(isFree);
+      const free = places.filter(isFree);
+      const place = free.find((place) => !crosses(area(place), samples)) ?? free[0];
       if (!place) continue;
       taken.push(area(place));
       edge.label = { ...place, text };
@@ -245,6 +247,24 @@ type Rectangle = [left: number, top: number, right: number, bottom: number];
 
 function overlaps(a: Rectangle, b: Rectangle): boolean {
   return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+}
+
+function crosses(area: Rectangle, samples: Point[]): boolean {
+  return samples.some(({ x, y }) => area[0] < x && x < area[2] && area[1] < y && y < area[3]);
+}
+
+/** Returns some points of a line. */
+function samplesOf(points: Point[]): Point[] {
+  return points.slice(1).flatMap((end, at) => {
+    const start = points[at]!;
+    const count = Math.min(60, Math.ceil(Math.hypot(end.x - start.x, end.y - start.y) / 8));
+    return Array.from({ length: count }, (_, number) => {
+      const part = (number + 0.5) / count;
+      // A line leaves and enters its points vertically.
+      const across = part * part * (3 - 2 * part);
+      return { x: start.x + (end.x - start.x) * across, y: start.y + (end.y - start.y) * part };
+    });
+  });
 }
 
 /** Returns the text of an edge: the shape of its value, or how many values it stands for. */

@@ -98,7 +98,7 @@ impl<'d, 'a> Statistics<'d, 'a> {
         };
         // The document contains zeros in place of large weights, at the same position as in the file.
         let position = (raw.as_ptr() as usize).checked_sub(document.bytes.as_ptr() as usize)?;
-        self.from_file(path.to_owned(), position as u64, size)
+        self.in_file(path.to_owned(), position as u64, size)
     }
 
     /// Returns contents in another file.
@@ -109,10 +109,10 @@ impl<'d, 'a> Statistics<'d, 'a> {
         }
         let folder = self.document.path.as_deref()?.parent().unwrap_or(Path::new(""));
         let path = locate(folder, tensor.location()?).ok()?;
-        self.from_file(path, offset, size)
+        self.in_file(path, offset, size)
     }
 
-    fn from_file(&mut self, path: PathBuf, offset: u64, size: u64) -> Option<Vec<u8>> {
+    fn in_file(&mut self, path: PathBuf, offset: u64, size: u64) -> Option<Vec<u8>> {
         let opened = self.files.entry(path);
         let opened = opened.or_insert_with_key(|path| open_regular(path).ok());
         let (file, length) = opened.as_mut()?;
