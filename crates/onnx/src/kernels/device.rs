@@ -166,7 +166,9 @@ impl Target {
         let cast_results = among(results, &|at| kernel.variable_of_output(at));
         let with = |types: &[Option<DType>], places: &[usize], dtype: DType| {
             let mut types = types.to_vec();
-            places.iter().for_each(|&at| types[at] = Some(dtype));
+            for &at in places {
+                types[at] = Some(dtype);
+            }
             types
         };
         let wider = embeddings(dtype).iter().copied().find(|&wider| {
