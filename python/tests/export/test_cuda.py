@@ -75,6 +75,13 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], set[str]]] = {
         [with_edges(1, 9, 7, 2)],
         {"MaxPool", "AveragePool"},
     ),
+    "long windows": (
+        lambda x: lax.reduce_window(
+            x, -jnp.inf, lax.max, (1, 7, 5, 1), (1, 2, 3, 1), "VALID", None, (1, 2, 1, 1)
+        ),
+        [with_edges(1, 21, 17, 2)],
+        {"MaxPool", "AveragePool"},
+    ),
     "group norm": (
         nnx.GroupNorm(8, num_groups=2, rngs=nnx.Rngs(0)),
         [floats(2, 5, 5, 8)],

@@ -23,8 +23,8 @@ const MAX_BRANCH: usize = 8;
 const MAX_CHOSEN: i64 = 1 << 20;
 /// The most products of elements that are stored before they are summed.
 const MAX_PRODUCTS: i64 = 1 << 22;
-/// The most elements that are normalized with stored ones.
-const MAX_ONES: i64 = 1 << 16;
+/// The most ones that are stored. More of them are computed when the model is loaded.
+const MAX_ONES: i64 = 1 << 8;
 /// The most nodes between a value and the sizes that it is computed from.
 const MAX_DEPTH: usize = 12;
 
@@ -167,7 +167,7 @@ fn instance_norm(edit: &mut Patch<'_, '_>, first: ValueId) -> Formula {
     let ty = edit.ty(first)?.clone();
     let sizes: Vec<i64> = ty.shape.get(2..)?.iter().map(Dim::known).collect::<Option<_>>()?;
     let count = sizes.iter().product::<i64>();
-    (1..=MAX_ONES).contains(&count).then_some(())?;
+    (count > 0).then_some(())?;
     let epsilon = edit.node(index).attr("epsilon").cloned();
     let is = |edit: &Patch<'_, '_>, value, number: f64| {
         edit.tensor(value).is_some_and(|tensor| tensor.all_floats(|it| it == number))
@@ -175,8 +175,13 @@ fn instance_norm(edit: &mut Patch<'_, '_>, first: ValueId) -> Formula {
     let (is_scaled, is_shifted) = (!is(edit, scale, 1.0), !is(edit, bias, 0.0));
     let trailing: Vec<usize> = (1..=sizes.len()).collect();
     Some(edit.formula([first, scale, bias], |[x, scale, bias]| {
-        let ones = vec![1.0; usize::try_from(count).unwrap_or(0)];
-        let ones = x.builder.constant(ty.dtype, &sizes, &ones);
+        let ones = match usize::try_from(count) {
+            Ok(few) if count <= MAX_ONES => x.builder.constant(ty.dtype, &sizes, &vec![1.0; few]),
+            _ => {
+                let shape = x.builder.ints(&sizes);
+                x.builder.node(OpType::Expand, &[x.constant(1.0), shape], Vec::new())
+            }
+        };
         let mut attrs = vec![("axis", Attr::Int(2))];
         attrs.extend(epsilon.map(|epsilon| ("epsilon", epsilon)));
         let mut y = x.builder.node(OpType::LayerNormalization, &[x, ones], attrs);

@@ -93,22 +93,42 @@ fn padded<'g>(x: Expr<'g>, windows: &[Window]) -> Expr<'g> {
     x.builder.sized_node(OpType::Pad, &[x, pads, lowest], Vec::new(), &shape)
 }
 
-/// Returns the largest element of each window along one axis.
+/// The most slices of which the maximum is taken at once.
+const MAX_SLICES: i64 = 4;
+
+/// Returns the largest element of each window along one axis. The maximum of a long window is that of two shorter ones.
 fn largest<'g>(x: Expr<'g>, window: &Window) -> Expr<'g> {
-    let mut shape = x.shape().to_vec();
-    shape[window.axis] = Dim::Known(window.count);
-    let slices: Vec<Expr<'g>> = (0..window.size)
-        .map(|at| {
-            let start = at * window.dilation;
-            let end = start + (window.count - 1) * window.stride + 1;
-            let mut ranges = vec![Range::whole(); shape.len()];
-            ranges[window.axis] =
-                Range { start: start.into(), end: end.into(), step: window.stride };
-            x.slice(&ranges, &shape)
-        })
+    let whole = window.whole + window.pads.0 + window.pads.1;
+    let (mut x, mut covered) = (x, 1);
+    while window.size > MAX_SLICES && 2 * covered <= window.size {
+        let offset = covered * window.dilation;
+        covered *= 2;
+        let count = whole - (covered - 1) * window.dilation;
+        let (near, far) =
+            (slice(x, window.axis, 0, count, 1), slice(x, window.axis, offset, count, 1));
+        x = near.max(far);
+    }
+    let starts: Vec<i64> = match covered {
+        1 => (0..window.size).collect(),
+        _ if covered == window.size => vec![0],
+        _ => vec![0, window.size - covered],
+    };
+    let slices: Vec<Expr<'g>> = starts
+        .into_iter()
+        .map(|at| slice(x, window.axis, at * window.dilation, window.count, window.stride))
         .collect();
     match slices[..] {
         [only] => only,
         _ => x.builder.node(OpType::Max, &slices, Vec::new()),
     }
+}
+
+/// Returns every `step`th element of an axis.
+fn slice(x: Expr<'_>, axis: usize, start: i64, count: i64, step: i64) -> Expr<'_> {
+    let mut shape = x.shape().to_vec();
+    shape[axis] = Dim::Known(count);
+    let mut ranges = vec![Range::whole(); shape.len()];
+    let end = start + (count - 1) * step + 1;
+    ranges[axis] = Range { start: start.into(), end: end.into(), step };
+    x.slice(&ranges, &shape)
 }

@@ -192,6 +192,17 @@ y:f32[2,3,5] = MaxPool(x) {kernel_shape=[3], pads=[1, 1], strides=[2]}",
 }
 
 #[test]
+fn a_long_window_is_the_largest_of_shorter_ones() {
+    check_for(
+        CUDA,
+        run,
+        "graph g(x:f32[2,3,20]) -> (y)
+y:f32[2,3,5] = MaxPool(x) {kernel_shape=[7], strides=[3]}",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
 fn channels_are_normalized_as_rows() {
     check_for(
         CUDA,
