@@ -5,9 +5,7 @@
 
 mod matching;
 
-use onnx::operator::properties::{
-    BROADCAST_OPS, CASTS, EXPANDS, LAYOUT_OPS, Properties, TRANSPOSES, VIEW_OPS,
-};
+use onnx::operator::properties::{BROADCAST_OPS, CASTS, EXPANDS, LAYOUT_OPS, Properties, VIEW_OPS};
 use onnx::{Edit, OpType, Operator, ValueId};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::sync::Arc;
@@ -155,11 +153,6 @@ pub fn moved(inner: &Pattern) -> Pattern {
 /// A value, possibly after layout ops and broadcasts. [`Match::map`](crate::rewrite::Match::map) returns their map.
 pub fn view(inner: &Pattern) -> Pattern {
     Pattern::new(PatternKind::Through(VIEW_OPS, inner.clone()))
-}
-
-/// A value, possibly after transposes.
-pub fn transposed(inner: &Pattern) -> Pattern {
-    Pattern::new(PatternKind::Through(TRANSPOSES, inner.clone()))
 }
 
 /// The first of these that fits.

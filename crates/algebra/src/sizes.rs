@@ -42,14 +42,14 @@ fn collect(edit: &Edit<'_>, value: ValueId, nodes: &mut Vec<usize>) -> Option<Di
 }
 
 /// A range of the sizes of an array.
-pub struct Sizes {
+struct Sizes {
     pub of: ValueId,
     pub start: usize,
     pub end: usize,
 }
 
 /// Returns the array and the range of its sizes that a value contains.
-pub fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
+fn shape_of(edit: &Edit<'_>, value: ValueId) -> Option<Sizes> {
     let index = edit.producer(value)?;
     let (node, of) = (edit.node(index), edit.input(index, 0)?);
     require(node.op == OpType::Shape)?;

@@ -3,7 +3,8 @@
 //! JAX convolves with the channels last and ONNX with the channels first, so each convolution is between two
 //! transposes. The operators between two convolutions work in any order of axes: elementwise operators, sums of
 //! branches, joins, reductions. These operators and their arrays form a region. Each region gets the order that
-//! leaves the fewest transposes at its border.
+//! leaves the fewest transposes at its border. A dense layer between two convolutions becomes a 1×1 convolution. A
+//! product that `vmap` computes for the columns of a matrix becomes a product for its rows.
 
 pub(crate) mod attention;
 mod carry;
@@ -59,7 +60,12 @@ impl Mover<'_> {
         let (value, moved) = match &self.regions.roles[index] {
             Role::Member => (edit.result(index), self.member(edit, index)),
             Role::Sink(axes) => (edit.input(index, 0)?, self.sink(edit, index, axes)),
-            Role::Transpose(_) | Role::Source(_) | Role::Fixed => return None,
+            &Role::Product { operand } if self.regions.is_reordered(index) => {
+                (edit.result(index), self.product(edit, index, operand))
+            }
+            Role::Product { .. } | Role::Transpose(_) | Role::Source(_) | Role::Fixed => {
+                return None;
+            }
         };
         if moved.is_none() && self.order_of(value).is_some() {
             return declined("it cannot use the axis order of its neighbors");
@@ -88,6 +94,23 @@ impl Mover<'_> {
         let order = self.order_of(edit.result(index))?;
         let (op, fused) = self.carried(edit, index, &order)?;
         self.retype(edit, index, &fused, op, &order)
+    }
+
+    /// Writes a product in its other form: the product of an image as a convolution, and a product for columns as one
+    /// for rows.
+    fn product(&mut self, edit: &mut Patch<'_, '_>, index: usize, operand: usize) -> Outcome {
+        let result = edit.result(index);
+        let order = self.order_of(result)?;
+        let rank = edit.rank(result)?;
+        let (x, weights) = (edit.input(index, operand)?, edit.input(index, 1 - operand)?);
+        let kernel = edit.tensor(weights)?.transposed(&[1, 0])?;
+        let shape = [&kernel.shape[..], &vec![1; rank - 2]].concat();
+        let kernel = kernel.with_shape(shape);
+        let kernel = edit.constant(kernel, &[weights]);
+        let mut fused = Vec::new();
+        let x = self.operand(edit, x, &order, &mut fused)?;
+        let op = if rank == 2 { OpType::MatMul } else { OpType::Conv };
+        self.retype(edit, index, &fused, Op::new(op, &[x, kernel]), &order)
     }
 
     fn sink(&mut self, edit: &mut Patch<'_, '_>, index: usize, axes: &[usize]) -> Outcome {
@@ -317,6 +340,64 @@ y:f32[2,4,10,8] = Transpose(%7) {perm=[0, 3, 1, 2]}",
         );
     }
 
+    /// `what` is between a transpose and its inverse.
+    fn between_transposes(what: &str) -> String {
+        format!(
+            "graph g(x:f32[2,3,8,8]) -> (y)
+%0:f32[2,8,8,3] = Transpose(x) {{perm=[0, 2, 3, 1]}}
+{what}
+y:f32[2,2,8,8] = Transpose(%9) {{perm=[0, 3, 1, 2]}}"
+        )
+    }
+
+    #[test]
+    fn a_dense_layer_between_channels_first_is_a_convolution() {
+        check(
+            &between_transposes(
+                "%1:f32[2,8,8,2] = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+%9:f32[2,8,8,2] = Tanh(%1)",
+            ),
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y)
+                %0 = Conv(x, [[[[1.0]], [[3.0]], [[5.0]]], [[[2.0]], [[4.0]], [[6.0]]]])  # 3 2
+                y:f32[2,2,8,8] = Tanh(%0)  # 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn dense_layers_in_a_row_are_convolutions() {
+        check(
+            &between_transposes(
+                "%1:f32[2,8,8,2] = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+%2:f32[2,8,8,2] = Tanh(%1)
+%9:f32[2,8,8,2] = MatMul(%2, [[1.0, 2.0], [3.0, 4.0]])",
+            ),
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y)
+                %0 = Conv(x, [[[[1.0]], [[3.0]], [[5.0]]], [[[2.0]], [[4.0]], [[6.0]]]])  # 3 2
+                %1 = Tanh(%0)  # 4
+                y:f32[2,2,8,8] = Conv(%1, [[[[1.0]], [[3.0]]], [[[2.0]], [[4.0]]]])  # 5 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_dense_layer_with_channels_last_on_one_side_stays() {
+        check(
+            "graph g(x:f32[2,3,8,8]) -> (y)
+%0:f32[2,8,8,3] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,2] = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+y:f32[2,8,8,2] = Tanh(%1)",
+            expect![[r#"
+                graph g(x:f32[2,3,8,8]) -> (y)
+                %0 = Transpose(x) {perm=[0, 2, 3, 1]}  # 2
+                %1 = MatMul(%0, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 3
+                y:f32[2,8,8,2] = Tanh(%1)  # 4
+            "#]],
+        );
+    }
+
     #[test]
     fn several_readers_with_channels_last_share_one_transpose() {
         check(
@@ -331,14 +412,49 @@ q:f32[2,64,2] = Reshape(%3, [2, 64, 2]:i64)
 k:f32[2,64,2] = Reshape(%4, [2, 64, 2]:i64)",
             expect![[r#"
                 graph g(x:f32[2,3,8,8]) -> (y, q, k)
+                %0 = Tanh(x)  # 3 2
+                %1 = Transpose(%0) {perm=[0, 2, 3, 1]}  # 3 2
+                y:f32[2,2,8,8] = Conv(%0, [[[[1.0]], [[3.0]], [[5.0]]], [[[2.0]], [[4.0]], [[6.0]]]])  # 4 5
+                %2 = MatMul(%1, [[2.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 6
+                q:f32[2,64,2] = Reshape(%2, [2, 64, 2]:i64)  # 7
+                %3 = MatMul(%1, [[3.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 8
+                k:f32[2,64,2] = Reshape(%3, [2, 64, 2]:i64)  # 9
+            "#]],
+        );
+    }
+
+    #[test]
+    fn products_of_columns_are_products_of_rows() {
+        check(
+            "graph g(x:f32[5,2]) -> (y)
+%0:f32[2,5] = Transpose(x) {perm=[1, 0]}
+%1:f32[3,5] = MatMul([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], %0)
+%2:f32[3,5] = Add(%1, [[1.0], [2.0], [3.0]])
+%3:f32[3,5] = Tanh(%2)
+%4:f32[2,5] = MatMul([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], %3)
+y:f32[5,2] = Transpose(%4) {perm=[1, 0]}",
+            expect![[r#"
+                graph g(x:f32[5,2]) -> (y)
+                %0 = MatMul(x, [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]])  # 3 2
+                %1 = Add(%0, [[1.0, 2.0, 3.0]])  # 4
+                %2 = Tanh(%1)  # 5
+                y:f32[5,2] = MatMul(%2, [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])  # 6 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_product_with_weights_that_are_computed_stays() {
+        check(
+            "graph g(x:f32[2,3,8,8], w:f32[3,2]) -> (y)
+%0:f32[2,8,8,3] = Transpose(x) {perm=[0, 2, 3, 1]}
+%1:f32[2,8,8,2] = MatMul(%0, w)
+y:f32[2,2,8,8] = Transpose(%1) {perm=[0, 3, 1, 2]}",
+            expect![[r#"
+                graph g(x:f32[2,3,8,8], w:f32[3,2]) -> (y)
                 %0 = Transpose(x) {perm=[0, 2, 3, 1]}  # 2
-                %1 = Tanh(%0)  # 3
-                %2 = MatMul(%1, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 4
-                y:f32[2,2,8,8] = Transpose(%2) {perm=[0, 3, 1, 2]}  # 5
-                %3 = MatMul(%1, [[2.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 6
-                q:f32[2,64,2] = Reshape(%3, [2, 64, 2]:i64)  # 7
-                %4 = MatMul(%1, [[3.0, 2.0], [3.0, 4.0], [5.0, 6.0]])  # 8
-                k:f32[2,64,2] = Reshape(%4, [2, 64, 2]:i64)  # 9
+                %1 = MatMul(%0, w)  # 3
+                y:f32[2,2,8,8] = Transpose(%1) {perm=[0, 3, 1, 2]}  # 4
             "#]],
         );
     }

@@ -27,6 +27,8 @@ pub(super) struct Region {
     sinks: Vec<Vec<usize>>,
     /// The shapes of arrays that broadcast from fewer axes.
     narrow: Vec<Vec<Dim>>,
+    /// The products that read or write an array of the region.
+    products: Vec<usize>,
 }
 
 #[derive(Default)]
@@ -37,8 +39,10 @@ pub(super) struct Regions {
     /// The producer of a value.
     makers: FxHashMap<ValueId, usize>,
     fixed_reads: FxHashMap<ValueId, bool>,
-    /// The operand and the result of each `Transpose`.
+    /// The operand and the result of each `Transpose` and of each product.
     ends: FxHashMap<usize, (ValueId, ValueId)>,
+    /// The products that read a value.
+    product_reads: FxHashMap<ValueId, Vec<usize>>,
     /// The transposes before and after convolutions.
     beside_convolutions: FxHashSet<usize>,
 }
@@ -48,8 +52,15 @@ impl Regions {
         let roles: Vec<Role> = (0..edit.len()).map(|index| role(edit, index)).collect();
         let mut sets = Sets::default();
         for (index, role) in roles.iter().enumerate() {
-            let (Role::Member, Some(&result)) = (role, edit.node(index).outputs.first()) else {
-                continue;
+            let result = match (role, edit.node(index).outputs.first()) {
+                (Role::Member, Some(&result)) => result,
+                (&Role::Product { operand }, Some(&result)) => {
+                    for value in edit.input(index, operand).into_iter().chain([result]) {
+                        sets.join(value, value);
+                    }
+                    continue;
+                }
+                _ => continue,
             };
             let others = edit.node(index).outputs[1..].iter().copied();
             for value in others.chain(data_values(edit, index)) {
@@ -102,6 +113,18 @@ impl Regions {
                         }
                     }
                 }
+                &Role::Product { operand } => {
+                    let (from, to) = (edit.input(index, operand), edit.result(index));
+                    let Some(from) = from else { continue };
+                    *following.entry(from).or_default() += 1;
+                    self.ends.insert(index, (from, to));
+                    self.product_reads.entry(from).or_default().push(index);
+                    let (reading, making) = (self.region_of[&from], self.region_of[&to]);
+                    self.all[reading].products.push(index);
+                    if making != reading {
+                        self.all[making].products.push(index);
+                    }
+                }
                 Role::Sink(axes) => {
                     let Some(from) = operand else { continue };
                     *following.entry(from).or_default() += 1;
@@ -128,23 +151,85 @@ impl Regions {
 
     /// Assigns each region the order with the fewest transposes, if that reduces their number.
     pub(super) fn choose(&mut self) {
+        for regions in self.joined_by_products() {
+            self.improve_together(&regions);
+        }
+        self.sweep(&(0..self.all.len()).collect::<Vec<_>>());
+    }
+
+    /// Improves regions one after the other until no change is better.
+    fn sweep(&mut self, regions: &[usize]) {
         for _ in 0..MAX_SWEEPS {
-            let changes = (0..self.all.len()).filter(|&region| self.improve(region)).count();
+            let changes = regions.iter().filter(|&&region| self.improve(region)).count();
             if changes == 0 {
                 return;
             }
         }
     }
 
+    /// Returns groups of regions that products connect.
+    fn joined_by_products(&self) -> Vec<Vec<usize>> {
+        let mut is_joined = vec![false; self.all.len()];
+        let mut joined = Vec::new();
+        for first in 0..self.all.len() {
+            if is_joined[first] || self.all[first].products.is_empty() {
+                continue;
+            }
+            is_joined[first] = true;
+            let mut regions = vec![first];
+            let mut next = 0;
+            while let Some(&region) = regions.get(next) {
+                next += 1;
+                for index in &self.all[region].products {
+                    let (from, to) = self.ends[index];
+                    for other in [self.region_of[&from], self.region_of[&to]] {
+                        if !std::mem::replace(&mut is_joined[other], true) {
+                            regions.push(other);
+                        }
+                    }
+                }
+            }
+            joined.push(regions);
+        }
+        joined
+    }
+
+    /// Switches all of these regions to the order of the other form, then lets each one switch back if that is
+    /// better. Keeps the change only if it needs fewer transposes in total. A single region would only move a
+    /// transpose to the other side of a product.
+    fn improve_together(&mut self, regions: &[usize]) {
+        let orders: Vec<AxisOrder> =
+            regions.iter().map(|&region| self.all[region].order.clone()).collect();
+        let total = |all: &Regions| {
+            let costs = regions.iter().map(|&region| all.cost(region));
+            costs.fold((0, 0, 0), |sum, cost| (sum.0 + cost.0, sum.1 + cost.1, sum.2 + cost.2))
+        };
+        let before = total(self);
+        for &region in regions {
+            let order = &mut self.all[region].order;
+            *order = order_of_other_form(order.rank());
+        }
+        self.sweep(regions);
+        if total(self) >= before {
+            for (&region, order) in regions.iter().zip(orders) {
+                self.all[region].order = order;
+            }
+        }
+    }
+
     fn improve(&mut self, region: usize) -> bool {
-        if self.all[region].transposes.is_empty() {
+        if self.all[region].transposes.is_empty() && self.all[region].products.is_empty() {
             return false;
         }
+        let cost = |all: &Regions| {
+            let (transposes, beside, reordered) = all.cost(region);
+            (transposes + all.cost_beyond_products(region), beside, reordered)
+        };
         let before = self.all[region].order.clone();
-        let (mut best, mut least) = (before.clone(), self.cost(region));
+        let (mut best, mut least) = (before.clone(), cost(self));
         for candidate in self.candidates(region) {
             self.all[region].order = candidate.clone();
-            let cost = self.cost(region);
+            let cost = cost(self);
             if cost < least {
                 (best, least) = (candidate, cost);
             }
@@ -172,12 +257,17 @@ impl Regions {
                 }
             }
         }
+        let other = order_of_other_form(own.order.rank());
+        if !own.products.is_empty() && !candidates.contains(&other) {
+            candidates.push(other);
+        }
         candidates
     }
 
-    /// Returns two costs of a region, the more important one first: the transposes in it and at its border, and the
-    /// transposes right beside a convolution, which prevent it from taking over scales and shifts.
-    fn cost(&self, region: usize) -> (usize, usize) {
+    /// Returns three costs of a region, the most important one first: the transposes in it and at its border; the
+    /// transposes right beside a convolution, which prevent it from taking over scales and shifts; and the products
+    /// in their other form.
+    fn cost(&self, region: usize) -> (usize, usize, usize) {
         let own = &self.all[region];
         let order = &own.order;
         let left = own.transposes.iter().map(|&index| (index, self.cost_of_transpose(index)));
@@ -185,8 +275,9 @@ impl Regions {
         let beside = left
             .filter(|(index, cost)| *cost > 0 && self.beside_convolutions.contains(index))
             .count();
+        let reordered = own.products.iter().filter(|&&index| self.is_reordered(index)).count();
         if order.is_identity() {
-            return (of_transposes, beside);
+            return (of_transposes, beside, reordered);
         }
         let of_values: usize =
             own.values.iter().map(|&value| self.cost_of_value(value, order)).sum();
@@ -196,7 +287,19 @@ impl Regions {
             None => NEVER,
         };
         let of_narrow: usize = own.narrow.iter().map(of_narrow).sum();
-        (of_transposes + of_values + of_sinks + of_narrow, beside)
+        (of_transposes + of_values + of_sinks + of_narrow, beside, reordered)
+    }
+
+    /// Returns the number of transposes at the other ends of a region's products.
+    fn cost_beyond_products(&self, region: usize) -> usize {
+        let ends = self.all[region].products.iter().flat_map(|index| {
+            let (from, to) = self.ends[index];
+            [from, to]
+        });
+        ends.map(|value| (value, self.region_of[&value]))
+            .filter(|&(_, other)| other != region)
+            .map(|(value, other)| self.cost_of_value(value, &self.all[other].order))
+            .sum()
     }
 
     fn cost_of_value(&self, value: ValueId, order: &AxisOrder) -> usize {
@@ -204,17 +307,19 @@ impl Regions {
             return 0;
         }
         let fixed = usize::from(self.is_read_as_it_is(value));
-        match self.makers.get(&value).map(|&index| &self.roles[index]) {
-            Some(Role::Member) => fixed,
-            Some(Role::Transpose(_)) => 0,
-            Some(Role::Source(axes)) => fixed + usize::from(!order.keeps_order(axes)),
+        match self.makers.get(&value).map(|&index| (index, &self.roles[index])) {
+            Some((index, _)) if self.follows_order(index) => fixed,
+            Some((_, Role::Transpose(_))) => 0,
+            Some((_, Role::Source(axes))) => fixed + usize::from(!order.keeps_order(axes)),
             _ => 1,
         }
     }
 
     /// True if a node needs a value in its original order.
     fn is_read_as_it_is(&self, value: ValueId) -> bool {
+        let mut products = self.product_reads.get(&value).into_iter().flatten();
         self.fixed_reads.get(&value).copied().unwrap_or(true)
+            || products.any(|&index| !self.is_reordered(index))
     }
 
     fn cost_of_transpose(&self, index: usize) -> usize {
@@ -259,13 +364,34 @@ impl Regions {
 
     /// True if a node computes its results in the order of their region.
     pub(super) fn follows_order(&self, index: usize) -> bool {
-        self.roles[index] == Role::Member
+        self.roles[index] == Role::Member || self.is_reordered(index)
+    }
+
+    /// True if a product is written in its other form, because both its operand and its result have the order of that
+    /// form.
+    pub(super) fn is_reordered(&self, index: usize) -> bool {
+        let Some(&(from, to)) =
+            self.ends.get(&index).filter(|_| matches!(self.roles[index], Role::Product { .. }))
+        else {
+            return false;
+        };
+        let order = |value| self.region(value).map(|region| &region.order);
+        let is_other = |order: &AxisOrder| *order == order_of_other_form(order.rank());
+        order(from) == order(to) && order(from).is_some_and(is_other)
     }
 
     /// Returns the order in which members read a value.
     fn wanted_order(&self, value: ValueId, rank: usize) -> AxisOrder {
         let order = self.region(value).map(|region| region.order.clone());
         order.unwrap_or_else(|| AxisOrder::identity(rank))
+    }
+}
+
+/// Returns the axis order of the other form of a product: channels first for an image, transposed for a matrix.
+fn order_of_other_form(rank: usize) -> AxisOrder {
+    match rank {
+        2 => AxisOrder::new([1, 0]),
+        _ => AxisOrder::new([0, rank - 1].into_iter().chain(1..rank - 1)),
     }
 }
 

@@ -10,12 +10,24 @@ fn broadcasts(op: OpType) -> bool {
     op.is(BROADCASTING) || op == OpType::PRelu
 }
 
+/// The ranks of images and volumes, with a batch axis and a channel axis.
+const IMAGE_RANKS: &[usize] = &[4, 5];
+
+/// Weights that are larger than this are not copied if other nodes read them.
+const MAX_SHARED: usize = 1 << 14;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Works in any order, as long as all results and all operands have the same one. Constants and operands of a
     /// lower rank are exceptions.
     Member,
     Transpose(AxisOrder),
+    /// A product of this operand with constant weights. If the channels of an image come first, a product over its
+    /// last axis is a convolution. If a matrix is transposed, a product over its first axis is one over its last
+    /// axis.
+    Product {
+        operand: usize,
+    },
     /// The result does not depend on the order of the operand, as long as these axes keep theirs.
     Sink(Vec<usize>),
     /// Can compute its result in any order in which these axes keep theirs.
@@ -51,6 +63,7 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
     let member = |is: bool| is.then_some(Role::Member);
     match op {
         OpType::Transpose => AxisOrder::of_node(edit, index).map(Role::Transpose),
+        OpType::MatMul => product_with_weights(edit, index),
         OpType::Reshape => {
             if let Some(order) = order_of_units(shape, &result.shape) {
                 return Some(Role::Transpose(order));
@@ -113,6 +126,23 @@ fn known_role(edit: &Edit<'_>, index: usize) -> Option<Role> {
         OpType::Slice => member(edit.axes(index).is_some()),
         _ => None,
     }
+}
+
+/// Returns the role of a product that has another form, unless that form would store its weights twice.
+fn product_with_weights(edit: &Edit<'_>, index: usize) -> Option<Role> {
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let operand = operands.iter().position(|&value| edit.tensor(value).is_none())?;
+    let (x, weights) = (edit.ty(operands[operand])?, operands[1 - operand]);
+    let tensor = edit.tensor(weights).filter(|tensor| tensor.shape.len() == 2)?;
+    let has_other_form = match operand {
+        0 => {
+            let has_kernel = edit.has_kernel(OpType::Conv, x.dtype);
+            IMAGE_RANKS.contains(&x.rank()) && has_kernel
+        }
+        _ => x.rank() == 2,
+    };
+    let is_shared = edit.reads(weights) > 1 && tensor.len() > MAX_SHARED;
+    (has_other_form && !is_shared).then_some(Role::Product { operand })
 }
 
 /// Returns the axes that are not known to be unit axes.

@@ -24,15 +24,22 @@ impl Half {
         }
     }
 
-    fn new(x: ValueId, is_second: bool, is_interleaved: bool, nodes: &[usize]) -> Option<Half> {
-        Some(Half { x, is_second, is_interleaved, nodes: nodes.to_vec() })
+    /// Returns a half if a condition holds.
+    fn new(
+        is_half: bool,
+        x: ValueId,
+        is_second: bool,
+        is_interleaved: bool,
+        nodes: &[usize],
+    ) -> Option<Half> {
+        is_half.then(|| Half { x, is_second, is_interleaved, nodes: nodes.to_vec() })
     }
 
     /// Reads one of two results of a `Split`.
     fn of_split(edit: &Edit<'_>, node: usize, value: ValueId) -> Option<Half> {
         let &[first, second] = &edit.node(node).outputs[..] else { return None };
         let is_half = edit.is_along_last_axis(node) && edit.ty(first)? == edit.ty(second)?;
-        is_half.then(|| Half::new(edit.input(node, 0)?, value == second, false, &[node]))?
+        Half::new(is_half, edit.input(node, 0)?, value == second, false, &[node])
     }
 
     /// Reads a slice: a half, or every second element.
@@ -46,12 +53,11 @@ impl Half {
         let step = if edit.input(node, 4).is_some() { number(4)? } else { 1 };
         let size = edit.shape(x)?.last()?.known()?;
         require(edit.axes(node)? == [edit.rank(x)? - 1] && size % 2 == 0)?;
-        match (start, step) {
-            (0, 1) if end == size / 2 => Half::new(x, false, false, &[node]),
-            (_, 1) if start == size / 2 && end >= size => Half::new(x, true, false, &[node]),
-            (0 | 1, 2) if end >= size - 1 + start => Half::new(x, start == 1, true, &[node]),
-            _ => None,
-        }
+        let (is_half, is_interleaved) = match step {
+            1 => ((start, end) == (0, size / 2) || (start == size / 2 && end >= size), false),
+            _ => (step == 2 && (0..2).contains(&start) && end >= size - 1 + start, true),
+        };
+        Half::new(is_half, x, start > 0, is_interleaved, &[node])
     }
 
     /// Reads a gather of every second element.
@@ -65,7 +71,7 @@ impl Half {
             && is_whole
             && (0..2).contains(&first)
             && places.iter().enumerate().all(is_other);
-        is_half.then(|| Half::new(x, first == 1, true, &[node]))?
+        Half::new(is_half, x, first == 1, true, &[node])
     }
 
     /// Reads one entry of an axis of pairs.
@@ -80,6 +86,6 @@ impl Half {
         let (_, entry) = edit.entry(node)?;
         let is_second = entry == 1 || entry == -1;
         let is_half = edit.is_along_last_axis(node) && is_paired && (is_second || entry == 0);
-        is_half.then(|| Half::new(x, is_second, true, &[reshape, node]))?
+        Half::new(is_half, x, is_second, true, &[reshape, node])
     }
 }

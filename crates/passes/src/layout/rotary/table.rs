@@ -43,7 +43,7 @@ impl Single {
             return Some(Single { passed, ..single });
         }
         require(has_equal_pairs(edit, table, rotation.is_interleaved, DEEPEST))?;
-        single.shape = single.axes.clone();
+        single.shape.clone_from(&single.axes);
         single.cut = Some(if rotation.is_interleaved { [size, 2] } else { [size / 2, 1] });
         Some(single)
     }
