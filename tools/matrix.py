@@ -5,7 +5,7 @@
     python tools/matrix.py --program lstm gru      these programs
     python tools/matrix.py --write                 every runtime, and the table in docs/targets.md
     python tools/matrix.py --default               models for the default target in every runtime
-    python tools/matrix.py --check                 the same, and whether `jax2onnx check` foresees it
+    python tools/matrix.py --check                 the same, compared with `jax2onnx check`
 
 Each runtime is installed below .venvs/runtimes. Each program is exported with the runtime as its
 `target`. Each result is compared with that of `jax.jit`. The command prints what is wrong or
@@ -51,7 +51,9 @@ def main() -> int:
     parser.add_argument("--program", nargs="+", help="the names of programs")
     parser.add_argument("--default", action="store_true", help="export for the default target")
     parser.add_argument(
-        "--check", action="store_true", help="compare the answers of `jax2onnx check` with the runtimes"
+        "--check",
+        action="store_true",
+        help="compare the answers of `jax2onnx check` with the runtimes",
     )
     parser.add_argument("--write", action="store_true", help="write the table in docs/targets.md")
     parser.add_argument("--json", type=Path, help="write the results to a file")
@@ -107,11 +109,11 @@ def _report(runtime: str, results: dict[str, str]) -> None:
             print(f"    {program}: {result[:300]}", flush=True)
 
 
-def _report_foreseen(
-    runtime: str, target: str, results: dict[str, str], folder: Path
-) -> None:
+def _report_foreseen(runtime: str, target: str, results: dict[str, str], folder: Path) -> None:
     """Prints the programs about which `jax2onnx check` and the runtime do not agree."""
-    foreseen = {program: _foreseen(folder / program / "exported.onnx", target) for program in results}
+    foreseen = {
+        program: _foreseen(folder / program / "exported.onnx", target) for program in results
+    }
     agree = {p for p, result in results.items() if (result == "right") == (not foreseen[p])}
     print(f"{runtime}: `check` agrees about {len(agree)} of {len(results)} programs", flush=True)
     for program in (each for each in results if each not in agree):

@@ -68,7 +68,7 @@ class Expected:
             return None
 
     def slack(self, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        """Returns how much each result changes if each input changes by a few units of its last bit.
+        """Returns how much each result changes if each input changes in its last bits.
 
         float32 cannot say more about the result: an angle of 10000 is known to 0.001.
         """

@@ -78,9 +78,7 @@ def probe(
     return found
 
 
-def variants(
-    op: str, opset: int, only: Callable[[str], bool]
-) -> Iterator[tuple[str, str, Types]]:
+def variants(op: str, opset: int, only: Callable[[str], bool]) -> Iterator[tuple[str, str, Types]]:
     """Returns each variable with each of its types, and the types of all variables then."""
     example = EXAMPLES[op](opset)
     usual = models.defaults(op, opset, example)

@@ -76,7 +76,9 @@ def probe(
             if brief:
                 runner.run_together(operators.cases(op, until, is_usual, False))
             types = operators.probe(runner, op, until, lambda name: not brief or is_usual(name))
-            if brief and any("ordinary" in each for found in types.values() for each in found.values()):
+            if brief and any(
+                "ordinary" in each for found in types.values() for each in found.values()
+            ):
                 # The runtime may compute the operator wrongly beside others only.
                 runner.forget()
                 types = operators.probe(runner, op, until, is_usual)

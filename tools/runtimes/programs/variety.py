@@ -157,7 +157,9 @@ def huber_loss_and_gradient(x: Any, y: Any) -> Any:
 @program(floats(5, 2), whole(5, 8), whole(5, 8, seed=1))
 def graph_convolution(nodes: Any, senders: Any, receivers: Any) -> Any:
     messages = jax.nn.relu(nodes[senders] @ weights(2, 4))
-    return jax.ops.segment_sum(messages, receivers, 5), jnp.zeros((5, 4)).at[receivers].max(messages)
+    return jax.ops.segment_sum(messages, receivers, 5), jnp.zeros((5, 4)).at[receivers].max(
+        messages
+    )
 
 
 @program(floats(4, 6))

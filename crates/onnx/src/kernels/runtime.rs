@@ -59,6 +59,8 @@ pub(crate) struct Runtime {
     pub interface: u32,
     /// True if it runs an operator without a kernel as the function by which ONNX defines it.
     pub has_functions: bool,
+    /// True if it has the optimizations of ONNX Runtime, some of which are wrong.
+    pub optimizes: bool,
     pub evidence: Evidence,
 }
 
@@ -75,11 +77,17 @@ impl Runtime {
             miscomputed: probed.miscomputed,
             interface: probed.inputs,
             has_functions: false,
+            optimizes: false,
             evidence: match probed.source {
                 Source::Probe => Evidence::Run,
                 Source::Documentation(_) => Evidence::Documentation,
             },
         }
+    }
+
+    /// Marks a build of ONNX Runtime.
+    const fn of_onnxruntime(self) -> Runtime {
+        Runtime { optimizes: true, ..self }
     }
 
     /// True for the runtime of the default target. Its table of wrong kernels was written by hand, and the builder
@@ -127,9 +135,11 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         miscomputed: &[],
         interface: u32::MAX,
         has_functions: true,
+        optimizes: true,
         evidence: Evidence::Run,
     },
-    Runtime::probed("onnxruntime-web", "onnxruntime-web", &probed::onnxruntime_web::PROBED),
+    Runtime::probed("onnxruntime-web", "onnxruntime-web", &probed::onnxruntime_web::PROBED)
+        .of_onnxruntime(),
     Runtime::probed("openvino", "OpenVINO", &probed::openvino::PROBED),
     Runtime::probed("tract", "tract", &probed::tract::PROBED),
     Runtime::probed("rten", "rten", &probed::rten::PROBED),

@@ -106,9 +106,9 @@ impl Target {
         self
     }
 
-    /// True if the model is for the default runtime, perhaps among others.
-    pub fn includes_default(self) -> bool {
-        self.oldest[0].is_some()
+    /// True if the model is for a build of ONNX Runtime, perhaps among others.
+    pub fn includes_onnxruntime(self) -> bool {
+        self.ranges().any(|range| range.runtime.optimizes)
     }
 
     /// True if the model is for the default runtime only. Then the builder refuses what it cannot write at once.
@@ -429,6 +429,18 @@ mod tests {
         // The runtimes may number the variables of types in different orders.
         let both = kernel(&[0, 1, 1], &[0b1, 0b110]).and(&kernel(&[2, 1, 1], &[0, 0b10, 0b1]));
         assert_eq!(both.types[..], [0b1, 0b10]);
+    }
+
+    #[test]
+    fn the_optimizations_of_onnx_runtime_are_those_of_its_builds() {
+        let optimizes =
+            |names: &[&str]| Target::parse(names.iter().copied()).unwrap().includes_onnxruntime();
+        assert!(
+            optimizes(&[])
+                && optimizes(&["onnxruntime-web"])
+                && optimizes(&["rten", "onnxruntime"])
+        );
+        assert!(!optimizes(&["rten"]));
     }
 
     #[test]

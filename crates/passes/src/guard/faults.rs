@@ -186,7 +186,7 @@ pub const FAULTS: &[Fault] = &[
 ];
 
 pub(crate) fn run(model: &mut Model) {
-    if !model.target.includes_default() {
+    if !model.target.includes_onnxruntime() {
         return;
     }
     let nodes = || model.graphs().into_iter().flat_map(|graph| &graph.nodes);

@@ -12,7 +12,7 @@ use onnx::{
 use rustc_hash::FxHashSet;
 
 pub(crate) fn run(model: &mut Model) {
-    if !model.target.includes_default() {
+    if !model.target.includes_onnxruntime() {
         return;
     }
     let observed = observed(model);
