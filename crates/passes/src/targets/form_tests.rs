@@ -12,7 +12,17 @@ fn a_scatter_of_inner_slices_has_indices_of_one_axis() {
         forms::run,
         "graph g(x:f32[2,4,3], i:i64[5,2], u:f32[5,3]) -> (y)
 y:f32[2,4,3] = ScatterND(x, i, u)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[2,4,3], i:i64[5,2], u:f32[5,3]) -> (y)
+            %0 = Mul(i, [4, 1]:i64)  # 2
+            %1 = ReduceSum(%0, [1]:i64) {keepdims=0}  # 2
+            %2 = Reshape(%1, [5]:i64)  # 2
+            %3 = Reshape(x, [8, 3]:i64)  # 2
+            %4 = Reshape(u, [5, 3]:i64)  # 2
+            %5 = Unsqueeze(%2, [1]:i64)  # 2
+            %6 = ScatterND(%3, %5, %4)  # 2
+            y:f32[2,4,3] = Reshape(%6, [2, 4, 3]:i64)  # 2
+        "#]],
     );
 }
 
@@ -23,7 +33,10 @@ fn a_scatter_of_rows_stays() {
         forms::run,
         "graph g(x:f32[4,3], i:i64[5,1], u:f32[5,3]) -> (y)
 y:f32[4,3] = ScatterND(x, i, u)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[4,3], i:i64[5,1], u:f32[5,3]) -> (y)
+            y:f32[4,3] = ScatterND(x, i, u)  # 2
+        "#]],
     );
 }
 
@@ -34,7 +47,19 @@ fn rows_that_are_added_meet_every_place() {
         forms::run,
         "graph g(x:f32[4,3], i:i64[5,1], u:f32[5,3]) -> (y)
 y:f32[4,3] = ScatterND(x, i, u) {reduction=\"add\"}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[4,3], i:i64[5,1], u:f32[5,3]) -> (y)
+            %0 = Reshape(i, [5]:i64)  # 2
+            %1 = Reshape(x, [4, 3]:i64)  # 2
+            %2 = Reshape(u, [5, 3]:i64)  # 2
+            %3 = Unsqueeze(%0, [0, 2]:i64)  # 2
+            %4 = Sub([[[0]], [[1]], [[2]], [[3]]]:i64, %3)  # 2
+            %5 = Equal(%4, 0:i64)  # 2
+            %6 = Unsqueeze(%2, [0]:i64)  # 2
+            %7 = Where(%5, %6, 0.0)  # 2
+            %8 = ReduceSum(%7, [1]:i64) {keepdims=0}  # 2
+            y:f32[4,3] = Add(%1, %8)  # 2
+        "#]],
     );
 }
 
@@ -45,7 +70,16 @@ fn the_largest_of_scattered_elements_is_a_reduction() {
         forms::run,
         "graph g(x:f32[4,3], i:i64[2,3], u:f32[2,3]) -> (y)
 y:f32[4,3] = ScatterElements(x, i, u) {axis=0, reduction=\"max\"}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[4,3], i:i64[2,3], u:f32[2,3]) -> (y)
+            %0 = Unsqueeze(i, [0]:i64)  # 2
+            %1 = Sub([[[0]], [[1]], [[2]], [[3]]]:i64, %0)  # 2
+            %2 = Equal(%1, 0:i64)  # 2
+            %3 = Unsqueeze(u, [0]:i64)  # 2
+            %4 = Where(%2, %3, -inf)  # 2
+            %5 = ReduceMax(%4, [1]:i64) {keepdims=0}  # 2
+            y:f32[4,3] = Max(x, %5)  # 2
+        "#]],
     );
 }
 
@@ -56,7 +90,10 @@ fn a_scatter_of_many_numbers_is_declined() {
         forms::run,
         "graph g(x:f32[2000,3], i:i64[5000,1], u:f32[5000,3]) -> (y)
 y:f32[2000,3] = ScatterND(x, i, u) {reduction=\"add\"}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[2000,3], i:i64[5000,1], u:f32[5000,3]) -> (y)
+            y:f32[2000,3] = ScatterND(x, i, u) {reduction="add"}  # 2
+        "#]],
     );
 }
 
@@ -67,7 +104,12 @@ fn a_short_transform_is_a_product() {
         forms::run,
         "graph g(x:f32[3,4,2]) -> (y)
 y:f32[3,4,2] = DFT(x, _, 1:i64)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[3,4,2]) -> (y)
+            %0 = Reshape(x, [3, 8]:i64)  # 2
+            %1 = MatMul(%0, const f32[8,8])  # 2
+            y:f32[3,4,2] = Reshape(%1, [3, 4, 2]:i64)  # 2
+        "#]],
     );
 }
 
@@ -78,7 +120,14 @@ fn a_transform_along_an_outer_axis_is_a_product_between_transposes() {
         forms::run,
         "graph g(x:f32[2,3,1]) -> (y)
 y:f32[2,3,2] = DFT(x, _, 0:i64)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[2,3,1]) -> (y)
+            %0 = Transpose(x) {perm=[1, 0, 2]}  # 2
+            %1 = Reshape(%0, [3, 2]:i64)  # 2
+            %2 = MatMul(%1, [[1.0, -0.0, 1.0, -0.0], [1.0, -0.0, -1.0, -1.2246469e-16]])  # 2
+            %3 = Reshape(%2, [3, 2, 2]:i64)  # 2
+            y:f32[2,3,2] = Transpose(%3) {perm=[1, 0, 2]}  # 2
+        "#]],
     );
 }
 
@@ -90,7 +139,12 @@ fn a_second_sort_of_as_many_elements_has_more() {
         "graph g(x:f32[2,6], z:f32[2,6]) -> (i, j)
 v:f32[2,3], i:i64[2,3] = TopK(x, [3]:i64) {axis=1}
 w:f32[2,3], j:i64[2,3] = TopK(z, [3]:i64) {axis=1}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[2,6], z:f32[2,6]) -> (i, j)
+            v, i:i64[2,3] = TopK(x, [3]:i64) {axis=1}  # 2
+            %0 = Pad(z, [0, 0, 0, 1]:i64, -inf)  # 3
+            w, j:i64[2,3] = TopK(%0, [3]:i64) {axis=1}  # 3
+        "#]],
     );
 }
 
@@ -102,7 +156,11 @@ fn sorts_of_different_sizes_stay() {
         "graph g(x:f32[2,6], z:f32[2,7]) -> (i, j)
 v:f32[2,3], i:i64[2,3] = TopK(x, [3]:i64) {axis=1}
 w:f32[2,3], j:i64[2,3] = TopK(z, [3]:i64) {axis=1}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[2,6], z:f32[2,7]) -> (i, j)
+            v, i:i64[2,3] = TopK(x, [3]:i64) {axis=1}  # 2
+            w, j:i64[2,3] = TopK(z, [3]:i64) {axis=1}  # 3
+        "#]],
     );
 }
 
@@ -113,7 +171,10 @@ fn an_image_is_reversed_by_a_gather() {
         forms::run,
         "graph g(x:f32[1,3,4,2]) -> (y)
 y:f32[1,3,2,2] = Slice(x, [-1]:i64, [-9223372036854775807]:i64, [2]:i64, [-2]:i64)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[1,3,4,2]) -> (y)
+            y:f32[1,3,2,2] = Gather(x, [3, 1]:i64) {axis=2}  # 2
+        "#]],
     );
 }
 
@@ -125,7 +186,29 @@ fn a_power_with_a_computed_exponent_is_an_exponential() {
         "graph g(x:f32[3], p:f32[3]) -> (y, z)
 y:f32[3] = Pow(x, p)
 z:f32[3] = Pow(10000:f32, p)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[3], p:f32[3]) -> (y, z)
+            %0 = Abs(x)  # 2
+            %1 = Log(%0)  # 2
+            %2 = Mul(%1, p)  # 2
+            %3 = Exp(%2)  # 2
+            %4 = Mul(p, 0.5)  # 2
+            %5 = Floor(%4)  # 2
+            %6 = Equal(%5, %4)  # 2
+            %7 = Not(%6)  # 2
+            %8 = Neg(%3)  # 2
+            %9 = Where(%7, %8, %3)  # 2
+            %10 = Floor(p)  # 2
+            %11 = Equal(%10, p)  # 2
+            %12 = Where(%11, %9, nan)  # 2
+            %13 = Less(x, 0.0)  # 2
+            %14 = Where(%13, %12, %3)  # 2
+            %15 = Equal(p, 0.0)  # 2
+            y:f32[3] = Where(%15, 1.0, %14)  # 2
+            %16 = Log(10000.0)  # 3
+            %17 = Mul(%16, p)  # 3
+            z:f32[3] = Exp(%17)  # 3
+        "#]],
     );
 }
 
@@ -140,7 +223,15 @@ y:f32[3], ys:f32[4,3] = Scan(x, xs) {body={
   o:f32[3] = Add(v, e)
   w:f32[3] = Neg(o)
 }, num_scan_inputs=1}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[3], xs:f32[4,3]) -> (y, ys)
+            y:f32[3], ys:f32[4,3] = Scan(x, xs) {body={  # 2
+              graph b(v:f32[3], e:f32[3]) -> (w, %0)
+              o = Add(v, e)  # 4
+              w:f32[3] = Neg(o)  # 5
+              %0:f32[3] = Identity(o)  # 4
+            }, num_scan_inputs=1}
+        "#]],
     );
 }
 
@@ -151,6 +242,13 @@ fn unsigned_numbers_are_compared_with_a_flipped_sign() {
         operators::run,
         "graph g(x:u32[3], z:u32[3]) -> (y)
 y:bool[3] = Less(x, z)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:u32[3], z:u32[3]) -> (y)
+            %0 = Cast(x) {to=6}  # 2
+            %1 = BitwiseXor(%0, -2147483648:i32)  # 2
+            %2 = Cast(z) {to=6}  # 2
+            %3 = BitwiseXor(%2, -2147483648:i32)  # 2
+            y:bool[3] = Less(%1, %3)  # 2
+        "#]],
     );
 }

@@ -183,7 +183,10 @@ fn axes_are_dropped_in_order() {
         forms::run,
         "graph g(x:f32[1,3,1]) -> (y)
 y:f32[3] = Squeeze(x, [-1, 0]:i64)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[1,3,1]) -> (y)
+            y:f32[3] = Squeeze(x, [0, 2]:i64)  # 2
+        "#]],
     );
 }
 
@@ -194,7 +197,10 @@ fn axes_in_order_stay() {
         forms::run,
         "graph g(x:f32[1,3,1]) -> (y)
 y:f32[3] = Squeeze(x, [0, 2]:i64)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[1,3,1]) -> (y)
+            y:f32[3] = Squeeze(x, [0, 2]:i64)  # 2
+        "#]],
     );
 }
 
@@ -209,7 +215,7 @@ y:f32[2,4] = MatMul(x, v)",
             graph g(x:f32[2,4,3], v:f32[3]) -> (y)
             %0 = Unsqueeze(v, [1]:i64)  # 2
             %1 = MatMul(x, %0)  # 2
-            y:f32[2,4] = Squeeze(%1, [-1]:i64)  # 2
+            y:f32[2,4] = Squeeze(%1, [2]:i64)  # 2
         "#]],
     );
 }
