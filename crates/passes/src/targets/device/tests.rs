@@ -198,7 +198,18 @@ fn a_long_window_is_the_largest_of_shorter_ones() {
         run,
         "graph g(x:f32[2,3,20]) -> (y)
 y:f32[2,3,5] = MaxPool(x) {kernel_shape=[7], strides=[3]}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[2,3,20]) -> (y)
+            %0 = Slice(x, [0]:i64, [19]:i64, [2]:i64)  # 2
+            %1 = Slice(x, [1]:i64, [20]:i64, [2]:i64)  # 2
+            %2 = Max(%0, %1)  # 2
+            %3 = Slice(%2, [0]:i64, [17]:i64, [2]:i64)  # 2
+            %4 = Slice(%2, [2]:i64, [19]:i64, [2]:i64)  # 2
+            %5 = Max(%3, %4)  # 2
+            %6 = Slice(%5, [0]:i64, [13]:i64, [2]:i64, [3]:i64)  # 2
+            %7 = Slice(%5, [3]:i64, [16]:i64, [2]:i64, [3]:i64)  # 2
+            y:f32[2,3,5] = Max(%6, %7)  # 2
+        "#]],
     );
 }
 
