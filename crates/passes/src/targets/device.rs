@@ -11,7 +11,9 @@ mod tests;
 
 use onnx::kernels::Fault;
 use onnx::operator::properties::{COMPARISONS, POINTWISE, REDUCTIONS};
-use onnx::{Attr, DType, Dim, Graph, Op, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
+use onnx::{
+    Attr, DType, Declined, Dim, Graph, Op, OpType, Outcome, Patch, Replacement, Tensor, ValueId,
+};
 use rustc_hash::FxHashMap;
 
 use super::operators::Formula;
@@ -53,7 +55,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         return None;
     }
     let formula = match op {
-        OpType::Clip => clip(edit, first),
+        OpType::Clip => Some(clip(edit, first)),
         OpType::Relu if dtype.is_int() => Some(edit.formula([first], |[x]| x.max(0.0))),
         OpType::Elu | OpType::Selu | OpType::Celu | OpType::ThresholdedRelu | OpType::Tan => {
             operators::instead(edit, op, first)
@@ -137,15 +139,15 @@ fn cosh(x: onnx::Expr<'_>) -> onnx::Expr<'_> {
     half * 0.5 * half + half.recip() * 0.5 / half
 }
 
-fn clip(edit: &mut Patch<'_, '_>, first: ValueId) -> Formula {
+fn clip(edit: &mut Patch<'_, '_>, first: ValueId) -> Result<Replacement, Declined> {
     let index = edit.root();
     match (edit.input(index, 1), edit.input(index, 2)) {
         (Some(low), Some(high)) => {
-            Some(edit.formula([first, low, high], |[x, low, high]| x.max(low).min(high)))
+            edit.formula([first, low, high], |[x, low, high]| x.max(low).min(high))
         }
-        (Some(low), None) => Some(edit.formula([first, low], |[x, low]| x.max(low))),
-        (None, Some(high)) => Some(edit.formula([first, high], |[x, high]| x.min(high))),
-        (None, None) => Some(Ok(first.into())),
+        (Some(low), None) => edit.formula([first, low], |[x, low]| x.max(low)),
+        (None, Some(high)) => edit.formula([first, high], |[x, high]| x.min(high)),
+        (None, None) => Ok(first.into()),
     }
 }
 
@@ -365,12 +367,10 @@ fn is_of_sizes(edit: &Patch<'_, '_>, value: ValueId, depth: usize) -> bool {
         Some(OpType::Shape | OpType::Size) => true,
         Some(op) if depth > 0 && edit.node(node).bodies().next().is_none() => {
             let is_small = edit.ty(value).is_some_and(|ty| ty.rank() <= 1 && !ty.dtype.is_float());
-            is_small
-                && op != OpType::Gather
-                && edit.operands(node).all(|operand| is_of_sizes(edit, operand, depth - 1))
-                || op == OpType::Gather
-                    && is_small
-                    && edit.input(node, 0).is_some_and(|it| is_of_sizes(edit, it, depth - 1))
+            // The indices of a `Gather` may be computed.
+            let count = if op == OpType::Gather { 1 } else { usize::MAX };
+            let mut operands = edit.operands(node).take(count);
+            is_small && operands.all(|operand| is_of_sizes(edit, operand, depth - 1))
         }
         _ => false,
     }

@@ -43,7 +43,7 @@ pub(super) fn shift(edit: &mut Patch<'_, '_>, x: ValueId) -> Formula {
         let factor =
             u32::try_from(*by).ok().filter(|&by| i64::from(by) < bits).map(|by| 1u64 << by);
         return Some(edit.formula([x], |[x]| match factor {
-            None => x - x,
+            None => x * 0.0,
             Some(factor) if is_left => x * factor as f64,
             Some(factor) => x / factor as f64,
         }));
@@ -65,7 +65,7 @@ pub(super) fn combine(edit: &mut Patch<'_, '_>, op: OpType, a: ValueId) -> Formu
     let (used_by_a, used_by_b) = (used(edit, a, bits)?, used(edit, b, bits)?);
     if used_by_a & used_by_b == 0 {
         return Some(edit.formula([a, b], |[a, b]| match op {
-            OpType::BitwiseAnd => (a - a) * b,
+            OpType::BitwiseAnd => a * b * 0.0,
             _ => a + b,
         }));
     }
@@ -73,7 +73,7 @@ pub(super) fn combine(edit: &mut Patch<'_, '_>, op: OpType, a: ValueId) -> Formu
     if op == OpType::BitwiseAnd && is_unsigned {
         for (value, other) in [(a, b), (b, a)] {
             if let Some(mask) = number(edit, other)
-                && (mask + 1).count_ones() == 1
+                && (mask + 1).is_power_of_two()
                 && mask + 1 < 1 << bits
             {
                 return Some(edit.formula([value], |[x]| x.modulo((mask + 1) as f64)));
@@ -118,7 +118,7 @@ fn used(edit: &Patch<'_, '_>, value: ValueId, bits: i64) -> Option<u64> {
     let shifted = || {
         let node = edit.producer(value)?;
         let by = number(edit, edit.input(node, 1)?)?;
-        let power = || (by.count_ones() == 1).then(|| by.trailing_zeros());
+        let power = || by.is_power_of_two().then(|| by.trailing_zeros());
         let is_left =
             matches!(edit.node(node).attr("direction"), Some(Attr::Str(way)) if &**way == "LEFT");
         match edit.op(node)? {
