@@ -72,7 +72,7 @@ def take_view(browser: Browser, folder: Path) -> None:
         urls[name] = page.as_uri()
     line = (
         "[...jax2onnxView.model.lines.values()].find(line => line.own.some("
-        "node => jax2onnxView.model.op(node) === 'Softmax'))"
+        "node => jax2onnxView.model.op(node) === 'Attention'))"
     )
     select = f"jax2onnxView.select({{kind: 'line', file: {line}.file, line: {line}.line}})"
     take(browser.page(1280, 760), urls["gpt2"], "view-line.png", select)

@@ -117,6 +117,7 @@ export class App {
   private leave(): void {
     this.select(null);
     this.graph.closeRevealed();
+    this.earlier?.leave();
   }
 
   private graphBar(): HTMLElement {

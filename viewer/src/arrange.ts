@@ -74,8 +74,9 @@ function layersOf(count: number, links: readonly Ends[]): Int32Array {
     for (const to of out[box]!) lowest = Math.min(lowest, layers[to]! - 1);
     layers[box] = Math.max(layers[box]!, lowest);
   }
-  const first = layers.reduce((least, layer) => Math.min(least, layer), Infinity);
-  return layers.map((layer) => layer - first);
+  // A layer that everything left takes no room.
+  const used = new Map([...new Set(layers)].sort((a, b) => a - b).map((layer, at) => [layer, at]));
+  return layers.map((layer) => used.get(layer)!);
 }
 
 /** A row of cells, in one of the columns. */

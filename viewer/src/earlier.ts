@@ -95,6 +95,11 @@ export class EarlierPane {
     this.graph?.recolor();
   }
 
+  /** Closes what selections opened. */
+  leave(): void {
+    this.graph?.closeRevealed();
+  }
+
   /** Highlights the nodes that nodes of the later model stand for. */
   link(later: Marks): void {
     this.marks = later;

@@ -155,6 +155,16 @@ test("a chain is straight, and a high one is wrapped into columns", () => {
   assert.ok(centers.every(({ x, y }) => x >= 50 && x <= width - 50 && y >= 20 && y <= height - 20));
 });
 
+test("a layer that everything left takes no room", () => {
+  // Box 1 moves down to box 4, beside box 3.
+  const links = [{ from: 0, to: 2 }, { from: 2, to: 3 }, { from: 3, to: 4 }, { from: 1, to: 4 }];
+  const { centers, height } = arrange(boxes(5), links);
+  assert.equal(centers[1].y, centers[3].y);
+  const wide = arrange(boxes(400), boxes(399).map((_, at) => ({ from: at, to: at + 1 })).concat({ from: -1, to: 399 }));
+  assert.ok([height, wide.width, wide.height].every(Number.isFinite));
+  assert.ok(wide.lines.every((line) => line.every(({ x, y }) => Number.isFinite(x) && Number.isFinite(y))));
+});
+
 test("a link beside a chain does not move the chain", () => {
   const links = boxes(40).flatMap((_, at) => [{ from: at, to: at + 1 }, ...(at % 4 === 0 && at < 36 ? [{ from: at, to: at + 4 }] : [])]);
   const { centers } = arrange(boxes(41), links);
