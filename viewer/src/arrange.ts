@@ -46,12 +46,32 @@ const PORT_GAP = 22;
 /** In a wider box, links enter near the place that they come from. */
 const WIDE = 280;
 
-/** Places boxes. Children come in the order of the graph, so that most links lead to a later one. */
+/** Places boxes, each one below those that it reads from. */
 export function arrange(boxes: readonly Size[], links: readonly Ends[]): Arranged {
   if (boxes.length === 0) return { width: 0, height: 0, centers: [], lines: links.map(() => []) };
   const grid = new Grid(boxes, links);
   grid.order();
   return grid.place();
+}
+
+/** Returns the boxes in an order in which each one comes after those that it reads from, as far as there are no cycles. */
+function sorted(into: readonly number[][]): number[] {
+  const order: number[] = [];
+  const isSeen = new Uint8Array(into.length);
+  const path: { box: number; next: number }[] = [];
+  for (let first = 0; first < into.length; first++) {
+    if (!isSeen[first]) path.push({ box: first, next: 0 });
+    isSeen[first] = 1;
+    for (let top = path.at(-1); top; top = path.at(-1)) {
+      const from = into[top.box]![top.next++];
+      if (from === undefined) order.push(path.pop()!.box);
+      else if (!isSeen[from]) {
+        isSeen[from] = 1;
+        path.push({ box: from, next: 0 });
+      }
+    }
+  }
+  return order;
 }
 
 /** Returns the layer of each box: below the boxes that it reads from, and near those that read it. */
@@ -60,19 +80,23 @@ function layersOf(count: number, links: readonly Ends[]): Int32Array {
   const into: number[][] = Array.from({ length: count }, () => []);
   const out: number[][] = Array.from({ length: count }, () => []);
   for (const { from, to } of links) {
-    // Links to an earlier box do not count.
-    if (from < 0 || from >= to) continue;
+    if (from < 0 || to < 0) continue;
     into[to]!.push(from);
     out[from]!.push(to);
   }
-  for (let box = 0; box < count; box++) {
-    for (const from of into[box]!) layers[box] = Math.max(layers[box]!, layers[from]! + 1);
+  const order = sorted(into);
+  const position = new Int32Array(count);
+  order.forEach((box, at) => (position[box] = at));
+  const isAfter = (a: number, b: number): boolean => position[a]! > position[b]!;
+  for (const box of order) {
+    // A link that closes a cycle does not count.
+    for (const from of into[box]!) if (isAfter(box, from)) layers[box] = Math.max(layers[box]!, layers[from]! + 1);
   }
-  for (let box = count - 1; box >= 0; box--) {
+  for (const box of [...order].reverse()) {
     if (out[box]!.length <= into[box]!.length) continue;
     let lowest = Infinity;
-    for (const to of out[box]!) lowest = Math.min(lowest, layers[to]! - 1);
-    layers[box] = Math.max(layers[box]!, lowest);
+    for (const to of out[box]!) if (isAfter(to, box)) lowest = Math.min(lowest, layers[to]! - 1);
+    if (lowest !== Infinity) layers[box] = Math.max(layers[box]!, lowest);
   }
   // A layer that everything left takes no room.
   const used = new Map([...new Set(layers)].sort((a, b) => a - b).map((layer, at) => [layer, at]));

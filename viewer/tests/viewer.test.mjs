@@ -155,6 +155,14 @@ test("a chain is straight, and a high one is wrapped into columns", () => {
   assert.ok(centers.every(({ x, y }) => x >= 50 && x <= width - 50 && y >= 20 && y <= height - 20));
 });
 
+test("a box is below those that it reads from, in whatever order they come", () => {
+  const links = [{ from: 3, to: 0 }, { from: 0, to: 2 }, { from: 2, to: 1 }, { from: 3, to: 1 }];
+  const { centers } = arrange(boxes(4), links);
+  for (const { from, to } of links) assert.ok(centers[from].y < centers[to].y);
+  const cycle = arrange(boxes(3), [{ from: 0, to: 1 }, { from: 1, to: 2 }, { from: 2, to: 0 }]);
+  assert.equal(new Set(cycle.centers.map(({ y }) => y)).size, 3);
+});
+
 test("a layer that everything left takes no room", () => {
   // Box 1 moves down to box 4, beside box 3.
   const links = [{ from: 0, to: 2 }, { from: 2, to: 3 }, { from: 3, to: 4 }, { from: 1, to: 4 }];
