@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_device_of_the_default_runtime_loads_what_the_runtime_loads() {
         assert_eq!(cuda().newest_opset(), Target::default().newest_opset());
-        assert!(cuda().is_default() && cuda().includes_default());
+        assert!(cuda().is_default() && cuda().includes_onnxruntime());
         assert_eq!(Target::parse(["onnxruntime-cuda>=1.31"]).unwrap().newest_opset(), Some(26));
         assert_eq!(Target::default().device_name(), None);
     }

@@ -237,7 +237,8 @@ fn distinct_sort(edit: &mut Patch<'_, '_>) -> Outcome {
     let Some((size, times)) = edit.sorted_size(index) else {
         return declined("the sizes of the array are not known");
     };
-    let added = (1..).find(|added| !taken.contains(&Some((size + added, times))))?;
+    let most = taken.len() as i64 + 1;
+    let added = (1..=most).find(|added| !taken.contains(&Some((size + added, times))))?;
     let is_largest = !matches!(edit.node(index).attr("largest"), Some(Attr::Int(0)));
     let last = match (ty.dtype, is_largest) {
         (dtype, true) if dtype.is_float() => f64::NEG_INFINITY,

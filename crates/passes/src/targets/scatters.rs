@@ -96,44 +96,41 @@ fn combined(edit: &mut Patch<'_, '_>) -> Outcome {
     let Some(shape) = sizes(edit, result) else {
         return declined("the sizes of the array are not known");
     };
-    let table = match edit.node(index).op.onnx()? {
-        OpType::ScatterND => {
-            let flat = flatten(edit)?;
-            // The axes are the places, the updates, and those of a slice.
-            let rank = flat.slice.len();
-            let size = flat.places * flat.count * flat.slice.iter().product::<i64>();
-            let [index_axes, update_axes] = [(0..1).chain(2..2 + rank).collect(), vec![0]];
-            Table {
-                x: flat.x,
-                places: flat.places,
-                axis: 0,
-                size,
-                index_axes,
-                update_axes,
-                ..Table::of(flat.indices, flat.updates)
-            }
+    let table = if edit.node(index).op == OpType::ScatterND {
+        let flat = flatten(edit)?;
+        // The axes are the places, the updates, and those of a slice.
+        let rank = flat.slice.len();
+        let size = flat.places * flat.count * flat.slice.iter().product::<i64>();
+        let [index_axes, update_axes] = [(0..1).chain(2..2 + rank).collect(), vec![0]];
+        Table {
+            x: flat.x,
+            places: flat.places,
+            axis: 0,
+            size,
+            index_axes,
+            update_axes,
+            ..Table::of(flat.indices, flat.updates)
         }
-        _ => {
-            let (x, indices, updates) = operands(edit)?;
-            let (of_x, of_indices) = (sizes(edit, x)?, sizes(edit, indices)?);
-            let axis = match edit.node(index).attr("axis") {
-                Some(&Attr::Int(axis)) => onnx::infer::axis_from_front(axis, of_x.len())?,
-                _ => 0,
-            };
-            let others = |sizes: &[i64]| [&sizes[..axis], &sizes[axis + 1..]].concat();
-            if others(&of_x) != others(&of_indices) {
-                return declined("the updates do not cover the other axes");
-            }
-            let size = of_x[axis] * of_indices.iter().product::<i64>();
-            Table {
-                x,
-                places: of_x[axis],
-                axis,
-                size,
-                index_axes: vec![axis],
-                update_axes: vec![axis],
-                ..Table::of(indices, updates)
-            }
+    } else {
+        let (x, indices, updates) = operands(edit)?;
+        let (of_x, of_indices) = (sizes(edit, x)?, sizes(edit, indices)?);
+        let axis = match edit.node(index).attr("axis") {
+            Some(&Attr::Int(axis)) => onnx::infer::axis_from_front(axis, of_x.len())?,
+            _ => 0,
+        };
+        let others = |sizes: &[i64]| [&sizes[..axis], &sizes[axis + 1..]].concat();
+        if others(&of_x) != others(&of_indices) {
+            return declined("the updates do not cover the other axes");
+        }
+        let size = of_x[axis] * of_indices.iter().product::<i64>();
+        Table {
+            x,
+            places: of_x[axis],
+            axis,
+            size,
+            index_axes: vec![axis],
+            update_axes: vec![axis],
+            ..Table::of(indices, updates)
         }
     };
     if table.size > MAX_TABLE {
