@@ -112,7 +112,7 @@ def _join(models: list[onnx.ModelProto]) -> onnx.ModelProto:
 
 
 def fallback(model: bytes, stayed: list[str]) -> list[str]:
-    """Returns the operators that stayed on the CPU, except casts around the operator in question."""
+    """Returns the operators that stayed on the CPU, except casts around the one in question."""
     graph = onnx.ModelProto.FromString(model).graph
     others = {node.op_type for node in graph.node} - {"Cast"}
     return sorted({op for op in stayed if op != "Cast" or not others})

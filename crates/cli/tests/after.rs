@@ -448,7 +448,7 @@ fn the_time_by_line() {
     check(
         &["profile", "@profiles/loop.onnx", "@profiles/loop.json"],
         &expect![[r#"
-            3 runs: 273 µs in kernels per run, ± 6.00 µs, 290 µs from start to end
+            3 runs: 275 µs in kernels per run, ± 6.00 µs, 290 µs from start to end
             Excluded 1 warm-up run (475 µs)
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
@@ -474,14 +474,14 @@ fn the_time_by_operator() {
     check(
         &[&files[..], &options].concat(),
         &expect![[r#"
-            4 runs: 302 µs in kernels per run, ± 16.0 µs, 486 µs from start to end
+            4 runs: 304 µs in kernels per run, ± 16.0 µs, 486 µs from start to end
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
 
               median        ±   share  calls  op
              66.5 µs  3.50 µs  21.9 %      7  MatMul
              49.5 µs  1.50 µs  16.3 %      7  Add
              45.0 µs  2.50 µs  14.8 %      5  LayerNormalization
-              142 µs  9.00 µs  47.0 %         … 7 more
+              143 µs  9.00 µs  47.0 %         … 7 more
             --- stderr
             --- exit 0
         "#]],
@@ -501,15 +501,17 @@ fn lines_that_another_provider_runs_are_listed_with_their_copies() {
             "op",
         ],
         &expect![[r#"
-            3 runs: 11.3 ms in kernels per run, ± 648 µs, 17.7 ms from start to end
-            1 before to warm up: 2.48 s
+            3 runs: 8.97 ms in kernels per run, ± 648 µs, 17.7 ms from start to end
+            Excluded 1 warm-up run (2.48 s)
+            The machine was busy: a run took 11.3 ms ± 648 µs in kernels, with pauses in changing lines.
+            Profile again on a quiet machine, or with more runs.
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
             16 of 29 nodes run on WebGpuExecutionProvider; 4 lines run on the CPU and cost 8 copies (3.6 KiB in each run)
 
               median        ±   share  calls  op
              7.36 ms   617 µs  82.1 %      5  MemcpyToHost
               549 µs  24.0 µs   6.1 %      1  Scan
-             1.02 ms  32.0 µs  11.8 %         … 14 more
+             1.06 ms  32.0 µs  11.8 %         … 14 more
 
             nodes copies  provider    line
                 1      3  CPU         tools/profiles.py:111, in devices  [Scan]
@@ -536,7 +538,7 @@ fn a_profile_of_another_model_is_not_known() {
         &expect![[r#"
             3 runs: 289 µs in kernels per run, ± 5.00 µs, 468 µs from start to end
             Excluded 1 warm-up run (629 µs)
-            3.1 % of the time is in your lines, 0.0 % in lines of libraries
+            3.4 % of the time is in your lines, 0.0 % in lines of libraries
 
               median        ±   share  calls  line
               280 µs  5.00 µs  96.9 %     32  (not known)  [MatMul, Add, LayerNormalization, Attention, Reshape, Gemm, Split, Gelu, Clip, Gather]

@@ -202,9 +202,9 @@ fn the_body_of_a_compiled_loop_runs_where_the_loop_runs() {
 fn a_target_that_lacks_an_operator_is_advice() {
     let model = model("transformer.onnx");
     let document = model.read(None).unwrap();
-    let advice = |provider: &str| {
+    let advice = |provider: &str, op: &str| {
         let nodes = document.scan.nodes.iter().map(|node| {
-            let provider = if node.op == "Attention" { CPU } else { provider };
+            let provider = if node.op == op { CPU } else { provider };
             [provider, node.name, node.op].map(str::to_owned)
         });
         let assigned = Profile::of_assignment(nodes);
@@ -213,10 +213,15 @@ fn a_target_that_lacks_an_operator_is_advice() {
         assert!(!placement.knows_copies);
         placement.lines[0].advice.clone()
     };
-    let found = advice("OpenVINOExecutionProvider").unwrap();
-    assert!(found.starts_with("export with `target=\"openvino\"`: OpenVINO "), "{found}");
-    assert!(found.ends_with(" has no `Attention`"), "{found}");
-    assert_eq!(advice("UnheardOfExecutionProvider"), None);
+    let found = advice("CoreMLExecutionProvider", "Attention").unwrap();
+    assert!(found.starts_with("export with `target=\"coreml\"`: Core ML "), "{found}");
+    assert!(found.ends_with(" has no `Attention` (by its documentation)"), "{found}");
+    let found = advice("CUDAExecutionProvider", "Clip").unwrap();
+    assert!(
+        found.starts_with("export with `target=\"onnxruntime-cuda\"`: `Clip` of i32 "),
+        "{found}"
+    );
+    assert_eq!(advice("UnheardOfExecutionProvider", "Attention"), None);
 }
 
 /// The test pretends that the provider runs `Relu` of floats elsewhere in the model.

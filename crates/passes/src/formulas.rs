@@ -5,6 +5,7 @@
 pub(crate) mod activation;
 pub(crate) mod choice;
 pub(crate) mod keep_axes;
+pub(crate) mod merge_affine;
 pub(crate) mod norm;
 pub(crate) mod pool;
 pub(crate) mod reduction;

@@ -5,8 +5,8 @@ use onnx::{Edit, Label, Model, Outcome, Patch};
 use options::Options;
 
 use crate::formulas::{
-    activation, choice, keep_axes, norm, pool, reduction, softmax, split_means, thresholded_relu,
-    uniform,
+    activation, choice, keep_axes, merge_affine, norm, pool, reduction, softmax, split_means,
+    thresholded_relu, uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
 use crate::indices::{division, index, pick, place, resize};
@@ -175,7 +175,7 @@ pub static PHASES: &[Phase] = &[
         "formulas",
         "Formulas are matched while each line still has the nodes that its plugin emitted, and while functions \
          of many nodes are composites. Norms come before reductions, because they contain squares and roots \
-         that reductions would match.",
+         that reductions would match. Chains of constants are merged last, when no formula needs their parts.",
         &[
             nodes("keep-axes", "keeps the axes of a reduction if they are restored later", keep_axes::run),
             formulas("fuse-activations", "finds activations such as `Gelu`", &[&activation::REWRITES, &thresholded_relu::REWRITES]),
@@ -185,6 +185,7 @@ pub static PHASES: &[Phase] = &[
             formulas("fuse-norms", "finds layer norms, group norms and RMS norms", &[&norm::STAGES]).when(When::FusingNorms),
             nodes("split-means", "writes a mean over an axis that may be empty as a sum and a division", split_means::run),
             formulas("fuse-reductions", "finds reductions such as `ReduceL2` and `ReduceSumSquare`", &[&reduction::STAGES]),
+            graph("merge-affine", "merges a chain of sums and products with constants into one product and one sum", merge_affine::run),
         ],
     ),
     phase(

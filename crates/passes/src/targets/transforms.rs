@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 
+use algebra::axis_map::transpose;
 use onnx::infer::axis_from_front;
 use onnx::kernels::Limit;
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, declined};
@@ -76,14 +77,14 @@ fn product(edit: &mut Patch<'_, '_>) -> Outcome {
         return declined("the transform is long, or not of float32");
     }
     let matrix = edit.constant(wave.matrix()?, &[]);
-    let mut order: Vec<i64> = (0..rank as i64).filter(|&it| it != axis as i64).collect();
-    order.insert(rank - 2, axis as i64);
+    let mut order: Vec<usize> = (0..rank).filter(|&it| it != axis).collect();
+    order.insert(rank - 2, axis);
     let is_moved = axis != rank - 2;
     let mut value = x;
     if is_moved {
-        value = edit.insert(Op::new(OpType::Transpose, &[x]).attr("perm", &order[..]));
+        value = edit.insert(transpose(x, &order));
     }
-    let others: Vec<i64> = order[..rank - 2].iter().map(|&it| before[it as usize]).collect();
+    let others: Vec<i64> = order[..rank - 2].iter().map(|&it| before[it]).collect();
     let kept = wave.given.min(wave.length);
     if kept < wave.given {
         let [start, end, place] = [0, kept, rank as i64 - 2].map(|int| edit.integers(&[int]));
@@ -102,9 +103,9 @@ fn product(edit: &mut Patch<'_, '_>) -> Outcome {
     let made = edit.insert(reshape);
     let mut back = vec![0; rank];
     for (place, &from) in order.iter().enumerate() {
-        back[from as usize] = place as i64;
+        back[from] = place;
     }
-    edit.done(&[], Op::new(OpType::Transpose, &[made]).attr("perm", &back[..]))
+    edit.done(&[], transpose(made, &back))
 }
 
 fn is_set(edit: &Patch<'_, '_>, name: &str) -> bool {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::canonicalize;
+use crate::formulas::merge_affine;
 use crate::guard::keep_zero_signs;
 use crate::layout::fold_products;
 use crate::testing::SPECIAL_FLOATS;
@@ -58,6 +59,40 @@ const INT_CONSTANTS: [&str; 8] = [
 
 const FLAG_CONSTANTS: [&str; 5] =
     ["true", "false", "[true, true, true]", "[true, false, true]", "[false]"];
+
+const CHAIN_CONSTANTS: [&str; 16] = [
+    "0.0",
+    "-0.0",
+    "1.0",
+    "-1.0",
+    "3.0",
+    "0.1",
+    "-7.5",
+    "1e9",
+    "1e-9",
+    "1e30",
+    "1e-30",
+    "50.0",
+    "8388608.0",
+    "inf",
+    "nan",
+    "[2.0, 0.0, -3.0]",
+];
+
+const CHAIN_INPUTS: [f64; 12] = [
+    0.0,
+    -0.0,
+    1.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+    0.3,
+    -2.5,
+    1e10,
+    3e38,
+    -1e30,
+    1e-5,
+];
 
 /// Numbers to fold into weights. One is too large for that, and one is too small.
 const FACTORS: [&str; 8] = ["0.0", "-1.0", "2.0", "0.1", "-0.5", "1e12", "1e-12", "30.0"];
@@ -399,6 +434,25 @@ proptest! {
                 are_same(&wanted, &found, same_number),
                 "{}\nbecame\n{}\n{:?}\n{:?}\nnot\n{:?}", program.text(), after.text(), inputs, found, wanted,
             );
+        }
+    }
+
+    #[test]
+    fn a_merged_chain_differs_by_rounding(
+        steps in proptest::collection::vec((0..5_usize, 0..CHAIN_CONSTANTS.len()), 2..6),
+    ) {
+        let mut text = String::from("graph g(x:f32[3]) -> (y)\n");
+        for (place, &(op, constant)) in steps.iter().enumerate() {
+            let formula = with_constant(op, CHAIN_CONSTANTS[constant]);
+            let from = if place == 0 { "x".to_owned() } else { format!("%{}", place - 1) };
+            let _ = writeln!(text, "%{place}:f32[3] = {}", formula.replace('@', &from));
+        }
+        let _ = writeln!(text, "y:f32[3] = Identity(%{})", steps.len() - 1);
+        let before = onnx::text::parse_graph(&text).expect("a graph of a test can be parsed");
+        let mut after = before.clone();
+        run(&mut after, &[merge_affine::run, super::drop_dead]);
+        for numbers in CHAIN_INPUTS.chunks_exact(3) {
+            differ_by_rounding([&before, &after], &Array::new(F32, &[3], numbers))?;
         }
     }
 

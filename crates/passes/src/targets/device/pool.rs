@@ -85,7 +85,7 @@ fn padded<'g>(x: Expr<'g>, windows: &[Window]) -> Expr<'g> {
     let mut pads = vec![0; 2 * rank];
     let mut shape = x.shape().to_vec();
     for window in windows {
-        (pads[window.axis], pads[window.axis + rank]) = window.pads;
+        (pads[window.axis], pads[rank + window.axis]) = window.pads;
         shape[window.axis] = Dim::Known(window.whole + window.pads.0 + window.pads.1);
     }
     let pads = x.builder.ints(&pads);
