@@ -119,14 +119,14 @@ fn without_expand(
     inputs: &[Option<ValueId>],
     operand: usize,
 ) -> Option<(usize, ValueId)> {
-    let shape_of = |id: ValueId| patch.shape(id);
+    let shape_of = |id: ValueId| patch.shape(id).map(<[Dim]>::to_vec);
     let producer = patch.producer(inputs[operand]?)?;
     let narrow = patch.input(producer, 0)?;
     match patch.op(producer)? {
         OpType::Expand => {}
         op if op.is(RESHAPES) => {
             let wide = shape_of(patch.result(producer))?;
-            require(adds_leading_axes(shape_of(narrow)?, wide))?;
+            require(adds_leading_axes(&shape_of(narrow)?, &wide))?;
         }
         _ => return None,
     }
@@ -134,13 +134,14 @@ fn without_expand(
     let result = shape_of(node.outputs[0])?;
     let operands = inputs.iter().enumerate().map(|(other, &input)| match node.op.onnx() {
         _ if other == operand => shape_of(narrow),
-        Some(OpType::Expand) => Some(result),
+        // An `Expand` also broadcasts its sizes to the operand, so they may differ from the result.
+        Some(OpType::Expand) => patch.sizes(input?),
         _ => shape_of(input?),
     });
     let joined = operands
         .into_iter()
-        .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, shape?));
-    (joined?[..] == *result).then_some((producer, narrow))
+        .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, &shape?));
+    (joined?[..] == result[..]).then_some((producer, narrow))
 }
 
 /// Walks back through nodes that only add leading unit axes, as broadcasting does too. Returns the value before them,
@@ -192,6 +193,31 @@ z:f32[3,3] = Expand(%1, [3, 3]:i64)",
                 y:f32[2,3] = Expand(b, [2, 3]:i64)  # 3 2
                 %1 = Unsqueeze(b, [1]:i64)  # 4
                 z:f32[3,3] = Expand(%1, [3, 3]:i64)  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_broadcast_of_an_axis_that_the_sizes_of_the_reader_lack_is_kept() {
+        check(
+            rule(&super::RULE),
+            "graph g(x:f32[1,1], b:f32[3], r:f32[N,1]) -> (y, z, u)
+%0:f32[1,7] = Expand(x, [1, 7]:i64)
+y:f32[7,7] = Expand(%0, [7, 1]:i64)
+%1:f32[1,3] = Unsqueeze(b, [0]:i64)
+z:f32[1,3] = Expand(%1, [3]:i64)
+%2:i64[2] = Shape(r)
+%3:f32[1,7] = Expand(x, [7]:i64)
+u:f32[N,7] = Expand(%3, %2)",
+            expect![[r#"
+                graph g(x:f32[1,1], b:f32[3], r:f32[N,1]) -> (y, z, u)
+                %0 = Expand(x, [1, 7]:i64)  # 2
+                y:f32[7,7] = Expand(%0, [7, 1]:i64)  # 3
+                %1 = Unsqueeze(b, [0]:i64)  # 4
+                z:f32[1,3] = Expand(%1, [3]:i64)  # 5
+                %2 = Shape(r)  # 6
+                %3 = Expand(x, [7]:i64)  # 7
+                u:f32[N,7] = Expand(%3, %2)  # 8
             "#]],
         );
     }
