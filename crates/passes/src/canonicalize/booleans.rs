@@ -3,10 +3,11 @@
 
 use algebra::eval::eval;
 use algebra::rewrite::require;
+use onnx::expr::broadcast_shapes;
 use onnx::operator::properties::{BROADCAST_OPS, CASTS};
 use onnx::{Attr, DType, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId};
 
-use super::broadcasts::broadcast_shape;
+use super::broadcasts::{broadcast_shape, expand_sizes};
 use super::{Change, Rule};
 
 pub(crate) const RULE: Rule = Rule {
@@ -85,8 +86,8 @@ fn beside_less(edit: &Edit<'_>, less: ValueId, different: ValueId) -> Option<Cha
 struct Beside {
     flag: ValueId,
     is_set: bool,
-    /// The shape to which the constant is broadcast.
-    shape: Option<ValueId>,
+    /// The `Expand` that broadcasts the constant last.
+    expand: Option<usize>,
     /// The nodes that broadcast the constant.
     passed: Vec<usize>,
 }
@@ -97,7 +98,11 @@ impl Beside {
         if edit.ty(self.flag) == edit.result_ty(index) {
             return Some((self.flag.into(), self.passed));
         }
-        Some((Op::new(OpType::Expand, &[self.flag, self.shape?]).into(), self.passed))
+        let expand = self.expand?;
+        let sizes = edit.input(expand, 1)?;
+        let expanded = broadcast_shapes(edit.shape(self.flag)?, &expand_sizes(edit, expand)?)?;
+        require(expanded[..] == edit.result_ty(index)?.shape[..])?;
+        Some((Op::new(OpType::Expand, &[self.flag, sizes]).into(), self.passed))
     }
 }
 
@@ -107,9 +112,8 @@ fn beside_a_flag(edit: &Edit<'_>, index: usize) -> Option<Beside> {
     let beside = |flag: ValueId, constant: ValueId| {
         let mut passed = Vec::new();
         let is_set = number_behind(edit, constant, &mut passed)? != 0.0;
-        let repeats = edit.made_by(constant, OpType::Expand);
-        let shape = repeats.and_then(|node| edit.input(node, 1));
-        Some(Beside { flag, is_set, shape, passed })
+        let expand = edit.made_by(constant, OpType::Expand);
+        Some(Beside { flag, is_set, expand, passed })
     };
     beside(a, b).or_else(|| beside(b, a))
 }
@@ -195,6 +199,23 @@ y:bool[3] = Xor(%2, a)",
             expect![[r#"
                 graph g(a:bool[3]) -> (y)
                 y:bool[3] = Xor(a, a)  # 5 2 3 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_flag_is_not_expanded_to_sizes_that_lack_an_axis_of_the_constant() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(a:bool[1,1]) -> (y)
+%0:bool[1,7] = Expand(true, [1, 7]:i64)
+%1:bool[5,7] = Expand(%0, [5, 1]:i64)
+y:bool[5,7] = And(a, %1)",
+            expect![[r#"
+                graph g(a:bool[1,1]) -> (y)
+                %0 = Expand(true, [1, 7]:i64)  # 2
+                %1 = Expand(%0, [5, 1]:i64)  # 3
+                y:bool[5,7] = And(a, %1)  # 4
             "#]],
         );
     }

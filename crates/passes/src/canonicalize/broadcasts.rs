@@ -134,14 +134,22 @@ fn without_expand(
     let result = shape_of(node.outputs[0])?;
     let operands = inputs.iter().enumerate().map(|(other, &input)| match node.op.onnx() {
         _ if other == operand => shape_of(narrow),
-        // An `Expand` also broadcasts its sizes to the operand, so they may differ from the result.
-        Some(OpType::Expand) => patch.sizes(input?),
+        Some(OpType::Expand) => expand_sizes(patch, patch.root()),
         _ => shape_of(input?),
     });
     let joined = operands
         .into_iter()
         .try_fold(Vec::<Dim>::new(), |joined, shape| broadcast_shapes(&joined, &shape?));
     (joined?[..] == result[..]).then_some((producer, narrow))
+}
+
+/// Returns the sizes to which an `Expand` broadcasts. They differ from the shape of its result if the operand has axes
+/// that the sizes lack.
+pub(super) fn expand_sizes(edit: &Edit<'_>, expand: usize) -> Option<Vec<Dim>> {
+    let (x, sizes) = edit.pair(expand)?;
+    let is_number = || edit.shape(x).is_some_and(<[Dim]>::is_empty);
+    let result = || is_number().then(|| Some(edit.result_ty(expand)?.shape.to_vec()))?;
+    edit.sizes(sizes).or_else(result)
 }
 
 /// Walks back through nodes that only add leading unit axes, as broadcasting does too. Returns the value before them,
