@@ -226,7 +226,10 @@ pub const PLUGINS: &[Plugin] = &[
     ]),
     eqn("select_and_scatter_add", select_and_scatter_add),
     // Sorting.
-    many("approx_top_k", approx_top_k).limits(&["the result is exact"]),
+    many("approx_top_k", approx_top_k).limits(&[
+        "the result is exact",
+        "equal elements keep their order, and NaN is above all numbers, while JAX defines neither",
+    ]),
     many("sort", sort).parts(),
     many("top_k", top_k).limits(&[
         "every NaN counts as positive, and therefore as one of the largest elements",
