@@ -44,20 +44,28 @@ def iota(dtype: Any, shape: tuple[int, ...], axis: int) -> Callable[..., Any]:
 
 
 BROADCASTS = [
-    case("broadcast_in_dim", use, lambda x, s=shape, a=axes: lax.broadcast_in_dim(x, s, a), x)
-    for use, x, shape, axes in [
-        ("of a scalar", SCALAR, (2, 3), ()),
-        ("of a scalar to nothing", SCALAR, (2, 0), ()),
-        ("new axes in front", X, (2, 3, 4), (1, 2)),
-        ("new axes behind", X, (3, 4, 2), (0, 1)),
-        ("new axis between", X, (3, 2, 4), (0, 2)),
-        ("new axes everywhere", X, (2, 3, 5, 4, 6), (1, 3)),
-        ("axes of one repeated", X[:, :1], (3, 4), (0, 1)),
-        ("an axis of one kept and one repeated", X[:1, :1], (2, 1, 5), (1, 2)),
-        ("an axis of one becomes empty", X[:, :1], (3, 0), (0, 1)),
-        ("of an empty array", EMPTY, (2, 3, 0), (1, 2)),
-        ("only ones", LINE, (1, 5, 1), (1,)),
-    ]
+    case(
+        "broadcast_in_dim",
+        "of a number along one axis, then along another one",
+        lambda x: (x + 1, jnp.full(7, 12)[:, None] * jnp.full(7, 12)),
+        SCALAR,
+    ),
+    *[
+        case("broadcast_in_dim", use, lambda x, s=shape, a=axes: lax.broadcast_in_dim(x, s, a), x)
+        for use, x, shape, axes in [
+            ("of a scalar", SCALAR, (2, 3), ()),
+            ("of a scalar to nothing", SCALAR, (2, 0), ()),
+            ("new axes in front", X, (2, 3, 4), (1, 2)),
+            ("new axes behind", X, (3, 4, 2), (0, 1)),
+            ("new axis between", X, (3, 2, 4), (0, 2)),
+            ("new axes everywhere", X, (2, 3, 5, 4, 6), (1, 3)),
+            ("axes of one repeated", X[:, :1], (3, 4), (0, 1)),
+            ("an axis of one kept and one repeated", X[:1, :1], (2, 1, 5), (1, 2)),
+            ("an axis of one becomes empty", X[:, :1], (3, 0), (0, 1)),
+            ("of an empty array", EMPTY, (2, 3, 0), (1, 2)),
+            ("only ones", LINE, (1, 5, 1), (1,)),
+        ]
+    ],
 ]
 
 CONCATENATES = [

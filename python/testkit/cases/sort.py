@@ -129,6 +129,9 @@ CASES = [
         (np.array([3, np.nan, -1, 2, np.inf], np.float32),),
     ),
     Case("approx_max_k", lambda x: lax.approx_max_k(x, 3), (SPREAD,), covers=("approx_top_k",)),
+    Case(
+        "approx_max_k.bf16", lambda x: lax.approx_max_k(x, 1), (SPREAD.astype(ml_dtypes.bfloat16),)
+    ),
     Case("approx_min_k", lambda x: lax.approx_min_k(x, 3, reduction_dimension=0), (SPREAD,)),
 ]
 
