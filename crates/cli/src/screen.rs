@@ -7,9 +7,6 @@ use inspect::Style;
 /// A width that no terminal has.
 const WIDE: usize = Style::WIDE;
 
-/// The smallest width that `COLUMNS` can set.
-const MIN_WIDTH: usize = 40;
-
 /// The colors and the width of the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
@@ -23,17 +20,14 @@ impl Screen {
         Screen { color: false, width: WIDE }
     }
 
-    /// Detects what standard output is. Respects `NO_COLOR`, `TERM=dumb` and `COLUMNS`.
+    /// Detects what standard output is. Respects `NO_COLOR` and `TERM=dumb`.
     pub fn detect() -> Screen {
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let columns = columns.filter(|&columns| columns >= MIN_WIDTH);
         if !std::io::stdout().is_terminal() {
-            return Screen { width: columns.unwrap_or(WIDE), ..Screen::plain() };
+            return Screen::plain();
         }
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let terminal = terminal_size::terminal_size().map(|(width, _)| width.0.into());
-        let width = columns.or(terminal).unwrap_or(WIDE);
+        let width = terminal_size::terminal_size().map_or(WIDE, |(width, _)| width.0.into());
         Screen { color: !is_set("NO_COLOR") && !is_dumb, width }
     }
 
