@@ -391,7 +391,7 @@ export class SourcePane {
     const header = section.rows?.get(block.first + 1)?.element;
     header?.querySelector(".fold")?.setAttribute("aria-expanded", String(isOpen));
     header?.classList.toggle("is-folded", !isOpen);
-    // What is folded has rows.
+    // A folded table has rows.
     this.fill(section, block.first, block.last + 1);
     for (let line = block.first + 2; line <= block.last + 1; line++) {
       const row = section.rows?.get(line);

@@ -16,7 +16,7 @@ use crate::{Document, Frame};
 
 pub use show::{describe_copy, json, report, sentence, text};
 
-/// What ONNX Runtime said about a session.
+/// The facts about a session that ONNX Runtime states.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence<'p> {
     /// The assignment of a session, as [`Profile::of_assignment`] reads it.
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-/// Where the nodes of a model run.
+/// The execution providers that run the nodes of a model.
 #[derive(Clone, Debug)]
 pub struct Placement<'d> {
     pub source: Source,

@@ -1,4 +1,4 @@
-//! What one place of this crate or of `algebra` does, no other place does again.
+//! Checks that only one place of this crate and of `algebra` does a thing.
 
 #![expect(clippy::expect_used, reason = "a test fails if it cannot look")]
 

@@ -11,7 +11,7 @@ from testkit import ROOT
 from testkit.browser import Browser, find_chromium
 
 CHROMIUM = find_chromium()
-#: What the site makes of a folded table, a list of names, and a table after a heading.
+#: The HTML of a folded table, a list of names, and a table after a heading.
 PAGE = """<!doctype html><html data-ready="true"><meta charset="utf-8"><body>
 <div class="filterable" data-what="layers">
 <details id="norms"><summary>Norms</summary><table><thead><tr><th>Layer</th></tr></thead><tbody>

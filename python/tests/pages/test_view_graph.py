@@ -155,7 +155,7 @@ def test_branches_of_constants_are_closed_boxes(opened: Opened) -> None:
         "constant3 nodes",
     ]
     assert count(opened, '[data-node="a1"], [data-node="b1"]') == 0
-    # What is random is not constant.
+    # A random value is not constant.
     assert count(opened, '[data-node="r0"], [data-node="r1"], [data-node="y1"]') == 3
     opened.page.evaluate(f"{boxes}[1].dispatchEvent(new MouseEvent('dblclick', {{bubbles: true}}))")
     opened.page.settle()

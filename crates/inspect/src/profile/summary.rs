@@ -89,7 +89,7 @@ pub struct Summary<'d> {
     pub users: f64,
     /// The share of the time in counted runs that has any line.
     pub known: f64,
-    /// What the model does not record, if the rows would need it.
+    /// A sentence about missing provenance, if the rows would need it.
     pub missing: Option<&'static str>,
 }
 

@@ -14,7 +14,7 @@ use crate::value::{Dim, Type, ValueId, Values};
 /// A form of a node.
 pub(super) struct Form {
     pub ability: Ability,
-    /// What a runtime without the form does, for a sentence.
+    /// A sentence about a runtime without the form.
     pub says: &'static str,
     /// True for a node with the form, by the operator and by the rest of the node.
     test: fn(OpType, &View<'_>) -> bool,
