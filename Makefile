@@ -14,11 +14,11 @@ GLIBC := 2.17
 CPUS := SSE4_2 AVX2 AVX512
 # `make test` runs one of every SAMPLE parameters of each test, and one of every SAMPLE slow tests. The commit
 # decides which, so that the tests of many commits run everything. `make test-all` runs everything at once.
-SAMPLE ?= 16
+SAMPLE ?= 24
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 
-.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
+.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-wheel-quick test-oldest-runtime test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -58,9 +58,10 @@ demo-wheel: $(VENV)/maturin
 # While pip installs JAX and the libraries on one core, the other one compiles.
 test: $(VENV)/maturin
 	@$(MAKE) --no-print-directory -j2 $(VENV)/installed compile
-	@$(MAKE) --no-print-directory check test-rust test-python
-	$(PY) tools/test_runtimes.py --sample
-	$(PY) tools/test_wheel.py --quick
+	@$(MAKE) --no-print-directory develop
+	@$(MAKE) --no-print-directory -j2 --output-sync check test-rust
+	@$(MAKE) --no-print-directory test-python
+	@$(MAKE) --no-print-directory -j2 --output-sync test-oldest-runtime test-wheel-quick
 
 test-all:
 	@$(MAKE) --no-print-directory check test-rust SAMPLE=1
@@ -68,8 +69,9 @@ test-all:
 	$(PYTEST) python/tests
 	$(PY) tools/test_wheel.py
 
+# No crate has examples in its comments that `cargo test` without targets would run.
 compile: | tools
-	cargo test --quiet --workspace --no-run
+	cargo test --quiet --workspace --all-targets --no-run
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 
 check: develop
@@ -85,7 +87,7 @@ test-quick: develop
 	JAX2ONNX_TEST_SEED= $(PYTEST_HERE) -m "not slow" --sample 60 python/tests
 
 test-rust: | tools
-	JAX2ONNX_TEST_SAMPLE=$(SAMPLE) cargo test --quiet --workspace
+	JAX2ONNX_TEST_SAMPLE=$(SAMPLE) cargo test --quiet --workspace --all-targets
 
 test-python: develop
 	$(PYTEST) --sample $(SAMPLE) python/tests
@@ -93,9 +95,15 @@ test-python: develop
 PYTEST_HERE = $(PY) -m pytest -q -n 2 --dist worksteal
 PYTEST = JAX2ONNX_TEST_CPUS="$(CPUS)" $(PYTEST_HERE)
 
+test-oldest-runtime: $(VENV)/installed
+	$(PY) tools/test_runtimes.py --sample
+
 # The wheel alone, in an empty environment, used from an unrelated directory.
 test-wheel: $(VENV)/installed
 	$(PY) tools/test_wheel.py
+
+test-wheel-quick: $(VENV)/installed
+	$(PY) tools/test_wheel.py --quick
 
 # A wheel for any Linux, tried with every Python at hand, and the command alone; both in dist.
 wheel: $(VENV)/installed $(WHEEL)/installed

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -73,13 +74,19 @@ def _folders() -> Iterator[Path]:
     yield from here.parents
 
 
-def _section(data: bytes, folder: Path) -> Project:
+@lru_cache(maxsize=1)
+def _parsed(data: bytes) -> Mapping[str, Any]:
+    """Return the tables of a file. A program that exports often parses the same file once."""
     import tomllib
 
+    return tomllib.loads(data.decode("utf-8"))
+
+
+def _section(data: bytes, folder: Path) -> Project:
     path = os.path.relpath(folder / "pyproject.toml")
     where = quoted(path)
     try:
-        tools: Any = tomllib.loads(data.decode("utf-8")).get("tool", {})
+        tools: Any = _parsed(data).get("tool", {})
     except RecursionError as error:
         raise ConfigError(f"{where} is nested too deeply") from error
     except ValueError as error:

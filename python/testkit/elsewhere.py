@@ -16,13 +16,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.extend.backend
 import numpy as np
 
 from . import sampling
-from .references import Computation, Results, kept
+from .references import Computation, Results, kept, recent
 
 #: Instruction sets, the oldest first. `make test` names several; without any, this CPU is the only
 #: reference.
@@ -30,6 +31,10 @@ CPUS = os.environ.get("JAX2ONNX_TEST_CPUS", "").split()
 #: XLA 0.10 calls functions that it lacks for float16 on CPUs without F16C. JAX registers kernels
 #: for sparse arrays when it lowers their products, which these processes do not do.
 NOT_COMPILED = re.compile("Failed to materialize symbols|No FFI handler registered")
+
+
+#: The last computations that this process compiled.
+_COMPILED: dict[bytes, Any] = {}
 
 
 def compute(computation: Computation, here: Results) -> dict[str, Results]:
@@ -115,10 +120,13 @@ def _run(code: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     from jax._src import compiler
     from jax._src.lib import xla_client
 
-    backend = jax.extend.backend.get_backend()
-    devices = xla_client.DeviceList(tuple(backend.local_devices()[:1]))
-    options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
-    executable = backend.compile_and_load(code, devices, options)
+    def compiled() -> Any:
+        backend = jax.extend.backend.get_backend()
+        devices = xla_client.DeviceList(tuple(backend.local_devices()[:1]))
+        options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
+        return backend.compile_and_load(code, devices, options)
+
+    executable = recent(_COMPILED, code, compiled)
     results = executable.execute_sharded([jax.device_put(array) for array in inputs])
     parts = results.disassemble_into_single_device_arrays()
     return [np.asarray(part[0]) for part in parts]

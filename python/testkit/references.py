@@ -18,7 +18,7 @@ import pickle
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import jax
 import jax.extend.core
@@ -27,6 +27,7 @@ import numpy as np
 
 FOLDER: Final = Path(__file__).parents[2] / ".cache" / "references"
 Results = list[np.ndarray]
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +58,14 @@ class Computation:
         return Computation(traced.jaxpr, traced.lower(), arrays)
 
     @functools.cached_property
+    def program(self) -> bytes:
+        """A hash of the computation without its inputs."""
+        return hashlib.sha256(self.lowered.as_text().encode()).digest()
+
+    @functools.cached_property
     def key(self) -> str:
         """A name that no other computation or inputs have."""
-        digest = hashlib.sha256(self.lowered.as_text().encode())
+        digest = hashlib.sha256(self.program)
         for array in self.inputs:
             digest.update(f"{array.dtype} {array.shape}".encode())
             digest.update(array.tobytes())
@@ -72,7 +78,8 @@ class Computation:
         # The results are kept; what XLA compiled is not needed again.
         jax.config.update(name, math.inf)
         try:
-            return [np.asarray(result) for result in self.lowered.compile()(*self.inputs)]
+            compiled = recent(_COMPILED, self.program, self.lowered.compile)
+            return [np.asarray(result) for result in compiled(*self.inputs)]
         finally:
             jax.config.update(name, before)
 
@@ -81,6 +88,19 @@ class Computation:
         code = io.BytesIO()
         self.lowered.compiler_ir("stablehlo").operation.write_bytecode(code)
         return pickle.dumps((code.getvalue(), self.inputs))
+
+
+#: The last computations that were compiled. A test may run one of them on many inputs.
+_COMPILED: dict[bytes, jax.stages.Compiled] = {}
+
+
+def recent(entries: dict[bytes, T], key: bytes, make: Callable[[], T]) -> T:
+    """The entry of a key, which is made if it is not among the last ones."""
+    entry = entries.pop(key) if key in entries else make()
+    entries[key] = entry
+    while len(entries) > 4:
+        del entries[next(iter(entries))]
+    return entry
 
 
 def is_key(array: Any) -> bool:

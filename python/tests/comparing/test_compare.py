@@ -417,6 +417,7 @@ def test_a_sum_of_large_numbers_that_cancel_has_no_sure_line() -> None:
     assert first is None or not first.sure
 
 
+@pytest.mark.slow
 def test_jax_is_the_reference_of_a_function(model: onnx.ModelProto) -> None:
     jax.clear_caches()
     assert compare(nested, model, [X])

@@ -45,6 +45,7 @@ def test_a_network_is_exported_whole(name: str) -> None:
     assert len({node.name for node in nodes}) == len(nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAX_NODES)
 def test_a_network_is_as_lean_as_it_was(name: str) -> None:
     _, model = exported(name)
@@ -75,6 +76,7 @@ def test_every_line_of_a_network_is_one_that_was_written_for_it(name: str) -> No
 SMALL_CONSTANTS = 1 << 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_parameter_is_stored_twice(name: str) -> None:
     (fn, inputs), model = exported(name)
