@@ -123,7 +123,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("rev", &["Slice"], &[]),
     ("round", &["Abs", "Add", "Cast", "Floor", "Greater", "GreaterOrEqual", "Mul", "Round", "Sign", "Sub", "Where"], &[]),
     ("rsqrt", &["Cast", "Reciprocal", "Sqrt"], &["Abs", "Add", "Concat", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "IsInf", "Max", "Min", "Mul", "Neg", "Or", "Where"]),
-    ("scan", &["Add", "ArgMax", "Cast", "Concat", "Div", "Gather", "Gemm", "Identity", "IsNaN", "Less", "LessOrEqual", "MatMul", "Not", "Or", "ReduceSum", "Reshape", "Scan", "Slice", "Unsqueeze", "Where"], &[]),
+    ("scan", &["Add", "ArgMax", "Cast", "Div", "Gather", "Gemm", "Identity", "IsNaN", "Less", "LessOrEqual", "MatMul", "Not", "Or", "ReduceSum", "Scan", "Slice", "Unsqueeze", "Where"], &[]),
     ("scatter", &["Add", "Cast", "Clip", "Concat", "Equal", "Expand", "GatherND", "Min", "Mul", "Range", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Scan", "ScatterElements", "ScatterND", "Slice", "Squeeze", "Transpose", "Unsqueeze", "Where"], &[]),
     ("scatter-add", &["Add", "Cast", "Clip", "Concat", "Equal", "Expand", "Greater", "Less", "Min", "Mul", "Range", "ReduceMin", "ReduceSum", "Relu", "Reshape", "ScatterElements", "ScatterND", "Slice", "Squeeze", "Transpose", "Unsqueeze", "Where"], &[]),
     ("scatter-max", &["Add", "Cast", "Clip", "Concat", "Equal", "Expand", "GatherND", "Greater", "IsNaN", "Max", "Mul", "ReduceMin", "ReduceSum", "Reshape", "ScatterElements", "ScatterND", "Unsqueeze", "Where"], &[]),

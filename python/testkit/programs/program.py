@@ -50,10 +50,14 @@ HAS_SIGMOID: Final = re.compile(
 #: Products and Fourier transforms of complex numbers. `docs/faq.md` says how infinities and NaN in
 #: them may differ.
 IS_PRODUCT: Final = re.compile(r"lax\.complex\([^()]*\) (@|\*\*? (lax|jnp|-?\d\b(?!\.)))")
-IS_TRANSFORM: Final = re.compile(r"fft\.(fft|ifft|rfft)\((\w|lax\.complex\(\w, \w\))\)")
-#: The same of other shapes: a number that is not finite may spread to all of the result.
+IS_TRANSFORM: Final = re.compile(r"\bparts\(jnp\.fft\.(fft|ifft|rfft)\((?!.*axis=)")
+#: Fourier transforms of the last axis whose results are real.
+IS_REAL_TRANSFORM: Final = re.compile(r"\b(jnp\.fft\.(irfft|hfft)|jax\.scipy\.fft\.dct)\(")
+#: The same of other shapes, and factorizations and what is made of them: a number that is not
+#: finite may spread to all of the result.
 SPREADS: Final = re.compile(
-    r"fft\.\w+\(|fftconvolve|(einsum|prod|outer|scan|vmap)\(.*complex|linalg\.|\b1j\b"
+    r"fft\.\w+\(|fftconvolve|(einsum|prod|outer|scan|vmap)\(.*complex|\b1j\b"
+    r"|linalg\.(?!norm|multi_dot|toeplitz|block_diag)"
 )
 #: Factors of matrices. `docs/primitives.md` says how those with infinities may differ.
 IS_FACTOR: Final = re.compile(r"linalg\.cholesky\(")
@@ -155,6 +159,8 @@ class Step:
             # The axis of the two parts follows those that are mapped.
             axes = (1 if self.context in ("map", "vmap") else 0, -1)
             return jnp.where(jnp.isfinite(value).all(axes, keepdims=True), value, number)
+        if IS_REAL_TRANSFORM.search(source):
+            return jnp.where(jnp.isfinite(value).all(-1, keepdims=True), value, number)
         if "depthwise" in source and value.dtype == np.float64:
             # XLA multiplies the other channels by zero, so NaN spreads to them.
             return jnp.where(jnp.isfinite(value), value, number)
