@@ -1,9 +1,13 @@
-//! Evaluates a node with constant operands, with the same bits as the runtime.
+//! Evaluates a node with constant operands.
 //!
-//! This file contains only operators that every runtime rounds in the same way: operators that move elements,
-//! arithmetic, square roots, operators on bits and booleans, and comparisons.
+//! Operators that every runtime rounds in the same way return the bits of the runtime: operators that move elements,
+//! arithmetic, square roots, operators on bits and booleans, and comparisons. The others return the float32 number that
+//! is nearest to the result, if it is known; see `nearest.rs`.
 
+mod along;
 mod floats;
+mod nearest;
+mod places;
 
 use std::cmp::Ordering;
 
@@ -18,7 +22,19 @@ pub fn eval(node: &Node, operands: &[&Tensor], dtype: DType, shape: Vec<i64>) ->
     let call = Call { op: node.op.onnx()?, node, operands, dtype, shape };
     call.of_any_numbers()
         .or_else(|| call.of_some_floats())
+        .or_else(|| call.of_nearest_floats())
         .filter(|result| result.byte_len() == result.expected_bytes())
+}
+
+/// Like [`eval`], for the two results of `TopK`.
+pub fn eval_top(
+    node: &Node,
+    operands: &[&Tensor],
+    dtype: DType,
+    shape: Vec<i64>,
+) -> Option<[Tensor; 2]> {
+    let (OpType::TopK, [x, count]) = (node.op.onnx()?, operands) else { return None };
+    Call { op: OpType::TopK, node, operands, dtype, shape }.top(x, count)
 }
 
 /// An operator on constants, and the type of its result.
@@ -51,6 +67,9 @@ impl Call<'_> {
             // Double precision is wide enough that rounding twice returns the same number as rounding once.
             (OpType::Sqrt, [x]) => self.of_each_float(x, f64::sqrt),
             (OpType::Reciprocal, [x]) => self.of_each_float(x, f64::recip),
+            (OpType::Abs, [x]) if self.dtype.is_signed_int() => {
+                self.of_each_int(x, i64::wrapping_abs)
+            }
             (OpType::Abs, [x]) => self.of_each_float(x, f64::abs),
             (OpType::Sign, [x]) if self.dtype.is_signed_int() => self.of_each_int(x, i64::signum),
             (OpType::Not, [x]) => self.of_each_int(x, |flag| i64::from(flag == 0)),
@@ -79,7 +98,21 @@ impl Call<'_> {
                 | OpType::LessOrEqual,
                 [x, y],
             ) => self.comparison(x, y),
-            (OpType::ArgMax, [x]) => self.index_of_largest(x),
+            (OpType::ArgMax | OpType::ArgMin, [x]) => self.index_of_extreme(x),
+            (OpType::ReduceMax | OpType::ReduceMin, [x, ..]) => self.extreme_of_lanes(x),
+            (OpType::ReduceSum | OpType::ReduceProd, [x, ..]) if x.dtype.is_int() => {
+                self.reduced_ints(x)
+            }
+            (OpType::CumSum, [x, axis]) if x.dtype.is_int() => self.cumulated_ints(x, axis),
+            (OpType::MatMul, [x, y]) if x.dtype.is_int() => nearest::product_of_ints(self, x, y),
+            (OpType::Mod, [x, y]) => self.remainder(x, y),
+            (OpType::Range, [start, _, delta]) => self.range(start, delta),
+            (OpType::Tile, [x, _]) => self.tiled(x),
+            (OpType::Pad, [x, pads, rest @ ..]) => self.padded(x, pads, rest),
+            (OpType::GatherElements, [x, at]) => self.gathered_elements(x, at),
+            (OpType::GatherND, [x, at]) => self.gathered_slices(x, at),
+            (OpType::ScatterElements, [x, at, y]) => self.scattered_elements(x, at, y),
+            (OpType::ScatterND, [x, at, y]) => self.scattered_slices(x, at, y),
             _ => None,
         }
     }
@@ -113,20 +146,22 @@ impl Call<'_> {
         self.ints(x.ints()?.into_iter().zip(y.ints()?).map(|(a, b)| combine(a, b)))
     }
 
-    /// Returns the index of the first largest integer along an axis.
-    fn index_of_largest(&self, x: &Tensor) -> Option<Tensor> {
-        let is_first = matches!(self.node.attr("select_last_index"), None | Some(Attr::Int(0)));
-        require(is_first && x.dtype != DType::U64)?;
-        let axis = self.node.axis(x.shape.len())?;
-        let (numbers, size) = (x.ints()?, usize::try_from(*x.shape.get(axis)?).ok()?);
-        let width = x.shape[axis + 1..].iter().product::<i64>() as usize;
-        let indices = numbers.chunks_exact((size * width).max(1)).flat_map(|rows| {
-            (0..width).map(move |column| {
-                let largest = (0..size).rev().max_by_key(|&index| rows[index * width + column]);
-                largest.map(|index| index as i64)
-            })
-        });
-        self.ints(indices.collect::<Option<Vec<i64>>>()?.into_iter())
+    /// Returns the remainder of a division, which is exact. The attribute `fmod` decides its sign.
+    fn remainder(&self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+        let is_of_dividend = self.node.attr("fmod") == Some(&Attr::Int(1));
+        if self.dtype.is_int() {
+            // `ints` returns uint64 as signed.
+            require(self.dtype != DType::U64 && !y.ints()?.contains(&0))?;
+            return self.of_int_pairs(x, y, |a, b| match a.wrapping_rem(b) {
+                rest if rest != 0 && !is_of_dividend && (rest < 0) != (b < 0) => rest + b,
+                rest => rest,
+            });
+        }
+        let (x, y) = broadcast(x, y, &self.shape)?;
+        let rests: Vec<f64> =
+            x.floats()?.into_iter().zip(y.floats()?).map(|(a, b)| a % b).collect();
+        require(is_of_dividend && rests.iter().all(|rest| rest.is_finite()))?;
+        self.floats(rests.into_iter())
     }
 
     fn sliced(

@@ -5,3 +5,4 @@ pub(crate) mod index;
 pub(crate) mod pick;
 pub(crate) mod place;
 pub(crate) mod resize;
+pub(crate) mod tables;

@@ -9,7 +9,7 @@ use crate::formulas::{
     thresholded_relu, uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
-use crate::indices::{division, index, pick, place, resize};
+use crate::indices::{division, index, pick, place, resize, tables};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
@@ -194,6 +194,7 @@ pub static PHASES: &[Phase] = &[
          bounds are known.",
         &[
             graph("inline-composites", "replaces each composite by its nodes", |edit| edit.inline_composites()).when(When::Always),
+            graph("fold-tables", "stores a table that only constants determine, instead of the nodes that compute it", tables::run),
             formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),
             formulas("fuse-places", "drops the comparison of −0 with 0 if no element is −0", &[&place::REWRITES]),

@@ -1,6 +1,5 @@
 //! Evaluates operators on floats if every runtime returns the same result for the given numbers.
 
-use onnx::infer::axes_from_front;
 use onnx::{Attr, DType, OpType, Tensor};
 
 use super::{Call, broadcast};
@@ -14,22 +13,57 @@ impl Call<'_> {
             (OpType::Floor, [x]) => self.of_each_float(x, f64::floor),
             (OpType::Ceil, [x]) => self.of_each_float(x, f64::ceil),
             (OpType::IsNaN, [x]) => self.ints(x.floats()?.iter().map(|x| x.is_nan().into())),
-            (OpType::Cast, [x]) if self.dtype.is_signed_int() && self.dtype.bits() >= 32 => {
+            (OpType::Cast, [x]) if self.dtype.is_int() => {
                 let values = x.floats()?;
-                require(values.iter().all(|value| value.abs() < f64::from(1 << 30)))?;
+                let signed_bits = self.dtype.bits() - usize::from(self.dtype.is_signed_int());
+                let limit = 2f64.powi(signed_bits.min(30) as i32);
+                let least = if self.dtype.is_signed_int() { -limit } else { -1.0 };
+                require(values.iter().all(|&value| least < value && value < limit))?;
                 self.ints(values.iter().map(|&value| value as i64))
             }
-            (OpType::Max | OpType::Min, [x, y]) => self.extreme_float(x, y),
-            (OpType::Relu, [x]) => {
-                self.extreme_float(x, &Tensor::of_floats(self.dtype, Vec::new(), &[0.0])?)
+            (OpType::Max | OpType::Min, [x, y]) => self.extreme_float(self.op, x, y),
+            (OpType::Clip, [x, low, high]) => {
+                let raised = self.extreme_float(OpType::Max, x, low)?;
+                self.extreme_float(OpType::Min, &raised, high)
             }
-            (OpType::ReduceSum, [x, axes]) => self.sum(x, &axes.ints()?),
+            (OpType::Relu, [x]) => {
+                let zero = Tensor::of_floats(self.dtype, Vec::new(), &[0.0])?;
+                self.extreme_float(OpType::Max, x, &zero)
+            }
+            (OpType::Round, [x]) => self.of_each_float(x, f64::round_ties_even),
+            (OpType::Sign, [x]) => {
+                let values = x.floats()?;
+                let is_open = |x: &f64| x.is_nan() || x.to_bits() == (-0.0f64).to_bits();
+                require(!values.iter().any(is_open))?;
+                let sign = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
+                self.floats(values.into_iter().map(sign))
+            }
+            (OpType::IsInf, [x]) => {
+                let has_flag = |name| self.node.attr(name).is_none_or(|flag| *flag == Attr::Int(1));
+                let (above, below) = (has_flag("detect_positive"), has_flag("detect_negative"));
+                let is_found = |x: &f64| x.is_infinite() && if *x > 0.0 { above } else { below };
+                self.ints(x.floats()?.iter().map(|x| is_found(x).into()))
+            }
+            (OpType::ReduceSum, [x, _]) => self.sum(x),
+            (OpType::Pow, [x, y]) => {
+                let (x, y) = broadcast(x, y, &self.shape)?;
+                let exponents = y.floats()?;
+                let most = match self.dtype {
+                    DType::F64 => 1022.0,
+                    DType::F16 => 14.0,
+                    _ => 126.0,
+                };
+                let is_whole = |&power: &f64| power.trunc() == power && power.abs() <= most;
+                let is_of_two = x.floats()?.iter().all(|&base| base == 2.0);
+                require(is_of_two && exponents.iter().all(is_whole))?;
+                self.floats(exponents.iter().map(|&power| 2f64.powi(power as i32)))
+            }
             _ => None,
         }
     }
 
-    /// Returns the smaller of two floats for `Min`, and the larger one for other operators.
-    fn extreme_float(&self, x: &Tensor, y: &Tensor) -> Option<Tensor> {
+    /// Returns the smaller of two floats for `Min`, and the larger one for `Max`.
+    fn extreme_float(&self, op: OpType, x: &Tensor, y: &Tensor) -> Option<Tensor> {
         let (x, y) = broadcast(x, y, &self.shape)?;
         let (a, b) = (x.floats()?, y.floats()?);
         let join = |(&a, &b): (&f64, &f64)| {
@@ -37,43 +71,24 @@ impl Call<'_> {
             if a.is_nan() || b.is_nan() || (a == 0.0 && b == 0.0 && differ) {
                 return None;
             }
-            Some(if self.op == OpType::Min { a.min(b) } else { a.max(b) })
+            Some(if op == OpType::Min { a.min(b) } else { a.max(b) })
         };
         self.floats(a.iter().zip(&b).map(join).collect::<Option<Vec<_>>>()?.into_iter())
     }
 
     /// Returns a sum, if no order of its terms rounds.
-    fn sum(&self, x: &Tensor, axes: &[i64]) -> Option<Tensor> {
+    fn sum(&self, x: &Tensor) -> Option<Tensor> {
         let (digits, most) = match self.dtype {
             DType::F32 => (24, f64::from(f32::MAX)),
             DType::F64 => (53, f64::MAX),
             _ => return None,
         };
-        let axes = axes_from_front(axes, x.shape.len())?;
-        let is_noop = self.node.attr("noop_with_empty_axes") == Some(&Attr::Int(1));
-        require(!axes.is_empty() && !is_noop)?;
-        let values = x.floats()?;
-        let stride = |axis: usize| -> i64 { x.shape[axis + 1..].iter().product() };
-        let part = |of: &dyn Fn(usize) -> bool| {
-            let chosen = (0..x.shape.len()).filter(|&axis| of(axis));
-            strided_indices(chosen.map(|axis| (x.shape[axis], stride(axis))))
+        let (values, lanes) = (x.floats()?, self.reduced_lanes(x)?);
+        let total = |&start: &usize| {
+            exact_sum(lanes.steps().iter().map(|&step| values[start + step]), digits, most)
         };
-        let inner = part(&|axis| axes.contains(&axis));
-        let outer = part(&|axis| !axes.contains(&axis));
-        let total =
-            |&start: &usize| exact_sum(inner.iter().map(|&at| values[start + at]), digits, most);
-        self.floats(outer.iter().map(total).collect::<Option<Vec<_>>>()?.into_iter())
+        self.floats(lanes.starts().iter().map(total).collect::<Option<Vec<_>>>()?.into_iter())
     }
-}
-
-/// Returns the offsets of elements in row-major order, from the sizes and strides of their axes.
-fn strided_indices(axes: impl Iterator<Item = (i64, i64)>) -> Vec<usize> {
-    let mut offsets: Vec<i64> = vec![0];
-    for (size, stride) in axes {
-        let along = |&offset: &i64| (0..size).map(move |i| offset + i * stride);
-        offsets = offsets.iter().flat_map(along).collect();
-    }
-    offsets.into_iter().map(|offset| offset as usize).collect()
 }
 
 /// Returns the sum, if every partial sum has at most `digits` binary digits and does not overflow.

@@ -1,6 +1,6 @@
 //! `fold-constants`: evaluates small nodes with constant operands.
 
-use algebra::eval::eval;
+use algebra::eval::{eval, eval_top};
 use algebra::rewrite::require;
 use algebra::stored::Stored;
 use onnx::operator::properties::{RESHAPES, SELECTIONS};
@@ -17,6 +17,9 @@ pub(crate) const RULE: Rule = Rule {
         }
         if patch.node(patch.root()).op == OpType::Split {
             return split(patch);
+        }
+        if patch.node(patch.root()).op == OpType::TopK {
+            return top(patch);
         }
         let tensor = fold(patch, patch.root())?;
         patch.done(&[], tensor)
@@ -35,7 +38,8 @@ const MAX_ELEMENTS_OF_WEIGHTS: usize = 1 << 18;
 
 fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     let node = edit.node(index);
-    let op = node.op.onnx().filter(|_| node.outputs.len() == 1)?;
+    // `fold-tables` decides about ranges, which are larger than their bounds.
+    let op = node.op.onnx().filter(|&op| node.outputs.len() == 1 && op != OpType::Range)?;
     let ty = edit.ty(node.outputs[0])?;
     let filled = if op == OpType::ScatterND { filled(edit, index, &ty.shape) } else { None };
     let operand = |operand| match &filled {
@@ -90,6 +94,25 @@ fn split(edit: &mut Patch<'_, '_>) -> Outcome {
     let constant = |part| edit.constant(part, &[source]);
     let parts: Vec<(usize, ValueId)> = parts.into_iter().map(constant).enumerate().collect();
     edit.done(&[], parts)
+}
+
+/// Replaces the results of a `TopK` of a constant.
+fn top(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let outputs = edit.node(index).outputs.to_vec();
+    let (source, count) = edit.pair(index)?;
+    let operands = [edit.tensor(source)?, edit.tensor(count)?];
+    let ty = edit.ty(*outputs.first()?)?;
+    let shape: Vec<i64> = known_shape(&ty.shape)?;
+    require(operands[0].len() <= MAX_ELEMENTS)?;
+    require(!outputs.iter().any(|output| edit.outputs().contains(output)))?;
+    let results = eval_top(edit.node(index), &operands, ty.dtype, shape)?;
+    let read = outputs.iter().zip(results).enumerate();
+    let read = read.filter(|(_, (output, _))| edit.reads(**output) > 0);
+    let read: Vec<(usize, Tensor)> = read.map(|(at, (_, result))| (at, result)).collect();
+    let constant = |(at, result)| (at, edit.constant(result, &[source]));
+    let results: Vec<(usize, ValueId)> = read.into_iter().map(constant).collect();
+    edit.done(&[], results)
 }
 
 /// Returns the result of a product without elements. ONNX Runtime does not compute all of them.
@@ -377,8 +400,145 @@ c:i64[2] = Add(y, %2)",
                 graph g(x:i64[3], y:i64[2]) -> (a, b, c)
                 a:i64[3] = Add(x, [1, 0, 0]:i64)  # 3
                 b:i64[2] = Add(y, [1, 2]:i64)  # 5
-                %0 = ArgMax([[0.0], [0.0]]) {axis=1, keepdims=0}  # 6
-                c:i64[2] = Add(y, %0)  # 7
+                c:i64[2] = Add(y, [0, 0]:i64)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn elements_are_copied_to_other_places() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:i32[6], z:i32[2,2]) -> (a, b, c, d, e, f)
+%0:i32[6] = Tile([1, 2]:i32, [3]:i64)
+a:i32[6] = Add(x, %0)
+%1:i32[6] = Pad([1, 2]:i32, [1, 3]:i64, 7:i32)
+b:i32[6] = Add(x, %1)
+%2:i32[2,2] = GatherElements([[1, 2], [3, 4]]:i32, [[1, 0], [-1, -2]]:i64) {axis=1}
+c:i32[2,2] = Add(z, %2)
+%3:i32[2,2] = ScatterElements([[1, 2], [3, 4]]:i32, [[1], [0]]:i64, [[8], [9]]:i32) {axis=1}
+d:i32[2,2] = Add(z, %3)
+%4:i32[2,2] = ScatterND([[1, 2], [3, 4]]:i32, [[1], [1]]:i64, [[10, 20], [30, 40]]:i32) {reduction=\"add\"}
+e:i32[2,2] = Add(z, %4)
+%5:i32[2,2] = GatherND([[1, 2], [3, 4]]:i32, [[1], [0]]:i64)
+f:i32[2,2] = Add(z, %5)",
+            expect![[r#"
+                graph g(x:i32[6], z:i32[2,2]) -> (a, b, c, d, e, f)
+                a:i32[6] = Add(x, [1, 2, 1, 2, 1, 2]:i32)  # 3
+                b:i32[6] = Add(x, [7, 1, 2, 7, 7, 7]:i32)  # 5
+                c:i32[2,2] = Add(z, [[2, 1], [4, 3]]:i32)  # 7
+                d:i32[2,2] = Add(z, [[1, 8], [9, 4]]:i32)  # 9
+                e:i32[2,2] = Add(z, [[1, 2], [43, 64]]:i32)  # 11
+                f:i32[2,2] = Add(z, [[3, 4], [1, 2]]:i32)  # 13
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_scatter_whose_order_matters_and_an_index_out_of_bounds_are_not_folded() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:f32[2]) -> (a, b, c)
+%0:f32[2] = ScatterElements([1.0, 2.0], [0, 0]:i64, [3.0, 4.0]) {axis=0}
+a:f32[2] = Add(x, %0)
+%1:f32[2] = ScatterElements([1.0, 2.0], [0, 0]:i64, [3.0, 4.0]) {axis=0, reduction=\"add\"}
+b:f32[2] = Add(x, %1)
+%2:f32[2] = GatherElements([1.0, 2.0], [0, 2]:i64) {axis=0}
+c:f32[2] = Add(x, %2)",
+            expect![[r#"
+                graph g(x:f32[2]) -> (a, b, c)
+                %0 = ScatterElements([1.0, 2.0], [0, 0]:i64, [3.0, 4.0]) {axis=0}  # 2
+                a:f32[2] = Add(x, %0)  # 3
+                %1 = ScatterElements([1.0, 2.0], [0, 0]:i64, [3.0, 4.0]) {axis=0, reduction="add"}  # 4
+                b:f32[2] = Add(x, %1)  # 5
+                %2 = GatherElements([1.0, 2.0], [0, 2]:i64) {axis=0}  # 6
+                c:f32[2] = Add(x, %2)  # 7
+            "#]],
+        );
+    }
+
+    #[test]
+    fn lanes_are_reduced_summed_and_sorted() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:i32[2], z:f32[2], w:f32[3], u:i64[2]) -> (a, b, c, d, e, f)
+%0:i32[2] = ReduceSum([[1, 2], [3, 4]]:i32, [0]:i64) {keepdims=0}
+a:i32[2] = Add(x, %0)
+%1:f32[2] = ReduceMax([[1.0, 2.0], [3.0, -4.0]], [1]:i64) {keepdims=0}
+b:f32[2] = Add(z, %1)
+%2:f32[3] = CumSum([0.1, 0.2, 0.3], 0:i64) {reverse=1}
+c:f32[3] = Add(w, %2)
+%3:f32[2], %4:i64[2] = TopK([2.0, 5.0, 5.0], [2]:i64)
+d:f32[2] = Add(z, %3)
+e:i64[2] = Add(u, %4)
+%5:f32[2] = MatMul([[1.0, 2.0], [3.0, 4.0]], [0.1, 0.2])
+f:f32[2] = Add(z, %5)",
+            expect![[r#"
+                graph g(x:i32[2], z:f32[2], w:f32[3], u:i64[2]) -> (a, b, c, d, e, f)
+                a:i32[2] = Add(x, [4, 6]:i32)  # 3
+                b:f32[2] = Add(z, [2.0, 3.0])  # 5
+                c:f32[3] = Add(w, [0.6, 0.5, 0.3])  # 7
+                d:f32[2] = Add(z, [5.0, 5.0])  # 9
+                e:i64[2] = Add(u, [1, 2]:i64)  # 10
+                f:f32[2] = Add(z, [0.5, 1.1])  # 12
+            "#]],
+        );
+    }
+
+    #[test]
+    fn remainders_and_rounded_numbers_are_folded_and_open_zeros_are_not() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:i32[2], z:f32[2]) -> (a, b, c, d, e)
+%0:i32[2] = Mod([-7, 7]:i32, [3, -3]:i32)
+a:i32[2] = Add(x, %0)
+%1:f32[2] = Mod([-7.5, 7.5], [2.0, -2.0]) {fmod=1}
+b:f32[2] = Add(z, %1)
+%2:f32[2] = Round([2.5, -0.5])
+c:f32[2] = Add(z, %2)
+%3:f32[2] = Sign([-0.0, 2.0])
+d:f32[2] = Add(z, %3)
+%4:f32[2] = ReduceMax([[0.0, -0.0], [1.0, 2.0]], [1]:i64) {keepdims=0}
+e:f32[2] = Add(z, %4)",
+            expect![[r#"
+                graph g(x:i32[2], z:f32[2]) -> (a, b, c, d, e)
+                a:i32[2] = Add(x, [2, -2]:i32)  # 3
+                b:f32[2] = Add(z, [-1.5, 1.5])  # 5
+                c:f32[2] = Add(z, [2.0, -0.0])  # 7
+                %0 = Sign([-0.0, 2.0])  # 8
+                d:f32[2] = Add(z, %0)  # 9
+                %1 = ReduceMax([[0.0, -0.0], [1.0, 2.0]], [1]:i64) {keepdims=0}  # 10
+                e:f32[2] = Add(z, %1)  # 11
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_function_is_folded_if_the_nearest_number_is_known() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:f32[2], y:f64[2]) -> (a, b, c, d, e)
+%0:f32[2] = Exp([1.0, -1.0])
+a:f32[2] = Add(x, %0)
+%1:f32[2] = Exp([1.0, 100.0])
+b:f32[2] = Add(x, %1)
+%2:f64[2] = Exp([1.0, -1.0]:f64)
+c:f64[2] = Add(y, %2)
+%3:f32[2] = Pow([10000.0, 4097.0], [0.25, 2.0])
+d:f32[2] = Add(x, %3)
+%4:f32[2] = Log([0.0, 1.0])
+e:f32[2] = Add(x, %4)",
+            expect![[r#"
+                graph g(x:f32[2], y:f64[2]) -> (a, b, c, d, e)
+                a:f32[2] = Add(x, [2.7182817, 0.36787945])  # 3
+                %0 = Exp([1.0, 100.0])  # 4
+                b:f32[2] = Add(x, %0)  # 5
+                %1 = Exp([1.0, -1.0]:f64)  # 6
+                c:f64[2] = Add(y, %1)  # 7
+                %2 = Pow([10000.0, 4097.0], [0.25, 2.0])  # 8
+                d:f32[2] = Add(x, %2)  # 9
+                %3 = Log([0.0, 1.0])  # 10
+                e:f32[2] = Add(x, %3)  # 11
             "#]],
         );
     }
