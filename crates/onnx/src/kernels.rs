@@ -14,6 +14,7 @@ mod limit;
 mod probed;
 mod runtime;
 mod target;
+mod uses;
 
 use crate::dtype::DType;
 use crate::operator::OpType;
@@ -22,7 +23,7 @@ use crate::operator::properties::SIGNLESS;
 pub use audit::{Finding, Lack, audit, audit_bytes};
 pub use device::Widened;
 pub(crate) use form::{View, sorted_size};
-pub use limit::{Limit, VERY_LOW, captured};
+pub use limit::{Limit, VERY_LOW, captured, is_above_in_each_row};
 pub use runtime::{Evidence, Release};
 pub use target::{Fault, Numbers, Target, UnknownTarget, names};
 

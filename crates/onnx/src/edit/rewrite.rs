@@ -291,7 +291,8 @@ impl Edit<'_> {
             let before = self.nodes().into_iter().take_while(|&other| other != index);
             before.into_iter().any(|other| is_it(self.node(other)))
         };
-        let view = View { node, values, is_read: &is_read, earlier: &earlier };
+        let (is_read, earlier) = (&is_read, &earlier);
+        let view = View { node, values, is_read, shows_order: is_read, earlier };
         self.target.limits(limit, &view)
     }
 

@@ -1,12 +1,13 @@
 //! Finds what a runtime cannot load or computes wrongly in a model.
 
 use provenance::OriginId;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::form::{FORMS, View};
-use super::limit::{VERY_LOW, has_low_row};
+use super::limit::has_low_row;
 use super::probed::Ability;
 use super::runtime::Runtime;
+use super::uses::Uses;
 use super::{Evidence, Fault, Limit, Numbers, Target};
 use crate::dtype::DType;
 use crate::infer::Call;
@@ -89,6 +90,7 @@ impl std::fmt::Display for Finding {
                     Numbers::Large => " for large numbers",
                     Numbers::Zero => " for zeros",
                     Numbers::Ties => " for equal numbers and halves",
+                    Numbers::Nan => " for NaN",
                 };
                 write!(f, "{runtime} {version} computes `{op}` of {dtype} wrongly{whose}")
             }
@@ -117,66 +119,14 @@ pub fn audit(model: &Model, target: Target) -> Vec<Finding> {
     let opset = own.map_or(0, |(_, version)| *version);
     let functions: FxHashSet<(&str, &str)> =
         model.functions.iter().map(|function| (&*function.domain, &*function.name)).collect();
-    let graphs = model.graphs();
-    let nodes = graphs.iter().flat_map(|graph| &graph.nodes);
-    let operands = nodes.flat_map(|node| node.inputs.iter().flatten());
-    let reads = operands.chain(graphs.iter().flat_map(|graph| &graph.outputs)).copied().collect();
-    let (functions, reads, settled) = (&functions, &reads, &settled(&graphs));
+    let (functions, uses) = (&functions, &Uses::of(model));
     let mut findings = Vec::new();
     for (runtime, target) in target.each() {
-        let auditor = Auditor { model, functions, reads, settled, runtime, target, opset };
+        let auditor = Auditor { model, functions, uses, runtime, target, opset };
         auditor.audit(&mut findings);
     }
     findings.sort_by_key(|finding| finding.node);
     findings
-}
-
-/// Returns the positions from `TopK` that are only used to sort equal elements by them: the key is the number of a group
-/// plus the position.
-fn settled(graphs: &[&Graph]) -> FxHashSet<ValueId> {
-    let nodes = || graphs.iter().flat_map(|graph| &graph.nodes);
-    let positions =
-        nodes().filter(|node| node.op == OpType::TopK).filter_map(|node| node.outputs.get(1));
-    let mut settled: FxHashSet<ValueId> = positions.copied().collect();
-    if settled.is_empty() {
-        return settled;
-    }
-    let of = |op: OpType| nodes().filter(move |node| node.op == op);
-    let results = |node: &Node| node.outputs.first().copied();
-    let sums: FxHashSet<ValueId> = of(OpType::CumSum).filter_map(results).collect();
-    let is_of_sum = |node: &&Node| node.inputs.iter().flatten().any(|input| sums.contains(input));
-    let groups: FxHashSet<ValueId> =
-        of(OpType::Mul).filter(is_of_sum).filter_map(results).collect();
-    let is_key = |node: &Node| {
-        node.op == OpType::Add && node.inputs.iter().flatten().any(|input| groups.contains(input))
-    };
-    // The results of casts whose readers are keys only, at first all of them.
-    let mut casts: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-    for node in of(OpType::Cast) {
-        if let (Some(&Some(input)), Some(result)) = (node.inputs.first(), results(node)) {
-            casts.insert(result, input);
-        }
-    }
-    let mut exclude = |value: ValueId, is_read_well: bool| {
-        if !is_read_well {
-            settled.remove(&value);
-        }
-    };
-    for node in nodes() {
-        for &input in node.inputs.iter().flatten() {
-            exclude(input, node.op == OpType::Cast);
-            if let Some(&position) = casts.get(&input) {
-                exclude(position, is_key(node));
-            }
-        }
-    }
-    for &output in graphs.iter().flat_map(|graph| &graph.outputs) {
-        exclude(output, false);
-        if let Some(&position) = casts.get(&output) {
-            exclude(position, false);
-        }
-    }
-    settled
 }
 
 /// Audits a model in its file format. The contents of its weights may be missing.
@@ -209,10 +159,7 @@ fn infer_missing(graph: &Graph, values: &mut Values, opset: i64) {
 struct Auditor<'a> {
     model: &'a Model,
     functions: &'a FxHashSet<(&'a str, &'a str)>,
-    /// The values that a node or an output reads.
-    reads: &'a FxHashSet<ValueId>,
-    /// The positions of equal elements that are sorted afterwards.
-    settled: &'a FxHashSet<ValueId>,
+    uses: &'a Uses<'a>,
     runtime: &'static Runtime,
     /// The runtime alone.
     target: Target,
@@ -287,19 +234,34 @@ impl Auditor<'_> {
         let operands: Vec<Option<DType>> =
             node.inputs.iter().map(|input| input.as_ref().and_then(dtype)).collect();
         let results: Vec<Option<DType>> = node.outputs.iter().map(dtype).collect();
-        if let Some(missing) = self.target.missing_type(op, self.opset, &operands, &results) {
-            return Some(Lack::Type(missing));
-        }
-        if let Some(first) = operands.first().copied().flatten()
-            && !op.is(CASTS)
-            && let Some(numbers) = self.target.wrong_numbers(op, first)
-        {
-            return Some(Lack::Wrong(first, numbers));
-        }
-        let is_read =
-            |value: ValueId| self.reads.contains(&value) && !self.settled.contains(&value);
         let earlier = |is_it: &dyn Fn(&Node) -> bool| earlier.iter().any(is_it);
-        let view = View { node, values, is_read: &is_read, earlier: &earlier };
+        let is_read = |value: ValueId| self.uses.is_read(value);
+        let shows_order = |value: ValueId| self.uses.shows_order(value);
+        let (is_read, shows_order, earlier) = (&is_read, &shows_order, &earlier);
+        let view = View { node, values, is_read, shows_order, earlier };
+        let first = operands.first().copied().flatten();
+        let is_exempt = view.is_exempt(op, self.runtime);
+        if let Some(missing) = self.target.missing_type(op, self.opset, &operands, &results) {
+            // The runtime takes some types that no model should use, because their numbers are wrong.
+            let is_wrong = self.target.wrong_numbers(op, missing).is_some() && !op.is(CASTS);
+            match is_wrong {
+                true if first == Some(missing) && is_exempt => {}
+                true => return Some(Lack::Wrong(missing, Numbers::Most)),
+                false => return Some(Lack::Type(missing)),
+            }
+        }
+        if let Some(first) = first.filter(|_| !op.is(CASTS) && !is_exempt) {
+            if let Some(numbers) = self.target.wrong_numbers(op, first)
+                && (first != DType::F64 || !self.uses.is_narrow(node))
+            {
+                return Some(Lack::Wrong(first, numbers));
+            }
+            if self.target.fault(op, self.opset, first) == Some(Fault::OfNan)
+                && self.uses.expects_nan(node)
+            {
+                return Some(Lack::Wrong(first, Numbers::Nan));
+            }
+        }
         let mut forms = FORMS.iter();
         let form = forms.find(|form| form.is_lacking(self.runtime) && form.is_of(&view))?;
         let is_wrong = self.runtime.miscomputes(form.ability);
@@ -326,23 +288,9 @@ impl Auditor<'_> {
         let mask = node.inputs.get(3).copied().flatten()?;
         let is_low = match &values[mask].tensor {
             Some(tensor) => has_low_row(tensor),
-            None => self.has_low_choice(mask),
+            None => self.uses.is_low_choice(mask),
         };
         let form = FORMS.iter().find(|form| form.ability == Ability::AttentionLowMask)?;
         is_low.then_some(Lack::Form { says: form.says, is_wrong: true })
-    }
-
-    /// True if a mask chooses very low numbers by flags, which may hide a whole row.
-    fn has_low_choice(&self, mask: ValueId) -> bool {
-        let mut graphs = self.model.graphs().into_iter();
-        let choice =
-            graphs.find_map(|graph| graph.nodes.iter().find(|made| made.outputs.contains(&mask)));
-        let is_low = |id: &ValueId| {
-            let tensor = self.model.values[*id].tensor.as_ref();
-            tensor.is_some_and(|tensor| tensor.all_floats(|number| number <= VERY_LOW))
-        };
-        choice.is_some_and(|choice| {
-            choice.op == OpType::Where && choice.inputs.iter().skip(1).flatten().any(is_low)
-        })
     }
 }

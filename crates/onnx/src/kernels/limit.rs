@@ -127,19 +127,24 @@ impl Limit {
     }
 }
 
-/// True if a constant has a row of very low numbers.
-pub(super) fn has_low_row(tensor: &Tensor) -> bool {
+/// True if each row of a constant has a number above `lowest`.
+pub fn is_above_in_each_row(tensor: &Tensor, lowest: f64) -> bool {
     let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;
     let (mut place, mut is_left) = (0, false);
-    !tensor.all_floats(|number| {
-        is_left = number > VERY_LOW || (is_left && place % width > 0);
+    tensor.all_floats(|number| {
+        is_left = number > lowest || (is_left && place % width > 0);
         place += 1;
         is_left || place % width > 0
     })
 }
 
+/// True if a constant has a row of very low numbers.
+pub(super) fn has_low_row(tensor: &Tensor) -> bool {
+    tensor.dtype.is_float() && !is_above_in_each_row(tensor, VERY_LOW)
+}
+
 /// Calls `read` with every value that the nodes and outputs of a body and of the bodies inside read.
-fn visit_reads(body: &Graph, read: &mut dyn FnMut(ValueId)) {
+pub(super) fn visit_reads(body: &Graph, read: &mut dyn FnMut(ValueId)) {
     for node in &body.nodes {
         node.inputs.iter().flatten().for_each(|&value| read(value));
         node.bodies().for_each(|inner| visit_reads(inner, read));

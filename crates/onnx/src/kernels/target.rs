@@ -279,6 +279,8 @@ pub enum Numbers {
     Large,
     Zero,
     Ties,
+    /// The program asks which numbers are NaN.
+    Nan,
 }
 
 /// Why an operator does not compute what ONNX says.

@@ -6,7 +6,7 @@ use algebra::axis_map::{AxisMap, Step, emit, plan};
 use algebra::rewrite::{Declined, Result, ensure, require};
 use algebra::sizes::adds_leading_axes;
 use onnx::expr::broadcast_shapes;
-use onnx::kernels::{Limit, VERY_LOW};
+use onnx::kernels::{Limit, VERY_LOW, is_above_in_each_row};
 use onnx::operator::properties::{CASTS, LAYOUT_OPS, RESHAPES};
 use onnx::{DType, Dim, Edit, Facts, Op, OpType, Patch, Tensor, ValueId, Weights};
 
@@ -366,13 +366,7 @@ fn takes_low(edit: &Edit<'_>) -> bool {
 fn leaves_something(edit: &Edit<'_>, bias: ValueId) -> bool {
     let lowest = if takes_low(edit) { LOWEST } else { VERY_LOW };
     if let Some(tensor) = edit.tensor(bias) {
-        let width = tensor.shape.last().map_or(1, |&size| size.max(1)) as usize;
-        let (mut place, mut is_left) = (0, false);
-        return tensor.all_floats(|number| {
-            is_left = number > lowest || (is_left && place % width > 0);
-            place += 1;
-            is_left || place % width > 0
-        });
+        return is_above_in_each_row(tensor, lowest);
     }
     let (bias, _) = edit.through(bias, LAYOUT_OPS);
     let node = edit.made_by(bias, OpType::Where);

@@ -1,0 +1,261 @@
+//! How the nodes of a model use its values: the facts that the audit of every runtime needs.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::limit::VERY_LOW;
+use crate::dtype::DType;
+use crate::model::{Graph, Model, Node};
+use crate::operator::OpType;
+use crate::operator::properties::{CASTS, EXACT, LAYOUT_OPS, POINTWISE};
+use crate::tensor::Tensor;
+use crate::value::{ValueId, Values};
+
+/// The most nodes between the keys of a sort and the array that they are made from.
+const MAX_STEPS: usize = 8;
+
+pub(super) struct Uses<'m> {
+    values: &'m Values,
+    producers: FxHashMap<ValueId, &'m Node>,
+    readers: FxHashMap<ValueId, Vec<&'m Node>>,
+    /// The outputs of all graphs.
+    outputs: FxHashSet<ValueId>,
+    /// The results of `TopK` whose readers do not see in which order it returns equal elements.
+    settled: FxHashSet<ValueId>,
+    /// The values of 64 bits whose numbers fit into 32 bits, or need not be more precise.
+    narrow: FxHashSet<ValueId>,
+}
+
+impl<'m> Uses<'m> {
+    pub fn of(model: &'m Model) -> Uses<'m> {
+        let graphs = model.graphs();
+        let mut uses = Uses {
+            values: &model.values,
+            producers: FxHashMap::default(),
+            readers: FxHashMap::default(),
+            outputs: graphs.iter().flat_map(|graph| graph.outputs.iter().copied()).collect(),
+            settled: FxHashSet::default(),
+            narrow: FxHashSet::default(),
+        };
+        for node in graphs.iter().flat_map(|graph| &graph.nodes) {
+            uses.producers.extend(node.outputs.iter().map(|&output| (output, node)));
+            for &input in node.inputs.iter().flatten() {
+                uses.readers.entry(input).or_default().push(node);
+            }
+        }
+        uses.settled = uses.settled(&graphs);
+        uses.note_narrow(&graphs, &model.graph);
+        uses
+    }
+
+    pub fn readers(&self, value: ValueId) -> &[&'m Node] {
+        self.readers.get(&value).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn is_output(&self, value: ValueId) -> bool {
+        self.outputs.contains(&value)
+    }
+
+    pub fn is_read(&self, value: ValueId) -> bool {
+        self.is_output(value) || !self.readers(value).is_empty()
+    }
+
+    /// True if a reader of positions from `TopK` sees in which order it returns equal elements.
+    pub fn shows_order(&self, positions: ValueId) -> bool {
+        self.is_read(positions) && !self.settled.contains(&positions)
+    }
+
+    /// True if the operands of 64 bits lose nothing that matters in 32 bits.
+    pub fn is_narrow(&self, node: &Node) -> bool {
+        node.inputs.iter().flatten().all(|&input| self.is_narrow_value(input))
+    }
+
+    /// True if a mask chooses very low numbers by flags, which may hide a whole row.
+    pub fn is_low_choice(&self, mask: ValueId) -> bool {
+        let is_low = |id: &ValueId| {
+            let tensor = self.values[*id].tensor.as_ref();
+            tensor.is_some_and(|tensor| tensor.all_floats(|number| number <= VERY_LOW))
+        };
+        self.producers.get(&mask).is_some_and(|choice| {
+            choice.op == OpType::Where && choice.inputs.iter().skip(1).flatten().any(is_low)
+        })
+    }
+
+    /// True if the program asks which elements of an operand are NaN, and the answer does not replace the result.
+    pub fn expects_nan(&self, node: &Node) -> bool {
+        let answers = |value: ValueId| {
+            let tests = self.readers(value).iter().filter(|test| test.op == OpType::IsNaN);
+            tests.filter_map(|test| test.outputs.first().copied())
+        };
+        let mut answers = node.inputs.iter().flatten().flat_map(|&input| answers(input));
+        let is_replaced = |answer: ValueId| {
+            let replaces = |reader: &&Node| {
+                reader.op == OpType::Where && reader.inputs.first() == Some(&Some(answer))
+            };
+            node.outputs.iter().all(|&output| {
+                !self.is_output(output) && self.readers(output).iter().all(replaces)
+            })
+        };
+        answers.any(|answer| !is_replaced(answer))
+    }
+
+    fn dtype(&self, value: ValueId) -> Option<DType> {
+        self.values[value].ty.as_ref().map(|ty| ty.dtype)
+    }
+
+    fn is_narrow_value(&self, value: ValueId) -> bool {
+        self.dtype(value) != Some(DType::F64)
+            || self.narrow.contains(&value)
+            || self.values[value].tensor.as_deref().is_some_and(fits_32_bits)
+    }
+
+    /// Notes the values of 64 bits whose numbers fit into 32 bits.
+    fn note_narrow(&mut self, graphs: &[&'m Graph], main: &Graph) {
+                // If no output has 64 bits, the last step rounds them in any case.
+        let is_inner = main.outputs.iter().all(|&output| self.dtype(output) != Some(DType::F64));
+        for node in graphs.iter().flat_map(|graph| &graph.nodes) {
+            let keeps = match node.op.onnx() {
+                Some(op) if op.is(CASTS) => {
+                    let from = node.inputs.first().copied().flatten().and_then(|x| self.dtype(x));
+                    from.is_some_and(|from| !matches!(from, DType::U32 | DType::U64))
+                }
+                Some(op) => is_inner || op.is(EXACT) || matches!(op, OpType::Neg | OpType::Abs),
+                None => false,
+            };
+            if keeps && self.is_narrow(node) {
+                self.narrow.extend(&node.outputs);
+            }
+        }
+    }
+
+    fn settled(&self, graphs: &[&Graph]) -> FxHashSet<ValueId> {
+        let nodes = graphs.iter().flat_map(|graph| &graph.nodes);
+        let sorts = nodes.filter(|node| node.op == OpType::TopK);
+        let positions = sorts.filter_map(|node| {
+            let (keys, positions) = (node.inputs.first().copied()??, *node.outputs.get(1)?);
+            self.hides_order(positions, keys, true).then_some(positions)
+        });
+        positions.collect()
+    }
+
+    /// True if each reader of the positions of keys either sorts equal elements by them, or takes the elements that the
+    /// keys are made from.
+    fn hides_order(&self, positions: ValueId, keys: ValueId, may_cast: bool) -> bool {
+        let hides = |node: &&Node| match (node.op.onnx(), node.outputs.first()) {
+            (Some(OpType::Cast), Some(&result)) => {
+                may_cast && self.hides_order(result, keys, false)
+            }
+            (Some(OpType::Add), _) => !may_cast && self.is_tie_breaker(node),
+            (Some(OpType::Gather | OpType::GatherElements), _) => {
+                let [Some(data), Some(indices)] = node.inputs[..] else { return false };
+                indices == positions && data != positions && self.is_made_from(keys, data)
+            }
+            _ => false,
+        };
+        !self.is_output(positions) && self.readers(positions).iter().all(hides)
+    }
+
+    /// True for the number of a group plus a position: a key that sorts equal elements by their positions.
+    fn is_tie_breaker(&self, sum: &Node) -> bool {
+        let made_by = |value: &ValueId, op: OpType| {
+            self.producers.get(value).copied().filter(|node| node.op == op)
+        };
+        let is_group = |value: &ValueId| {
+            made_by(value, OpType::Mul).is_some_and(|group| {
+                group.inputs.iter().flatten().any(|each| made_by(each, OpType::CumSum).is_some())
+            })
+        };
+        sum.inputs.iter().flatten().any(is_group)
+    }
+
+    /// True if equal elements of `keys` are equal elements of `data`, at the same positions.
+    fn is_made_from(&self, keys: ValueId, data: ValueId) -> bool {
+        let mut value = keys;
+        for _ in 0..MAX_STEPS {
+            if value == data {
+                return true;
+            }
+            let Some(node) = self.producers.get(&value) else { return false };
+            if !node.op.onnx().is_some_and(|op| op.is(POINTWISE)) {
+                return false;
+            }
+            // A choice between the element and a constant, by a test of the element.
+            let is_computed = |&value: &ValueId| self.values[value].tensor.is_none();
+            let Some(next) = node.inputs.iter().flatten().copied().rfind(is_computed) else {
+                return false;
+            };
+            value = next;
+        }
+        false
+    }
+}
+
+/// True if the numbers of a constant have no more digits than 32 bits, or are larger than all of them.
+fn fits_32_bits(tensor: &Tensor) -> bool {
+    tensor.all_floats(|number| {
+        f64::from(number as f32) == number || number.abs() > f64::from(f32::MAX) || number.is_nan()
+    })
+}
+
+/// True if the body of a `Scan` computes a new state in the memory of an element that it scans: the runtime copies the
+/// next element there before it copies the state.
+///
+/// A kernel with two operands writes to the memory of the first one if nothing else reads it. Kernels with one operand
+/// do not, but after such a kernel they write where it wrote.
+pub(super) fn overwrites_state(body: &Graph, states: usize, values: &Values) -> bool {
+    let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
+    super::limit::visit_reads(body, &mut |value| *reads.entry(value).or_default() += 1);
+    let is_read_once = |value: ValueId| reads.get(&value) == Some(&1);
+    let states = body.outputs.get(..states).unwrap_or_default();
+    let elements = body.inputs.get(states.len()..).unwrap_or_default();
+    let shape = |value: ValueId| values[value].ty.as_ref().map(|ty| &ty.shape);
+    let is_fused = |value: ValueId, like: ValueId| {
+        let mut nodes = body.nodes.iter();
+        let producer = nodes.find(|node| node.outputs.contains(&value));
+        let is_pointwise =
+            producer.and_then(|node| node.op.onnx()).is_some_and(|op| op.is(POINTWISE));
+        is_pointwise && is_read_once(value) && shape(value) == shape(like)
+    };
+    elements.iter().any(|&element| {
+        let mut value = element;
+        let (mut is_written, mut must_end) = (false, false);
+        loop {
+            if states.contains(&value) {
+                return true;
+            }
+            let reads_it = |node: &&Node| node.inputs.contains(&Some(value));
+            let Some(reader) = body.nodes.iter().find(reads_it) else { return false };
+            let (Some(op), Some(&result)) = (reader.op.onnx(), reader.outputs.first()) else {
+                return false;
+            };
+            if !is_read_once(value) || must_end {
+                return false;
+            }
+            let is_view = op.is(LAYOUT_OPS) || op == OpType::Identity;
+            if !is_view && shape(result) != shape(value) {
+                return false;
+            }
+            match &reader.inputs[..] {
+                _ if is_view => {}
+                _ if is_written => {
+                    if !op.is(POINTWISE) && op != OpType::Softmax {
+                        return false;
+                    }
+                }
+                &[Some(first), Some(other)] if first == value && op.is(POINTWISE) => {
+                    let is_constant = values[other].tensor.is_some();
+                    let turns_other = matches!(op, OpType::Sub | OpType::Div)
+                        && !is_constant
+                        && shape(other) == shape(result);
+                    if turns_other || is_fused(other, result) {
+                        return false;
+                    }
+                    let is_number = |ty: &crate::value::Type| ty.shape.is_empty();
+                    must_end = is_constant && values[other].ty.as_ref().is_some_and(is_number);
+                    is_written = true;
+                }
+                _ => return false,
+            }
+            value = result;
+        }
+    })
+}
