@@ -5,6 +5,7 @@
 
 mod bits;
 mod gamma;
+mod products;
 mod threefry;
 
 pub(crate) use bits::random_bits;

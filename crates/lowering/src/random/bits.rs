@@ -2,7 +2,7 @@
 
 use onnx::{DType, Dim, Expr};
 
-use super::threefry::{Pair, counts, halves, hash};
+use super::threefry::{Pair, counts, folded_hash, halves, hash};
 use super::{beside, is_partitionable, needs_threefry, unknown_size, words};
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -34,8 +34,12 @@ pub(super) fn bits<'g>(
     let builder = key[0].builder;
     if partitionable {
         let key = key.map(|word| beside(word, shape.len()));
-        let [high, low] = hash(key, counts(builder, shape));
-        return Some(if width == 64 { join(high, low) } else { high.bitwise_xor(low) });
+        let counts = counts(builder, shape);
+        if width < 64 {
+            return Some(folded_hash(key, counts));
+        }
+        let [high, low] = hash(key, counts);
+        return Some(join(high, low));
     }
     let size = builder.product(shape).known()?;
     let hashes = halves(key, (width * size + 31) / 32);

@@ -2,13 +2,15 @@
 
 use onnx::{Builder, DType, Dim, Expr};
 
+use super::products;
+
 /// Two words of 32 bits.
 pub(super) type Pair<'g> = [Expr<'g>; 2];
 
 /// The rotations of four rounds each, in bits. The two rows alternate.
-const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+pub(super) const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 /// The constant in the third word of the key.
-const PARITY: i64 = 0x1BD1_1BDA;
+pub(super) const PARITY: i64 = 0x1BD1_1BDA;
 
 /// Returns the hash of a pair of words under a key; `None` is the word zero.
 ///
@@ -16,6 +18,9 @@ const PARITY: i64 = 0x1BD1_1BDA;
 /// key and the number of the group are added.
 pub(super) fn hash<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> Pair<'g> {
     let [key_0, key_1] = key;
+    if products::are_better(key, words) {
+        return key_0.builder.helper("threefry", || products::hash(key, words));
+    }
     key_0.builder.helper("threefry", || {
         let parity = key_0.builder.constant_ints(DType::U32, &[], &[PARITY]);
         let keys = [key_0, key_1, key_0.bitwise_xor(key_1).bitwise_xor(parity)];
@@ -32,6 +37,15 @@ pub(super) fn hash<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> Pair<'g> 
         }
         [a, b]
     })
+}
+
+/// Returns `a ⊕ b` for the two words of a hash.
+pub(super) fn folded_hash<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> Expr<'g> {
+    if products::are_better(key, words) {
+        return key[0].builder.helper("threefry", || products::folded_hash(key, words));
+    }
+    let [a, b] = hash(key, words);
+    a.bitwise_xor(b)
 }
 
 fn rotate(x: Expr<'_>, by: u32) -> Expr<'_> {

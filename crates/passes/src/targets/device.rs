@@ -51,9 +51,6 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         return None;
     }
     let dtype = edit.ty(first)?.dtype;
-    if bits::is_bitwise(op) && bits::stay(edit, first) {
-        return None;
-    }
     let formula = match op {
         OpType::Clip => Some(clip(edit, first)),
         OpType::Relu if dtype.is_int() => Some(edit.formula([first], |[x]| x.max(0.0))),

@@ -4,31 +4,8 @@ use onnx::{Attr, DType, Dim, Expr, OpType, Patch, Tensor, ValueId};
 
 use super::Formula;
 
-/// The most operators on bits that are written as arithmetic if the arrays are small.
-const MAX_OPERATORS: usize = 12;
 /// The most elements of a small array.
 const MAX_SMALL: i64 = 1 << 15;
-
-/// True for operators on bits.
-pub(super) fn is_bitwise(op: OpType) -> bool {
-    matches!(
-        op,
-        OpType::BitShift
-            | OpType::BitwiseAnd
-            | OpType::BitwiseNot
-            | OpType::BitwiseOr
-            | OpType::BitwiseXor
-    )
-}
-
-/// True if operators on bits are faster on the CPU, although their operands are copied: a generator of random numbers
-/// has about a hundred of them, and each takes up to 14 nodes on the device.
-pub(super) fn stay(edit: &Patch<'_, '_>, x: ValueId) -> bool {
-    let sizes = edit.ty(x).map(|ty| ty.shape.iter().map(Dim::known).product::<Option<i64>>());
-    let is_small = sizes.flatten().is_some_and(|size| size <= MAX_SMALL);
-    let all = edit.nodes().into_iter().filter(|&node| edit.op(node).is_some_and(is_bitwise));
-    is_small && all.take(MAX_OPERATORS + 1).count() > MAX_OPERATORS
-}
 
 /// Writes a shift of unsigned numbers as a product or a quotient.
 pub(super) fn shift(edit: &mut Patch<'_, '_>, x: ValueId) -> Formula {
@@ -57,7 +34,8 @@ pub(super) fn shift(edit: &mut Patch<'_, '_>, x: ValueId) -> Formula {
     }))
 }
 
-/// Writes an operator on bits: as a sum if no bit is in both operands, otherwise with a table for each four bits.
+/// Writes an operator on bits: as a sum if no bit is in both operands, otherwise bit by bit. A large array takes less memory
+/// with a table for each four bits.
 pub(super) fn combine(edit: &mut Patch<'_, '_>, op: OpType, a: ValueId) -> Formula {
     let b = edit.input(edit.root(), 1)?;
     let dtype = edit.ty(a)?.dtype;
@@ -80,8 +58,44 @@ pub(super) fn combine(edit: &mut Patch<'_, '_>, op: OpType, a: ValueId) -> Formu
             }
         }
     }
-    let (count, unsigned) = (bits / 4, if bits == 8 { DType::U8 } else { DType::U32 });
-    (bits == 8 || bits == 32).then_some(())?;
+    let unsigned = match bits {
+        8 => DType::U8,
+        16 => DType::U16,
+        _ => DType::U32,
+    };
+    let result = edit.ty(edit.node(edit.root()).outputs[0])?;
+    let size = result.shape.iter().map(Dim::known).product::<Option<i64>>();
+    let (rank, is_small) = (result.rank(), size.is_some_and(|size| size <= MAX_SMALL));
+    Some(edit.formula([a, b], |[a, b]| {
+        let [x, y] = [a, b].map(|x| x.cast(unsigned));
+        let joined = if is_small {
+            by_bits(op, x, y, bits, rank)
+        } else {
+            by_table(op, x, y, bits / 4)
+        };
+        joined.cast(unsigned).cast(dtype)
+    }))
+}
+
+/// Combines the bits of numbers: bit `k` is odd or even like `⌊x / 2ᵏ⌋`, and so are sums and products.
+fn by_bits<'g>(op: OpType, x: Expr<'g>, y: Expr<'g>, bits: i64, rank: usize) -> Expr<'g> {
+    let mut shape = vec![1; rank + 1];
+    shape[0] = bits;
+    let powers: Vec<i64> = (0..bits).map(|bit| 1 << bit).collect();
+    let powers = |dtype| x.builder.constant_ints(dtype, &shape, &powers);
+    let [x, y] = [x, y].map(|x| x.cast(DType::U32) / powers(DType::U32));
+    let odd = match op {
+        OpType::BitwiseAnd => x * y,
+        OpType::BitwiseOr => x * y + (x + y),
+        _ => x + y,
+    };
+    // The device sums no unsigned integers.
+    let bits = odd.modulo(2.0).cast(DType::F64) * powers(DType::F64);
+    bits.reduce_sum(&[0], false)
+}
+
+/// Combines digits to the base 16 by looking up each pair.
+fn by_table<'g>(op: OpType, x: Expr<'g>, y: Expr<'g>, count: i64) -> Expr<'g> {
     let apply = |a: i64, b: i64| match op {
         OpType::BitwiseAnd => a & b,
         OpType::BitwiseOr => a | b,
@@ -89,18 +103,16 @@ pub(super) fn combine(edit: &mut Patch<'_, '_>, op: OpType, a: ValueId) -> Formu
     };
     let table: Vec<i64> = (0..256).map(|pair| apply(pair >> 4, pair & 15)).collect();
     let places: Vec<i64> = (0..count).map(|place| 1 << (4 * place)).collect();
-    Some(edit.formula([a, b], |[a, b]| {
-        let [digits, others] = [a, b].map(|x| digits(x, unsigned, &places));
-        let table = a.builder.constant_ints(DType::I64, &[256], &table);
-        let places = a.builder.constant_ints(DType::I64, &[count], &places);
-        let digits = table.gather(digits * 16.0 + others, 0) * places;
-        digits.reduce_sum(&[digits.rank() - 1], false).cast(unsigned).cast(dtype)
-    }))
+    let [digits, others] = [x, y].map(|x| digits(x, &places));
+    let table = x.builder.constant_ints(DType::I64, &[256], &table);
+    let places = x.builder.constant_ints(DType::I64, &[count], &places);
+    let digits = table.gather(digits * 16.0 + others, 0) * places;
+    digits.reduce_sum(&[digits.rank() - 1], false)
 }
 
 /// Returns the digits of numbers to the base 16 along a new last axis, the last digit first.
-fn digits<'g>(x: Expr<'g>, unsigned: DType, places: &[i64]) -> Expr<'g> {
-    let x = x.cast(unsigned).cast(DType::I64).unsqueeze(&[x.rank()]);
+fn digits<'g>(x: Expr<'g>, places: &[i64]) -> Expr<'g> {
+    let x = x.cast(DType::I64).unsqueeze(&[x.rank()]);
     let places = x.builder.constant_ints(DType::I64, &[places.len() as i64], places);
     (x / places).modulo(16.0)
 }
