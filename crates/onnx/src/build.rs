@@ -22,7 +22,7 @@ use indexmap::IndexSet;
 use provenance::{
     Emitter, EmitterId, EmitterKind, Origin, OriginId, ScopeId, Site, SiteId, StackId, Table,
 };
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use sizes::Symbol;
 use smallvec::smallvec;
 
@@ -371,6 +371,24 @@ impl Builder {
         // Recent results are searched first.
         let mut nodes = state.open.last().into_iter().flatten().rev();
         nodes.any(|node| node.outputs.contains(&id))
+    }
+
+    /// True if a value is computed from constants only.
+    pub fn is_computed_from_constants(&self, id: ValueId) -> bool {
+        let state = self.state.borrow();
+        let mut sources = FxHashSet::from_iter([id]);
+        sources.retain(|&id| state.values[id].tensor.is_none());
+        for node in state.open.iter().rev().flat_map(|nodes| nodes.iter().rev()) {
+            if node.outputs.iter().any(|id| sources.contains(id)) {
+                if node.bodies().next().is_some() {
+                    return false;
+                }
+                sources.retain(|id| !node.outputs.contains(id));
+                let operands = node.inputs.iter().flatten().copied();
+                sources.extend(operands.filter(|&id| state.values[id].tensor.is_none()));
+            }
+        }
+        sources.is_empty()
     }
 
     /// Returns the operand of the negation that produces the value, if a node of the innermost open body negates. Casts

@@ -15,7 +15,8 @@ const MAX_HASHES: i64 = 1 << 15;
 /// The bits of a word.
 const BITS: usize = 32;
 
-/// True if the model is for a device that has no operators on bits, and the hashes are few.
+/// True if the model is for a device that has no operators on bits, and the hashes are few. The runtime computes hashes of
+/// constants when it loads the model.
 pub(super) fn are_better<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> bool {
     let builder = key[0].builder;
     let target = builder.target();
@@ -31,7 +32,9 @@ pub(super) fn are_better<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> boo
         }
     }
     let size = shape.iter().map(Dim::known).product::<Option<i64>>();
+    let mut read = key.into_iter().chain(words.into_iter().flatten());
     size.is_some_and(|size| (1..=MAX_HASHES).contains(&size))
+        && !read.all(|word| builder.is_computed_from_constants(word.id))
 }
 
 /// Returns both words of each hash.

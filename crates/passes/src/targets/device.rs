@@ -302,8 +302,11 @@ fn lifted(edit: &mut Patch<'_, '_>, branch: &Graph) -> Vec<ValueId> {
 
 /// Gives a node in a loop its own copy of a constant that it reads on the CPU and that another node reads on the
 /// device. Otherwise each iteration copies the constant.
+///
+/// A `Loop` inside a branch that starts with the same constant as its condition and as a state would end the process: the
+/// runtime reads the condition in the memory of the device.
 fn own_host_operands(edit: &mut Patch<'_, '_>, op: OpType) -> Outcome {
-    if !edit.is_in_loop() {
+    if !edit.is_in_loop() && op != OpType::Loop {
         return None;
     }
     let index = edit.root();
@@ -350,6 +353,7 @@ fn is_on_host(op: OpType, operand: usize) -> bool {
         | OpType::OneHot => operand == 1,
         OpType::Pad => operand == 1 || operand == 3,
         OpType::Range | OpType::ConstantOfShape => true,
+        OpType::Loop => operand < 2,
         _ => op.is(REDUCTIONS) && operand == 1,
     }
 }
