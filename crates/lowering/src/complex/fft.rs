@@ -140,11 +140,17 @@ fn is_real<'g>(builder: &'g Builder, length: &Dim, size: &Dim) -> Expr<'g> {
     is_end.unsqueeze(&[1]).and(flags(&[2], &[0, 1]))
 }
 
-/// Completes the first `⌊length / 2⌋ + 1` entries of a spectrum to `length` entries.
+/// Completes the first `⌊length / 2⌋ + 1` entries of a spectrum to `length` entries. The imaginary parts of real entries
+/// count as zero, whatever they are.
 fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     let known = length / 2 + 1;
     let half = half.slice_axis(axis, 0, known);
-    if length <= 2 {
+    if length == 1 {
+        return half;
+    }
+    let is_real = is_real(half.builder, &Dim::Known(length), &Dim::Known(known));
+    let half = is_real.select(half.constant(0.0), half);
+    if length == 2 {
         return half;
     }
     let mirrored = Complex::of(reversed(half.slice_axis(axis, 1, length - known + 1), axis));
