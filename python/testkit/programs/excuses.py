@@ -97,7 +97,10 @@ def step_in(scope: str) -> int | None:
 def failing_nodes(error: Exception, model: onnx.ModelProto) -> set[str]:
     """The nodes that a message of ONNX Runtime is about."""
     findings = jax2onnx.explain(model).message(str(error)).findings
-    return {finding.node[0] for finding in findings if finding.node is not None}
+    found = {finding.node[0] for finding in findings if finding.node is not None}
+    # ONNX Runtime names a convolution in its own layout after the result.
+    renamed = set(re.findall(r"Name:'(.+?)_nchwc'", str(error)))
+    return found | {node.name for node in model.graph.node if renamed & {*node.output}}
 
 
 def positive_sizes(model: onnx.ModelProto) -> list[dict[str, Any]]:
