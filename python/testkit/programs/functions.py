@@ -353,6 +353,11 @@ def transforms() -> list[Operation]:
         "jax.nn.logsumexp(x) * x",
         "jax.nn.relu(x - 0.3)",
         "jnp.interp(x, jnp.array([-1.0, 0, 2]), jnp.array([3.0, 1, 2]))",
+        *("lax.top_k(x, 1)[0] * x", "jnp.percentile(x, 30) * x", "lax.cummin(x, reverse=True) * x"),
+        "jnp.take(x, jnp.array([0, 9, -1]), mode='fill', fill_value=0)",
+        "jax.ops.segment_max(x, jnp.arange(x.shape[0]) % 2, 3)",
+        "lax.dynamic_slice(x, (jnp.argmax(x),), (1,)) * x",
+        *("lax.associative_scan(jnp.multiply, x)", "jnp.mod(x, 1.5) * x", "jnp.std(x) * x"),
     )
     flat = "{0}.reshape(-1)[:5].astype(jnp.float32)"
     reverse = [source for source in functions if "while_loop" not in source]

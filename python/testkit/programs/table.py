@@ -8,7 +8,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from . import functions, idioms, integers, operations, others, sizes
+from . import functions, idioms, integers, layouts, operations, others, sizes
 from .operations import Operation
 
 FAMILIES: Final[dict[str, list[Operation]]] = {
@@ -31,6 +31,8 @@ FAMILIES: Final[dict[str, list[Operation]]] = {
         integers.narrow,
         integers.mixed,
         sizes.sizes,
+        layouts.layouts,
+        layouts.scaled,
         others.complexes,
         others.masked,
         others.control,
@@ -90,6 +92,8 @@ THEMES: Final = {
                    odd=(200.0, 300.0, 448.0, 3e4, 6e4)),
     "sizes": Theme(("sizes", "sizes", "sequences", "products", "images", "indices", "moving",
                     "masked"), (*_FLOATS, np.int32), symbolic=1.0),
+    "layouts": Theme(("layouts", "layouts", "scaled", "products", "moving"),
+                     (*_FLOATS, *_HALVES, np.int32), symbolic=0.6),
     "complex": Theme(("complexes", "complexes", "more_complexes", "arithmetic"), _FLOATS,
                      (np.float64,), 0.1, 0.8,
                      odd=(1e20, -1e20, 100.0, -100.0, 1e-3, 1e30)),
