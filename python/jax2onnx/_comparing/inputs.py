@@ -1,7 +1,7 @@
 """Turn what the user passes as inputs into the arrays that a model takes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -32,7 +32,8 @@ def feeds_of(model: Loaded, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[s
     feeds = {name: _fitting(value, given[name]) for name, value in taken.items()}
     sizes: dict[str, tuple[int, str]] = {}
     for name, value in taken.items():
-        for size, actual in zip(sizes_of(value), feeds[name].shape, strict=True):
+        shape = feeds[name].shape if _is_tensor(value) else ()
+        for size, actual in zip(sizes_of(value), shape, strict=True):
             if isinstance(size, str) and size:
                 known, where = sizes.setdefault(size, (actual, name))
                 if known != actual:
@@ -77,15 +78,37 @@ def described(value: onnx.ValueInfoProto) -> str:
 
 
 def _by_name(taken: Mapping[str, Any], inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-    if isinstance(inputs, Mapping) and all(name in taken for name in inputs):
-        return dict(inputs)
-    if isinstance(inputs, Mapping) and not any(isinstance(each, Mapping) for each in inputs):
-        nested = _leaves(inputs)
-        if len(nested) == len(inputs):
-            return dict(inputs)
+    if isinstance(inputs, Mapping):
+        named = _named(taken, inputs)
+        if len(inputs) != 1 or all(name in taken for name in named):
+            return named
+        # The model may have other names for the parts of its only argument.
+        if len(named) != len(taken) or next(iter(inputs)) in named:
+            return named
     leaves = _leaves(inputs)
     check_count(list(taken.values()), len(leaves))
     return dict(zip(taken, leaves, strict=True))
+
+
+def _named(taken: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays in containers by the names that an export gives them: `params.w`."""
+    named: dict[str, Any] = {}
+    for name, value in inputs.items():
+        if name in taken or _is_array(value):
+            named[name] = value
+        else:
+            from .._tracing.names import parts
+
+            named.update(parts(name, value))
+    return named
+
+
+def _is_tensor(value: onnx.ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") in (None, "tensor_type")
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or hasattr(value, "dtype") or np.isscalar(value)
 
 
 def check_count(taken: Sequence[onnx.ValueInfoProto], count: int) -> None:
@@ -105,7 +128,7 @@ def check_count(taken: Sequence[onnx.ValueInfoProto], count: int) -> None:
 def _leaves(tree: Any) -> list[Any]:
     """Return the arrays in nested containers, in the order of the inputs of a model."""
     flat = list(tree.values()) if isinstance(tree, Mapping) else list(tree)
-    if all(hasattr(each, "__array__") or np.isscalar(each) for each in flat):
+    if all(map(_is_array, flat)):
         return flat
     from .reference import leaves
 
@@ -114,6 +137,10 @@ def _leaves(tree: Any) -> list[Any]:
 
 def _fitting(value: onnx.ValueInfoProto, given: Any) -> Array:
     """Return an array of the type of an input, or say why it does not fit."""
+    if not _is_tensor(value):
+        return cast("Array", given)
+    if not hasattr(given, "__array__") and callable(getattr(given, "numpy", None)):
+        given = given.numpy()
     try:
         array = np.asarray(given)
     except TypeError:

@@ -122,7 +122,8 @@ def profile(
 
     Args:
         model: The path of the model, an `onnx.ModelProto`, or bytes.
-        inputs: The inputs: arrays by name, or in the order of the model.
+        inputs: The inputs: arrays by name, or in the order of the model. They may be nested in
+            containers, as the arguments of the function are.
         runs: The number of runs to measure.
         warmup: The number of runs before the measured ones.
         by: How to group times: by `"line"`, `"function"`, `"scope"`, `"op"`, `"plugin"` or
@@ -139,6 +140,7 @@ def profile(
 
     Raises:
         ConfigError: An argument is not valid, or ONNX Runtime is not installed.
+        InputSpecError: An input is missing, unknown, or of another type or shape.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -155,6 +157,9 @@ def profile(
         raise ConfigError(
             f"`runs={runs}` and `warmup={warmup}` are not valid: measure at least one run"
         )
+    from .._comparing.inputs import feeds_of
+    from .._comparing.models import Loaded
+
     onnxruntime = runtime("profile")
     source = path_or_bytes(model)
     with _files.Scratch() as scratch:
@@ -165,7 +170,7 @@ def profile(
                 onnxruntime, source, providers, session_options, folder / "optimized.onnx", asked
             )
             session = found.session
-            feeds = _feeds(session, inputs)
+            feeds = feeds_of(Loaded(model), inputs)
             for _ in range(warmup + runs):
                 session.run(None, feeds)
         path = session.end_profiling()
@@ -188,19 +193,6 @@ def profile(
     if isinstance(source, str):
         read += _files.model_input("the model", source, source_map, source_roots).files()
     return _profile(*shown[:5], [*shown[5], *read])
-
-
-def _feeds(session: Any, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
-    if isinstance(inputs, Mapping):
-        return dict(inputs)
-    names = [value.name for value in session.get_inputs()]
-    if len(names) != len(inputs):
-        raise ConfigError(
-            f"the model has {len(names)} inputs, but {len(inputs)} arrays were passed"
-        )
-    import numpy as np
-
-    return {name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}
 
 
 def _profile(

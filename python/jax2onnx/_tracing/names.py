@@ -25,6 +25,12 @@ def input_names(
     return names + sorted(keywords)
 
 
+def parts(root: str, tree: Any) -> dict[str, Any]:
+    """Return the arrays of an argument by the names of its inputs."""
+    names = [".".join([root, *path]) for path in _paths(tree)]
+    return dict(zip(names, tree_util.tree_leaves(tree), strict=True))
+
+
 def output_names(result: Any) -> list[str]:
     """Return one name per leaf: `out_0` for an array, `logits` for a dictionary, `out_1.mean`."""
     return [_output_name(path) for path in _paths(result)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax2onnx import find_nan, to_onnx
+from jax2onnx import InputSpecError, find_nan, profile, to_onnx
 from testkit.lines import line_of
 
 
@@ -58,3 +58,24 @@ def test_infinities_of_masks_and_inputs_are_not_reported(value: float) -> None:
     assert report
     assert report.outputs == ("out_0",)
     assert str(report) == "the model computes no NaN and no infinity"
+
+
+def _scaled(x: Any, params: Any) -> Any:
+    return x / params["w"] - params["b"]
+
+
+def test_nested_inputs_by_name_are_the_same_for_every_function() -> None:
+    x, params = (
+        np.full(2, 7, np.float32),
+        {"w": np.ones(2, np.float32), "b": np.zeros(2, np.float32)},
+    )
+    model = to_onnx(_scaled, [x, params], provenance="indexed")
+    flat = {"x": x, "params.w": params["w"], "params.b": params["b"]}
+    for inputs in ([x, params], {"x": x, "params": params}, {"params": params, "x": x}, flat):
+        # If the arrays were in another order, the model would divide by zero.
+        assert find_nan(model, inputs).first is None
+        assert profile(model, inputs, runs=1).rows
+    zero = {"params": {**params, "w": params["b"]}, "x": x}
+    assert find_nan(model, zero).first is not None
+    with pytest.raises(InputSpecError, match=r"has no input `params.v`"):
+        profile(model, {"x": x, "params": {"v": x, "b": x}})
