@@ -23,7 +23,7 @@ pub enum Source {
     Unchecked {
         text: Arc<str>,
         path: PathBuf,
-        /// True if it was written after the model.
+        /// True if it was written after the model, and the model does not contain the text of its lines.
         is_newer: bool,
     },
     /// There is a file with that name, but it differs from the exported one.
@@ -130,7 +130,8 @@ impl<'d, 'a> Sources<'d, 'a> {
                 if !self.fits(file, &text) {
                     return Source::Changed { path };
                 }
-                let is_newer = self.is_newer(&path);
+                // A file that was only copied has a new date and the same lines.
+                let is_newer = !self.has_recorded_lines(file) && self.is_newer(&path);
                 return Source::Unchecked { text: text.into(), path, is_newer };
             }
         }
@@ -158,6 +159,13 @@ impl<'d, 'a> Sources<'d, 'a> {
             }
         }
         true
+    }
+
+    /// True if the model contains the text of every line of a file that it mentions.
+    fn has_recorded_lines(&self, file: &str) -> bool {
+        let table = self.document.table();
+        let mut here = table.all_locations().filter(|at| &*table.get_file(at.file).path == file);
+        here.all(|at| at.line > 0 && self.document.recorded_line(file, at.line).is_some())
     }
 
     fn is_newer(&self, path: &Path) -> bool {

@@ -368,7 +368,7 @@ def test_no_node_of_an_optimised_model_is_explained_wrongly(tmp_path: Path) -> N
 def test_invalid_arguments_of_profile_are_refused(model: Path) -> None:
     with pytest.raises(jax2onnx.ConfigError, match="measure at least one run"):
         jax2onnx.profile(model, FEEDS, runs=0)
-    with pytest.raises(jax2onnx.InputSpecError, match="the input `y` .* is missing"):
+    with pytest.raises(jax2onnx.InputSpecError, match=r"the input `y` .* is missing"):
         jax2onnx.profile(model, [FEEDS["x"]])
     with pytest.raises(jax2onnx.ConfigError, match="`by=colour`: use line, function"):
         jax2onnx.profile(model, [FEEDS["x"], FEEDS["x"]], by="colour")  # type: ignore[arg-type]

@@ -71,7 +71,8 @@ impl<'d, 'a> Statistics<'d, 'a> {
         let dtype = DType::from_code(tensor.element)?;
         let is_number = matches!(dtype.bits(), 8 | 16 | 32 | 64) && !dtype.is_complex();
         let size = tensor.bytes().filter(|&size| size > 0 && is_number)?;
-        let wanted = if size <= MAX_WHOLE { size } else { BLOCKS * BLOCK };
+        let is_listed = tensor.raw.is_none() && !tensor.is_external;
+        let wanted = if size <= MAX_WHOLE || is_listed { size } else { BLOCKS * BLOCK };
         if !limits.contents.take_all(usize::try_from(wanted).ok()?) {
             limits.statistics.take(1);
             return None;
@@ -80,7 +81,10 @@ impl<'d, 'a> Statistics<'d, 'a> {
             Some(raw) if raw.len() as u64 != size => return None,
             Some(raw) => self.inside(raw, size)?,
             None if tensor.is_external => self.outside(tensor, size)?,
-            None => return None,
+            None => {
+                let bytes = tensor.listed().filter(|bytes| bytes.len() as u64 == size)?;
+                bytes_of(&bytes, size)?
+            }
         };
         summarize(dtype, bytes)
     }
@@ -90,11 +94,7 @@ impl<'d, 'a> Statistics<'d, 'a> {
         let document = self.document;
         let path = document.path.as_deref().filter(|_| !document.has_weights);
         let Some(path) = path else {
-            return sample(size, |start, part| {
-                let start = usize::try_from(start).ok()?;
-                part.copy_from_slice(raw.get(start..start + part.len())?);
-                Some(())
-            });
+            return bytes_of(raw, size);
         };
         // The document contains zeros in place of large weights, at the same position as in the file.
         let position = (raw.as_ptr() as usize).checked_sub(document.bytes.as_ptr() as usize)?;
@@ -124,6 +124,15 @@ impl<'d, 'a> Statistics<'d, 'a> {
             file.read_exact(part).ok()
         })
     }
+}
+
+/// Reads contents in memory.
+fn bytes_of(contents: &[u8], size: u64) -> Option<Vec<u8>> {
+    sample(size, |start, part| {
+        let start = usize::try_from(start).ok()?;
+        part.copy_from_slice(contents.get(start..start + part.len())?);
+        Some(())
+    })
 }
 
 /// Reads all of some contents, or blocks of them at equal distances.

@@ -456,7 +456,7 @@ impl<'a, 'f> Reader<'a, 'f> {
 }
 
 /// Returns the contents of a tensor that are in the model, as bytes.
-fn contents(dtype: DType, proto: TensorProto) -> Bytes {
+pub(super) fn contents(dtype: DType, proto: TensorProto) -> Bytes {
     fn each<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Bytes {
         values.iter().flat_map(|&value| bytes(value)).collect()
     }

@@ -2,7 +2,12 @@
 
 use std::fmt;
 
+use bytes::Bytes;
+use prost::Message as _;
+
+use super::super::generated::TensorProto;
 use super::super::generated::tensor_proto::DataLocation;
+use super::super::read::contents;
 use super::super::schema::{Field, Message};
 use super::super::wire::{FieldBytes, FormatError, MessageBytes};
 use super::{Memory, Pair, meta};
@@ -141,6 +146,16 @@ impl<'a> Tensor<'a> {
     /// Returns the external file with the contents, as the model names it.
     pub fn location(&self) -> Option<&'a str> {
         if self.is_external { meta(&self.external, "location") } else { None }
+    }
+
+    /// Returns the contents as little-endian bytes, if the model stores them as a list of numbers, such as
+    /// `float_data`.
+    pub fn listed(&self) -> Option<Bytes> {
+        if self.typed == 0 || self.raw.is_some() || self.is_external || self.is_sparse {
+            return None;
+        }
+        let proto = TensorProto::decode(self.message).ok()?;
+        Some(contents(DType::from_code(self.element)?, proto))
     }
 
     /// Compares the contents of two tensors; `None` if they are external or encoded in different ways.
