@@ -2,8 +2,12 @@ use std::fmt::Write;
 
 use expect_test::expect;
 
+use prost::Message as _;
+
 use super::*;
+use crate::dtype::DType;
 use crate::names::assign_names;
+use crate::proto::generated::TensorProto;
 use crate::proto::testing::{self, field};
 use crate::proto::{no_metadata, to_bytes};
 use crate::text::parse_graph;
@@ -158,6 +162,26 @@ fn sparse_tensors_with_other_indices_have_other_contents() {
     let [a, b, c] =
         files.each_ref().map(|file| scan(file).unwrap().graphs.remove(0).initializers.remove(0));
     assert_eq!((a.has_contents_of(&b), a.has_contents_of(&c)), (Some(true), Some(false)));
+}
+
+#[test]
+fn the_numbers_of_a_list_are_the_contents_of_a_tensor() {
+    let tensor = |dtype: DType, id: Field, list: &[u8]| {
+        let proto = TensorProto { data_type: Some(dtype.code()), ..TensorProto::default() };
+        let parts = [proto.encode_to_vec(), field(Field::TensorName, "w"), field(id, list)];
+        testing::model(&[field(Field::GraphInitializer, parts.concat())])
+    };
+    let listed = |file: &[u8]| {
+        scan(file).unwrap().graphs.remove(0).initializers.remove(0).listed().map(|it| it.to_vec())
+    };
+    let floats = [1.5f32.to_le_bytes(), (-3.0f32).to_le_bytes()].concat();
+    let float_list = tensor(DType::F32, Field::TensorFloatData, &floats);
+    assert_eq!(listed(&float_list), Some(floats.clone()));
+    // Each number of the list is a variable number of bytes: 1 and 300, which do not fit a byte.
+    let ints = tensor(DType::I32, Field::TensorInt32Data, &[1, 0xac, 2]);
+    assert_eq!(listed(&ints), Some([1i32.to_le_bytes(), 300i32.to_le_bytes()].concat()));
+    let raw = tensor(DType::F32, Field::TensorRawData, &floats);
+    assert_eq!(listed(&raw), None);
 }
 
 #[test]
