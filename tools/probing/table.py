@@ -38,7 +38,7 @@ WHEN: Final = {
 
 #: Operators that only move numbers.
 MOVES: Final = ("Concat", "Expand", "Gather", "Reshape", "Slice", "Transpose", "Unsqueeze")
-PLACES: Final = ("inputs", "outputs", "constants")
+PLACES: Final = ("inputs", "constants")
 
 #: The variables of operands and results, and the types of each variable.
 Signature = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -157,26 +157,14 @@ def dtypes(names: Iterable[str]) -> str:
     return ", ".join(f"DType::{NAMES[name]}" for name in sorted(names, key=CODES.__getitem__))
 
 
-def casts(found: dict[str, Any]) -> list[str]:
-    """Returns the casts that are refused or wrong, by what they cast from."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for verdict, pairs in found["casts"].items():
-        whens = ["None"] if verdict.startswith("refused") else []
-        whens += [f"Some(When::{WHEN[kind]})" for kind in kinds_of(verdict)]
-        for pair in pairs:
-            source, target = pair.split()
-            for when in whens:
-                groups.setdefault((source, when), []).append(target)
-    return [
-        f"    FaultyCast {{ from: DType::{NAMES[source]}, "
-        f"to: &[{dtypes(targets)}], when: {when} }},"
-        for (source, when), targets in sorted(groups.items())
-    ]
-
-
 def mask(groups: dict[str, list[str]]) -> str:
-    taken = [n for verdict, names in groups.items() for n in names if runs_(verdict)]
-    return f"{sum(1 << CODES[name] for name in taken):#x}"
+    return f"{sum(1 << CODES[name] for name in groups.get('right', [])):#x}"
+
+
+def demoted(boundaries: dict[str, dict[str, list[str]]]) -> list[str]:
+    """Returns the types that constants may have, and inputs only with wrong numbers."""
+    constants = boundaries["constants"].get("right", [])
+    return [name for name in boundaries["inputs"].get("wrong", []) if name in constants]
 
 
 def constant(name: str, kind: str, lines: list[str]) -> list[str]:
@@ -198,16 +186,17 @@ def text(found: dict[str, Any]) -> str:
     right = sorted(forms.get("right", []))
     miscomputed = sorted(forms.get("wrong", []))
     release = f"Release {{ version: ({version[0]}, {version[1]}), opset: {max(found['opsets'])} }}"
-    wrongs, faulty = wrong(found), casts(found)
-    used = ["DType"] if wrongs or faulty else []
+    wrongs = wrong(found)
+    lost = dtypes(demoted(found["boundaries"]))
+    used = ["DType"] if wrongs or lost else []
     pairs = sorted(narrowed(found), key=lambda pair: (CODES[pair[0]], KINDS.index(pair[1])))
     narrow = ", ".join(f"(DType::{NAMES[n]}, When::{WHEN[kind]})" for n, kind in pairs)
     lines = [
         *heading(found),
         "",
-        "use super::{Ability, FaultyCast, Probed, Source};",
+        "use super::{Ability, Probed, Source};",
         *[f"use crate::dtype::{name};" for name in used],
-        "use crate::kernels::behavior::{When, Wrong};" if wrongs or faulty
+        "use crate::kernels::behavior::{When, Wrong};" if wrongs
         else "use crate::kernels::behavior::Wrong;",
         "use crate::kernels::target::{Release, Row};",
         "use crate::operator::OpType;",
@@ -220,14 +209,13 @@ def text(found: dict[str, Any]) -> str:
         "    rows: ROWS,",
         "    wrong: WRONG,",
         f"    narrowed: &[{narrow}],",
-        "    casts: CASTS,",
         "    abilities: ABILITIES,",
         "    miscomputed: MISCOMPUTED,",
         *[f"    {place}: {mask(found['boundaries'][place])}," for place in PLACES],
+        f"    demoted: &[{lost}],",
         "};",
         *constant("ROWS", "Row", rows(found)),
         *constant("WRONG", "Wrong", wrongs),
-        *constant("CASTS", "FaultyCast", faulty),
         *constant("ABILITIES", "Ability", wrapped(right)),
         *constant("MISCOMPUTED", "Ability", wrapped(miscomputed)),
         "",

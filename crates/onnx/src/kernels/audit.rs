@@ -45,7 +45,7 @@ pub enum Lack {
     /// Its kernel of the operator computes wrong numbers for a type.
     Wrong(DType, Numbers),
     /// It does not take the operator in this form.
-    Form { says: &'static str, is_wrong: bool },
+    Form { says: &'static str, is_wrong: bool, is_rare: bool },
     /// Its device computes wrong numbers for a type.
     WrongOnDevice { device: &'static str, dtype: DType },
     /// Its device has no kernel, so that the node runs on the CPU.
@@ -55,7 +55,13 @@ pub enum Lack {
 impl Lack {
     /// True if a program may have no numbers for which the runtime is wrong.
     pub fn depends_on_numbers(self) -> bool {
-        matches!(self, Lack::Wrong(_, Numbers::Large | Numbers::Zero | Numbers::Ties))
+        match self {
+            Lack::Wrong(_, numbers) => {
+                matches!(numbers, Numbers::Large | Numbers::Zero | Numbers::Ties)
+            }
+            Lack::Form { is_rare, .. } => is_rare,
+            _ => false,
+        }
     }
 
     /// True if the runtime loads the model and computes wrong numbers.
@@ -231,9 +237,22 @@ impl Auditor<'_> {
         }
         let values = &self.model.values;
         let dtype = |id: &ValueId| values[*id].ty.as_ref().map(|ty| ty.dtype);
-        let operands: Vec<Option<DType>> =
+        let mut operands: Vec<Option<DType>> =
             node.inputs.iter().map(|input| input.as_ref().and_then(dtype)).collect();
-        let results: Vec<Option<DType>> = node.outputs.iter().map(dtype).collect();
+        let mut results: Vec<Option<DType>> = node.outputs.iter().map(dtype).collect();
+        if self.runtime.demoted.contains(&DType::F64) && self.uses.fits_32_bits(node) {
+            for dtype in operands.iter_mut().chain(&mut results) {
+                *dtype = dtype.map(|it| if it == DType::F64 { DType::F32 } else { it });
+            }
+        }
+        let constants = node.inputs.iter().zip(&operands);
+        let refused = constants.into_iter().find_map(|(input, dtype)| {
+            let is_constant = input.is_some_and(|id| values[id].tensor.is_some());
+            dtype.filter(|&dtype| is_constant && !self.runtime.takes_constant(dtype))
+        });
+        if let Some(dtype) = refused {
+            return Some(Lack::Type(dtype));
+        }
         let earlier = |is_it: &dyn Fn(&Node) -> bool| earlier.iter().any(is_it);
         let is_read = |value: ValueId| self.uses.is_read(value);
         let shows_order = |value: ValueId| self.uses.shows_order(value);
@@ -252,7 +271,7 @@ impl Auditor<'_> {
         }
         if let Some(first) = first.filter(|_| !op.is(CASTS) && !is_exempt) {
             if let Some(numbers) = self.target.wrong_numbers(op, first)
-                && (first != DType::F64 || !self.uses.is_narrow(node))
+                && (first != DType::F64 || !self.uses.has_narrow_operands(node))
             {
                 return Some(Lack::Wrong(first, numbers));
             }
@@ -265,7 +284,8 @@ impl Auditor<'_> {
         let mut forms = FORMS.iter();
         let form = forms.find(|form| form.is_lacking(self.runtime) && form.is_of(&view))?;
         let is_wrong = self.runtime.miscomputes(form.ability);
-        Some(Lack::Form { says: form.says, is_wrong })
+        let is_rare = form.is_rare_in_floats() && first.is_some_and(DType::is_float);
+        Some(Lack::Form { says: form.says, is_wrong, is_rare })
     }
 
     /// Returns what the device of the runtime lacks.
@@ -291,6 +311,6 @@ impl Auditor<'_> {
             None => self.uses.is_low_choice(mask),
         };
         let form = FORMS.iter().find(|form| form.ability == Ability::AttentionLowMask)?;
-        is_low.then_some(Lack::Form { says: form.says, is_wrong: true })
+        is_low.then_some(Lack::Form { says: form.says, is_wrong: true, is_rare: false })
     }
 }

@@ -31,15 +31,6 @@ pub(crate) enum Source {
     Documentation(&'static str),
 }
 
-/// Casts from one type that a runtime refuses or computes wrongly.
-#[derive(Debug)]
-pub(crate) struct FaultyCast {
-    pub from: DType,
-    pub to: &'static [DType],
-    /// The numbers that are wrong; `None` if the runtime refuses the cast.
-    pub when: Option<When>,
-}
-
 /// A runtime as data.
 #[derive(Debug)]
 pub(in crate::kernels) struct Probed {
@@ -52,17 +43,16 @@ pub(in crate::kernels) struct Probed {
     pub wrong: &'static [Wrong],
     /// The types whose numbers change even if they are only moved, such as int64 in a runtime that stores 32 bits.
     pub narrowed: &'static [(DType, When)],
-    pub casts: &'static [FaultyCast],
     /// The forms that it runs correctly, sorted.
     pub abilities: &'static [Ability],
     /// The forms that it runs with wrong numbers, sorted.
     pub miscomputed: &'static [Ability],
     /// The types that inputs of a model may have, one bit each by the number of the type.
     pub inputs: u32,
-    /// The types that outputs of a model may have. A runtime with few types returns a wider one.
-    pub outputs: u32,
     /// The types that constants of a model may have.
     pub constants: u32,
+    /// The types that it computes in narrower ones, so that inputs and outputs cannot have them.
+    pub demoted: &'static [DType],
 }
 
 #[cfg(test)]

@@ -57,6 +57,10 @@ pub(crate) struct Runtime {
     pub miscomputed: &'static [Ability],
     /// The types of inputs and outputs of a model, one bit each by the number of the type.
     pub interface: u32,
+    /// The types of constants, one bit each.
+    pub constants: u32,
+    /// The types that it computes in narrower ones. Inputs of a model cannot have them.
+    pub demoted: &'static [DType],
     /// True if it runs an operator without a kernel as the function by which ONNX defines it.
     pub has_functions: bool,
     /// True if it has the optimizations of ONNX Runtime, some of which are wrong.
@@ -76,6 +80,8 @@ impl Runtime {
             abilities: Some(probed.abilities),
             miscomputed: probed.miscomputed,
             interface: probed.inputs,
+            constants: probed.constants,
+            demoted: probed.demoted,
             has_functions: false,
             optimizes: false,
             evidence: match probed.source {
@@ -112,6 +118,10 @@ impl Runtime {
         }
     }
 
+    pub fn takes_constant(&self, dtype: DType) -> bool {
+        self.constants >> dtype.code() & 1 == 1
+    }
+
     /// True if it does not run a form, or computes wrong numbers.
     pub fn lacks(&self, ability: Ability) -> bool {
         self.abilities.is_some_and(|able| able.binary_search(&ability).is_err())
@@ -134,6 +144,8 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         abilities: None,
         miscomputed: &[],
         interface: u32::MAX,
+        constants: u32::MAX,
+        demoted: &[],
         has_functions: true,
         optimizes: true,
         evidence: Evidence::Run,

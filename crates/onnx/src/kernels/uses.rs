@@ -65,8 +65,13 @@ impl<'m> Uses<'m> {
     }
 
     /// True if the operands of 64 bits lose nothing that matters in 32 bits.
-    pub fn is_narrow(&self, node: &Node) -> bool {
-        node.inputs.iter().flatten().all(|&input| self.is_narrow_value(input))
+    pub fn has_narrow_operands(&self, node: &Node) -> bool {
+        node.inputs.iter().flatten().all(|&input| self.is_narrow(input))
+    }
+
+    /// True if neither operands nor results of 64 bits lose anything that matters in 32 bits.
+    pub fn fits_32_bits(&self, node: &Node) -> bool {
+        self.has_narrow_operands(node) && node.outputs.iter().all(|&output| self.is_narrow(output))
     }
 
     /// True if a mask chooses very low numbers by flags, which may hide a whole row.
@@ -80,29 +85,35 @@ impl<'m> Uses<'m> {
         })
     }
 
-    /// True if the program asks which elements of an operand are NaN, and the answer does not replace the result.
+    /// True if the program returns which elements of an operand are NaN, or replaces them by a number.
     pub fn expects_nan(&self, node: &Node) -> bool {
-        let answers = |value: ValueId| {
-            let tests = self.readers(value).iter().filter(|test| test.op == OpType::IsNaN);
-            tests.filter_map(|test| test.outputs.first().copied())
+        let is_number = |id: &ValueId| {
+            let tensor = self.values[*id].tensor.as_ref();
+            tensor.is_some_and(|tensor| tensor.all_floats(f64::is_finite))
         };
-        let mut answers = node.inputs.iter().flatten().flat_map(|&input| answers(input));
-        let is_replaced = |answer: ValueId| {
-            let replaces = |reader: &&Node| {
-                reader.op == OpType::Where && reader.inputs.first() == Some(&Some(answer))
-            };
-            node.outputs.iter().all(|&output| {
-                !self.is_output(output) && self.readers(output).iter().all(replaces)
+        let expects = |value: ValueId| {
+            let tests = self.readers(value).iter().filter(|test| test.op == OpType::IsNaN);
+            tests.filter_map(|test| test.outputs.first()).any(|&answer| {
+                let replaces = |reader: &&Node| {
+                    let [Some(flag), Some(number), Some(kept)] = reader.inputs[..] else {
+                        return false;
+                    };
+                    let is_choice = reader.op == OpType::Where && flag == answer;
+                    is_choice && kept == value && is_number(&number)
+                };
+                self.is_output(answer) || self.readers(answer).iter().any(replaces)
             })
         };
-        answers.any(|answer| !is_replaced(answer))
+        use OpType::{Clip, Max, Min, Relu};
+        let is_limit = node.op.onnx().is_some_and(|op| matches!(op, Clip | Max | Min | Relu));
+        is_limit && node.inputs.iter().flatten().any(|&input| expects(input))
     }
 
     fn dtype(&self, value: ValueId) -> Option<DType> {
         self.values[value].ty.as_ref().map(|ty| ty.dtype)
     }
 
-    fn is_narrow_value(&self, value: ValueId) -> bool {
+    fn is_narrow(&self, value: ValueId) -> bool {
         self.dtype(value) != Some(DType::F64)
             || self.narrow.contains(&value)
             || self.values[value].tensor.as_deref().is_some_and(fits_32_bits)
@@ -121,7 +132,7 @@ impl<'m> Uses<'m> {
                 Some(op) => is_inner || op.is(EXACT) || matches!(op, OpType::Neg | OpType::Abs),
                 None => false,
             };
-            if keeps && self.is_narrow(node) {
+            if keeps && self.has_narrow_operands(node) {
                 self.narrow.extend(&node.outputs);
             }
         }
@@ -189,10 +200,12 @@ impl<'m> Uses<'m> {
     }
 }
 
-/// True if the numbers of a constant have no more digits than 32 bits, or are larger than all of them.
+/// True if the numbers of a constant have no more digits than 32 bits, or are larger or smaller than all ordinary ones.
 fn fits_32_bits(tensor: &Tensor) -> bool {
     tensor.all_floats(|number| {
-        f64::from(number as f32) == number || number.abs() > f64::from(f32::MAX) || number.is_nan()
+        let size = number.abs();
+        let is_apart = size > f64::from(f32::MAX) || size < f64::from(f32::MIN_POSITIVE);
+        is_apart || number.is_nan() || f64::from(number as f32) == number
     })
 }
 
@@ -200,7 +213,7 @@ fn fits_32_bits(tensor: &Tensor) -> bool {
 /// next element there before it copies the state.
 ///
 /// A kernel with two operands writes to the memory of the first one if nothing else reads it. Kernels with one operand
-/// do not, but after such a kernel they write where it wrote.
+/// do not, but after such a kernel they write where it wrote. So do kernels whose other operands nothing computes.
 pub(super) fn overwrites_state(body: &Graph, states: usize, values: &Values) -> bool {
     let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
     super::limit::visit_reads(body, &mut |value| *reads.entry(value).or_default() += 1);
@@ -237,7 +250,13 @@ pub(super) fn overwrites_state(body: &Graph, states: usize, values: &Values) -> 
             match &reader.inputs[..] {
                 _ if is_view => {}
                 _ if is_written => {
-                    if !op.is(POINTWISE) && op != OpType::Softmax {
+                    let is_given = |other: ValueId| {
+                        other == value
+                            || values[other].tensor.is_some()
+                            || body.inputs.contains(&other) && is_read_once(other)
+                    };
+                    let follows = op.is(POINTWISE) || op == OpType::Softmax;
+                    if !follows || !reader.inputs.iter().flatten().all(|&other| is_given(other)) {
                         return false;
                     }
                 }

@@ -9,7 +9,7 @@
 //! `Reciprocal` adds 1e-4 to its operand.
 //! `Tile` takes at most five axes.
 
-use super::{Ability, FaultyCast, Probed, Source};
+use super::{Ability, Probed, Source};
 use crate::kernels::behavior::Wrong;
 use crate::kernels::target::{Release, Row};
 use crate::operator::OpType;
@@ -22,12 +22,11 @@ pub(in crate::kernels) const PROBED: Probed = Probed {
     rows: ROWS,
     wrong: WRONG,
     narrowed: &[],
-    casts: CASTS,
     abilities: ABILITIES,
     miscomputed: MISCOMPUTED,
     inputs: 0x6c2,
-    outputs: 0x6c2,
     constants: 0x6c2,
+    demoted: &[],
 };
 
 #[rustfmt::skip]
@@ -207,8 +206,6 @@ const ROWS: &[Row] = &[
 ];
 
 const WRONG: &[Wrong] = &[];
-
-const CASTS: &[FaultyCast] = &[];
 
 #[rustfmt::skip]
 const ABILITIES: &[Ability] = &[

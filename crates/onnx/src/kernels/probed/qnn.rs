@@ -12,7 +12,7 @@
 //! `LpNormalization` has `p` = 2.
 //! `RotaryEmbedding` needs the HTP backend.
 
-use super::{Ability, FaultyCast, Probed, Source};
+use super::{Ability, Probed, Source};
 use crate::kernels::behavior::Wrong;
 use crate::kernels::target::{Release, Row};
 use crate::operator::OpType;
@@ -25,12 +25,11 @@ pub(in crate::kernels) const PROBED: Probed = Probed {
     rows: ROWS,
     wrong: WRONG,
     narrowed: &[],
-    casts: CASTS,
     abilities: ABILITIES,
     miscomputed: MISCOMPUTED,
     inputs: 0x6d6,
-    outputs: 0x6d6,
     constants: 0x6d6,
+    demoted: &[],
 };
 
 #[rustfmt::skip]
@@ -217,8 +216,6 @@ const ROWS: &[Row] = &[
 ];
 
 const WRONG: &[Wrong] = &[];
-
-const CASTS: &[FaultyCast] = &[];
 
 #[rustfmt::skip]
 const ABILITIES: &[Ability] = &[

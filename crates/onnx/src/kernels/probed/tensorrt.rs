@@ -11,7 +11,7 @@
 //! `CumSum` has a constant axis, `OneHot` a constant depth.
 //! `TensorScatter` takes four axes, and writes along the last but one.
 
-use super::{Ability, FaultyCast, Probed, Source};
+use super::{Ability, Probed, Source};
 use crate::kernels::behavior::Wrong;
 use crate::kernels::target::{Release, Row};
 use crate::operator::OpType;
@@ -24,12 +24,11 @@ pub(in crate::kernels) const PROBED: Probed = Probed {
     rows: ROWS,
     wrong: WRONG,
     narrowed: &[],
-    casts: CASTS,
     abilities: ABILITIES,
     miscomputed: MISCOMPUTED,
     inputs: 0x106c6,
-    outputs: 0x106c6,
     constants: 0x106c6,
+    demoted: &[],
 };
 
 #[rustfmt::skip]
@@ -250,8 +249,6 @@ const ROWS: &[Row] = &[
 ];
 
 const WRONG: &[Wrong] = &[];
-
-const CASTS: &[FaultyCast] = &[];
 
 #[rustfmt::skip]
 const ABILITIES: &[Ability] = &[
