@@ -284,7 +284,9 @@ impl Auditor<'_> {
         let mut forms = FORMS.iter();
         let form = forms.find(|form| form.is_lacking(self.runtime) && form.is_of(&view))?;
         let is_wrong = self.runtime.miscomputes(form.ability);
-        let is_rare = form.is_rare_in_floats() && first.is_some_and(DType::is_float);
+        let is_rare = form.is_rare_in_floats()
+            && first.is_some_and(DType::is_float)
+            && !self.uses.has_likely_ties(node);
         Some(Lack::Form { says: form.says, is_wrong, is_rare })
     }
 

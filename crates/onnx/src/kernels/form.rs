@@ -156,6 +156,25 @@ impl View<'_> {
         self.ints(1).first().zip(whole).is_some_and(|(length, whole)| length.cmp(&whole) == order)
     }
 
+    /// True if a `Slice` has another step than one along an axis that a `Reshape` before it makes.
+    fn skips_in_reshaped(&self) -> bool {
+        let (axes, steps) = (self.ints(3), self.ints(4));
+        let (Some(x), Some(ty)) = (self.input(0), self.ty(0)) else { return false };
+        let is_new = |before: &Type, axis: i64| {
+            let axis = crate::infer::axis_from_front(axis, ty.rank());
+            axis.is_none_or(|axis| before.shape.get(..=axis) != ty.shape.get(..=axis))
+        };
+        let skipped = || axes.iter().zip(&steps).filter(|&(_, &step)| step != 1);
+        let reshapes = |node: &Node| {
+            let before = node.inputs.first().copied().flatten();
+            let before = before.and_then(|before| self.values[before].ty.as_ref());
+            node.op == OpType::Reshape
+                && node.outputs.contains(&x)
+                && before.is_some_and(|before| skipped().any(|(&axis, _)| is_new(before, axis)))
+        };
+        skipped().next().is_some() && (self.earlier)(&reshapes)
+    }
+
     /// Returns the number of states of a `Scan`.
     fn states(&self) -> usize {
         let scanned = usize::try_from(self.int("num_scan_inputs")).unwrap_or(0);
@@ -214,6 +233,15 @@ forms! {
     LoopInScan: "a `Scan` cannot contain a `Loop`",
         |op, it| op == OpType::Scan
             && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Loop));
+    IfTwice: "a graph cannot contain two `If`",
+        |op, it| op == OpType::If && (it.earlier)(&|node| node.op == OpType::If);
+    MulItself: "a `Mul` of integers cannot square them", |op, it| {
+        let is_of_them = it.dtype(0).is_some_and(|dtype| {
+            use DType::{I16, I64, U16, U32, U64};
+            matches!(dtype, I16 | I64 | U16 | U32 | U64)
+        });
+        op == OpType::Mul && is_of_them && it.input(0) == it.input(1)
+    };
     LoopScanOutput: "a `Loop` cannot stack results",
         |op, it| op == OpType::Loop && it.node.outputs.len() > it.node.inputs.len().saturating_sub(2);
     LoopWhile: "a `Loop` ignores its condition",
@@ -279,6 +307,8 @@ forms! {
         |op, it| op == OpType::DFT && it.has_length(std::cmp::Ordering::Greater);
     DynamicSlice: "a `Slice` cannot start at a computed position",
         |op, it| op == OpType::Slice && it.is_computed(1);
+    SliceStepReshaped: "a `Slice` of a reshaped array cannot skip elements or reverse them",
+        |op, it| op == OpType::Slice && it.skips_in_reshaped();
     SliceReversesImage: "a `Slice` cannot reverse an array of four dimensions",
         |op, it| op == OpType::Slice && it.has_negative(4) && it.rank(0).is_some_and(|rank| rank > 3);
     SliceNegativeStep: "a `Slice` cannot reverse an array",
@@ -296,6 +326,8 @@ forms! {
     MatMulVectorMatrix: "a `MatMul` cannot multiply a vector with a matrix",
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(2)));
     ConvDefaultAttributes: "a `Conv` needs attributes that have defaults",
+        |op, it| op == OpType::Conv && it.has_defaults() && it.node.attr("kernel_shape").is_none();
+    ConvDefaultStrides: "a `Conv` needs attributes that have defaults",
         |op, it| op == OpType::Conv && it.has_defaults();
     ConvTransposeDefaultAttributes: "a `ConvTranspose` needs attributes that have defaults",
         |op, it| op == OpType::ConvTranspose && it.has_defaults();

@@ -41,8 +41,10 @@ pub enum Limit {
     DftAxis,
     /// A `Slice` starts at a computed position.
     DynamicSlice,
-    /// A `Slice` runs backwards.
+    /// A `Slice` runs backwards, or skips elements of a reshaped array.
     SliceReverses,
+    /// A graph has an `If` before this one.
+    IfTwice,
     /// A `Squeeze` lists axes from the end, or not in order.
     SqueezeUnordered,
     /// A product with a vector.
@@ -90,7 +92,12 @@ impl Limit {
             Limit::OneSidedDft => &[Ability::DftOneSided],
             Limit::DftAxis => &[Ability::DftFirstAxis, Ability::DftLength, Ability::DftPadded],
             Limit::DynamicSlice => &[Ability::DynamicSlice],
-            Limit::SliceReverses => &[Ability::SliceReversesImage, Ability::SliceNegativeStep],
+            Limit::SliceReverses => &[
+                Ability::SliceReversesImage,
+                Ability::SliceNegativeStep,
+                Ability::SliceStepReshaped,
+            ],
+            Limit::IfTwice => &[Ability::IfTwice],
             Limit::SqueezeUnordered => &[Ability::SqueezeUnordered],
             Limit::MatMulVector => &[
                 Ability::MatMulMatricesVector,
@@ -100,6 +107,7 @@ impl Limit {
             ],
             Limit::WindowDefaults => &[
                 Ability::ConvDefaultAttributes,
+                Ability::ConvDefaultStrides,
                 Ability::ConvTransposeDefaultAttributes,
                 Ability::MaxPoolDefaultAttributes,
             ],

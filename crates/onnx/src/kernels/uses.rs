@@ -11,7 +11,7 @@ use crate::tensor::Tensor;
 use crate::value::{ValueId, Values};
 
 /// The most nodes between the keys of a sort and the array that they are made from.
-const MAX_STEPS: usize = 8;
+const MAX_STEPS: usize = 16;
 
 pub(super) struct Uses<'m> {
     values: &'m Values,
@@ -85,28 +85,39 @@ impl<'m> Uses<'m> {
         })
     }
 
-    /// True if the program returns which elements of an operand are NaN, or replaces them by a number.
+    /// True if the program compares an operand of a limit with itself, which only NaN does not equal.
     pub fn expects_nan(&self, node: &Node) -> bool {
-        let is_number = |id: &ValueId| {
-            let tensor = self.values[*id].tensor.as_ref();
-            tensor.is_some_and(|tensor| tensor.all_floats(f64::is_finite))
-        };
-        let expects = |value: ValueId| {
-            let tests = self.readers(value).iter().filter(|test| test.op == OpType::IsNaN);
-            tests.filter_map(|test| test.outputs.first()).any(|&answer| {
-                let replaces = |reader: &&Node| {
-                    let [Some(flag), Some(number), Some(kept)] = reader.inputs[..] else {
-                        return false;
-                    };
-                    let is_choice = reader.op == OpType::Where && flag == answer;
-                    is_choice && kept == value && is_number(&number)
-                };
-                self.is_output(answer) || self.readers(answer).iter().any(replaces)
-            })
-        };
         use OpType::{Clip, Max, Min, Relu};
         let is_limit = node.op.onnx().is_some_and(|op| matches!(op, Clip | Max | Min | Relu));
-        is_limit && node.inputs.iter().flatten().any(|&input| expects(input))
+        let is_tested = |value: ValueId| {
+            let tests = |reader: &&Node| {
+                reader.op == OpType::Equal && reader.inputs.iter().all(|&it| it == Some(value))
+            };
+            self.readers(value).iter().any(tests)
+        };
+        is_limit && node.inputs.iter().flatten().any(|&input| is_tested(input))
+    }
+
+    /// True if the floats that a node reads are rounded, or made from integers, so that several may be equal.
+    pub fn has_likely_ties(&self, node: &Node) -> bool {
+        use OpType::{Ceil, Floor, Round, Sign};
+        let mut left: Vec<ValueId> = node.inputs.first().copied().flatten().into_iter().collect();
+        for _ in 0..MAX_STEPS {
+            let Some(value) = left.pop() else { return false };
+            let is_whole = self.dtype(value).is_some_and(|dtype| !dtype.is_float());
+            let Some(producer) = self.producers.get(&value) else { continue };
+            if is_whole
+                || producer.op.onnx().is_some_and(|op| matches!(op, Ceil | Floor | Round | Sign))
+            {
+                return true;
+            }
+            // The operands that follow the first one are indices and sizes, except those of elementwise operators.
+            let is_pointwise = producer.op.onnx().is_some_and(|op| op.is(POINTWISE));
+            let taken = if is_pointwise { producer.inputs.len() } else { 1 };
+            let skipped = usize::from(producer.op == OpType::Where);
+            left.extend(producer.inputs.iter().take(taken).skip(skipped).flatten().copied());
+        }
+        false
     }
 
     fn dtype(&self, value: ValueId) -> Option<DType> {
@@ -121,7 +132,7 @@ impl<'m> Uses<'m> {
 
     /// Notes the values of 64 bits whose numbers fit into 32 bits.
     fn note_narrow(&mut self, graphs: &[&'m Graph], main: &Graph) {
-                // If no output has 64 bits, the last step rounds them in any case.
+        // If no output has 64 bits, the last step rounds them in any case.
         let is_inner = main.outputs.iter().all(|&output| self.dtype(output) != Some(DType::F64));
         for node in graphs.iter().flat_map(|graph| &graph.nodes) {
             let keeps = match node.op.onnx() {

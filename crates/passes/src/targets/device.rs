@@ -236,7 +236,7 @@ fn dynamic_slice(edit: &mut Patch<'_, '_>) -> Outcome {
 }
 
 /// Writes an `If` with two short branches as `Where`, so that its condition is not copied to the CPU.
-fn choice(edit: &mut Patch<'_, '_>) -> Outcome {
+pub(super) fn choice(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let condition = edit.input(index, 0)?;
     if edit.tensor(condition).is_some() || is_of_sizes(edit, condition, MAX_DEPTH) {

@@ -5,7 +5,7 @@ use onnx::kernels::Limit;
 use onnx::operator::properties::COMPARISONS;
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
-use super::{scatters, transforms};
+use super::{device, scatters, transforms};
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.target().is_default() {
@@ -14,6 +14,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     match edit.node(edit.root()).op.onnx()? {
         OpType::Squeeze => squeeze(edit),
         OpType::Slice => dynamic_slice(edit).or_else(|| reversing_slice(edit)),
+        OpType::If if edit.has_limit(edit.root(), Limit::IfTwice) => device::choice(edit),
         OpType::MatMul => product_with_vector(edit),
         OpType::BitShift => shifted_bytes(edit),
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),

@@ -89,7 +89,9 @@ pub(crate) fn carry_captures(edit: &mut Patch<'_, '_>) -> Outcome {
 
 /// Makes the body of a `Scan` read all of its inputs.
 ///
-/// The scan also runs over zeros. An iteration keeps the old state if its zero is positive, which is never true.
+/// The scan also runs over copies of a magnitude. An iteration keeps the old state if its copy is negative, which is
+/// never true. A runtime that computes constants when it loads a model would see this of a constant and drop it, so the
+/// magnitude is one of an initial state that the model computes, if there is one.
 pub(crate) fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     let limit = Limit::ScanUnread;
     let index = edit.root();
@@ -109,14 +111,14 @@ pub(crate) fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     if counted.carries.is_empty() {
         return declined("the scan has no state");
     }
-    let zeros =
-        Tensor::of_ints(DType::I32, vec![iterations], &vec![0; usize::try_from(iterations).ok()?])?;
-    let zero = Tensor::of_ints(DType::I32, Vec::new(), &[0])?;
-    let (whole, zero) = (edit.constant(zeros, &[]), edit.constant(zero, &[]));
-    let element = edit.body_input(Type::new(DType::I32, []));
+    let size = edit.integers(&[iterations])?;
+    let magnitude = magnitude(edit, &counted)?;
+    let whole = edit.insert(Op::new(OpType::Expand, &[magnitude, size]));
+    let zero = edit.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.0])?, &[]);
+    let element = edit.body_input(Type::new(DType::F32, []));
     let never = edit.body_input(Type::new(DType::Bool, []));
-    let greater = Op::new(OpType::Greater, &[element, zero]);
-    counted.nodes.splice(0..0, body_node(edit, greater, never));
+    let less = Op::new(OpType::Less, &[element, zero]);
+    counted.nodes.splice(0..0, body_node(edit, less, never));
     for carry in chosen {
         let Carry { before, after, .. } = counted.carries[carry];
         let kept = edit.body_input(edit.ty(after)?.clone());
@@ -130,6 +132,23 @@ pub(crate) fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     counted.arrays = arrays;
     let replacement = with_flipped(edit, counted, &[])?;
     edit.done(&[], replacement)
+}
+
+/// Returns the magnitude of one number of an initial state, as an array of one element.
+fn magnitude(edit: &mut Patch<'_, '_>, counted: &Counted) -> Option<ValueId> {
+    let has_numbers = |ty: &Type| ty.shape.iter().all(|dim| dim.known().is_some_and(|it| it > 0));
+    let is_computed =
+        |&state: &ValueId| edit.tensor(state).is_none() && edit.ty(state).is_some_and(has_numbers);
+    let Some(state) = counted.carries.iter().map(|carry| carry.initial).find(is_computed) else {
+        let zero = Tensor::of_floats(DType::F32, vec![1], &[0.0])?;
+        return Some(edit.constant(zero, &[]));
+    };
+    let (line, first) = (edit.integers(&[-1])?, edit.integers(&[0])?);
+    let flat = edit.insert(Op::new(OpType::Reshape, &[state, line]));
+    let number = edit.insert(Op::new(OpType::Gather, &[flat, first]).attr("axis", 0));
+    let cast = Op::new(OpType::Cast, &[number]).attr("to", i64::from(DType::F32.code()));
+    let float = edit.insert(cast);
+    Some(edit.insert(Op::new(OpType::Abs, &[float])))
 }
 
 /// Copies the results that the body of a `Scan` reads and stacks, if a runtime takes the stack for the result.
