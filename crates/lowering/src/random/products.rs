@@ -40,9 +40,8 @@ pub(super) fn are_better<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> boo
 /// Returns both words of each hash.
 pub(super) fn hash<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> Pair<'g> {
     let rounds = Rounds::run(key, words);
-    let weights = matrix(rounds.bits, 2 * BITS, 2, |bit, word| {
-        (bit / BITS == word).then(|| power(bit))
-    });
+    let weights =
+        matrix(rounds.bits, 2 * BITS, 2, |bit, word| (bit / BITS == word).then(|| power(bit)));
     // The first and the middle column of the sums are what is added to the words.
     let columns = rounds.last.builder.ints(&[0, BITS as i64]);
     let last = rounds.last.gather(columns, rounds.last.rank() - 1);
@@ -67,9 +66,8 @@ pub(super) fn folded_hash<'g>(key: Pair<'g>, words: [Option<Expr<'g>>; 2]) -> Ex
 /// Returns `a ⊕ b` for two words, of which `word / 2ᵏ` is given.
 fn joined(sums: Expr<'_>) -> Expr<'_> {
     let floors = sums.unary(OpType::Floor);
-    let sums = floors.matmul(matrix(floors, 2 * BITS, BITS, |from, to| {
-        (from % BITS == to).then_some(1.0)
-    }));
+    let sums = floors
+        .matmul(matrix(floors, 2 * BITS, BITS, |from, to| (from % BITS == to).then_some(1.0)));
     let weights = matrix(floors, BITS, 1, |bit, _| Some(power(bit)));
     sums.fmod(2.0).matmul(weights)
 }
@@ -89,8 +87,7 @@ impl<'g> Rounds<'g> {
         for (word, is_second) in words.into_iter().zip([false, true]) {
             let Some(word) = word else { continue };
             let word = word.cast_exactly(DType::F64).unsqueeze(&[word.rank()]);
-            let share =
-                |column| if is_second || column < BITS { 1.0 / power(column) } else { 0.0 };
+            let share = |column| if is_second || column < BITS { 1.0 / power(column) } else { 0.0 };
             sums = sums + word * row(first, width, share);
         }
         let mut bits = opened(sums, ROTATIONS[0][0]);
@@ -138,9 +135,8 @@ fn additions(key: Pair<'_>) -> [Expr<'_>; 6] {
     let key = key.map(|word| word.cast_exactly(DType::F64).unsqueeze(&[word.rank()]));
     let pair = Expr::concat(&key, axis);
     let width = 2 * BITS;
-    let halves = matrix(pair, 2, width, |word, column| {
-        (word == column / BITS).then(|| 1.0 / power(column))
-    });
+    let halves =
+        matrix(pair, 2, width, |word, column| (word == column / BITS).then(|| 1.0 / power(column)));
     let parity = row(pair, width, |k| if k < BITS { (PARITY >> k & 1) as f64 } else { 0.0 });
     let keys = Expr::concat(&[pair, joined(pair.matmul(halves) + parity)], axis);
     // Which word of the key is added to the column, and which number.
@@ -191,8 +187,7 @@ fn matrix<'g>(
     columns: usize,
     entry: impl Fn(usize, usize) -> Option<f64>,
 ) -> Expr<'g> {
-    let entries: Vec<f64> = (0..rows * columns)
-        .map(|at| entry(at / columns, at % columns).unwrap_or(0.0))
-        .collect();
+    let entries: Vec<f64> =
+        (0..rows * columns).map(|at| entry(at / columns, at % columns).unwrap_or(0.0)).collect();
     like.builder.constant(DType::F64, &[rows as i64, columns as i64], &entries)
 }

@@ -1,5 +1,6 @@
 //! The operations of reductions over axes and windows.
 
+use onnx::expr::reduced_shape;
 use onnx::{DType, Expr, OpType};
 
 use super::extreme::{End, extreme, of_empty};
@@ -59,7 +60,8 @@ impl Monoid {
         }
     }
 
-    /// Reduces all elements along the axes, and removes the axes.
+    /// Reduces all elements along the axes, and removes the axes. Without elements, the result repeats the identity:
+    /// CUDA fails on reductions of empty arrays.
     ///
     /// ONNX Runtime multiplies integers in double precision and does not wrap, so integers are
     /// multiplied pairwise.
@@ -69,6 +71,10 @@ impl Monoid {
         x: Expr<'g>,
         axes: &[usize],
     ) -> Result<Expr<'g>> {
+        let shape = x.shape();
+        if !axes.is_empty() && shape.iter().any(|size| size.is(0)) {
+            return Ok(self.identity(x).expand(&reduced_shape(&shape, axes, false)));
+        }
         let is_flag = x.dtype() == DType::Bool;
         Ok(match self {
             Monoid::Add if x.dtype().is_int() => sum_of_ints(x, axes),

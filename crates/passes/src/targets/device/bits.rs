@@ -68,11 +68,8 @@ pub(super) fn combine(edit: &mut Patch<'_, '_>, op: OpType, a: ValueId) -> Formu
     let (rank, is_small) = (result.rank(), size.is_some_and(|size| size <= MAX_SMALL));
     Some(edit.formula([a, b], |[a, b]| {
         let [x, y] = [a, b].map(|x| x.cast(unsigned));
-        let joined = if is_small {
-            by_bits(op, x, y, bits, rank)
-        } else {
-            by_table(op, x, y, bits / 4)
-        };
+        let joined =
+            if is_small { by_bits(op, x, y, bits, rank) } else { by_table(op, x, y, bits / 4) };
         joined.cast(unsigned).cast(dtype)
     }))
 }
