@@ -136,8 +136,7 @@ def test_a_program_for_the_gpu_has_the_numbers_of_jax(name: str) -> None:
 
 def test_no_node_of_the_programs_stays_on_the_cpu(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
-    # Many operators on bits of small arrays stay on the CPU, so they are not in one model.
-    chosen = [PROGRAMS[name] for name in PROGRAMS if "bits" not in name and "shifts" not in name]
+    chosen = list(PROGRAMS.values())
     inputs = [arguments for _, arguments, _ in chosen]
     counts = np.cumsum([0, *map(len, inputs)])
 
@@ -221,6 +220,65 @@ def test_a_constant_of_a_loop_is_not_read_on_both_devices() -> None:
     bounds = {name for node in body if node.op_type == "Slice" for name in node.input[1:]}
     indices = {node.input[1] for node in body if node.op_type == "Gather"}
     assert not bounds & indices
+
+
+def test_a_loop_reads_its_condition_and_its_states_from_different_constants() -> None:
+    """In a branch, ONNX Runtime with CUDA ends the process if both are the same."""
+
+    def suppressed(overlaps: Any) -> Any:
+        def step(i: Any, keep: Any) -> Any:
+            return keep & ~((overlaps[i] > 0.5) & (jnp.arange(32) > i) & keep[i])
+
+        return lax.fori_loop(0, 32, step, jnp.ones(32, bool))
+
+    model = check(suppressed, np.abs(floats(32, 32)))
+    loops = [node for node in nodes(model.graph) if node.op_type == "Loop"]
+    assert loops
+    for loop in loops:
+        assert not {*loop.input[:2]} & {*loop.input[2:]}
+
+
+def stayed(model: onnx.ModelProto) -> set[str]:
+    """Returns the operators on bits."""
+    return {node.op_type for node in nodes(model.graph) if node.op_type.startswith("Bit")}
+
+
+@pytest.mark.parametrize("shape", [(), (5, 7), (300,)])
+def test_random_bits_are_computed_without_operators_on_bits(shape: tuple[int, ...]) -> None:
+    model = check(lambda key: jax.random.bits(key, shape), np.array([3, 4_000_000_007], np.uint32))
+    assert not stayed(model)
+    assert len(model.graph.node) < 110
+
+
+def test_keys_are_split_and_folded_without_operators_on_bits() -> None:
+    def keys(data: Any) -> Any:
+        key = jax.random.fold_in(jax.random.wrap_key_data(data), 2**31 + 5)
+        return jax.random.key_data(jax.random.split(key, 3))
+
+    model = check(jax.vmap(keys), np.array([[1, 2], [2**32 - 1, 2**31], [0, 0]], np.uint32))
+    assert not stayed(model)
+
+
+def test_a_constant_key_adds_no_products() -> None:
+    model = check(lambda x: x * jax.random.uniform(jax.random.key(1), (4,)), floats(4))
+    assert "MatMul" not in {node.op_type for node in nodes(model.graph)}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.uint32, np.int32])
+def test_bits_are_combined_without_operators_on_bits(dtype: Any) -> None:
+    ends = np.iinfo(dtype)
+    x = np.array([ends.min, ends.max, 0, 1, 77, ends.max // 2], dtype)
+    y = np.array([ends.max, ends.max, ends.min, 3, 99, ends.max - 5], dtype)
+    model = check(lambda x, y: (x ^ y, x & y, x | y, x[:, None] ^ y, x ^ 5), x, y)
+    assert not stayed(model)
+
+
+@pytest.mark.parametrize("reduce", [jnp.sum, jnp.prod, jnp.any, jnp.all, jnp.mean])
+def test_an_empty_array_is_not_reduced(reduce: Callable[..., Any]) -> None:
+    """CUDA fails on reductions of empty arrays."""
+    x = np.zeros((2, 0, 3), np.float32)
+    model = check(lambda x: (reduce(x, axis=1), reduce(x, axis=2), reduce(x)), x)
+    assert not [node for node in nodes(model.graph) if node.op_type.startswith("Reduce")]
 
 
 def test_random_numbers_are_the_same_for_a_gpu() -> None:

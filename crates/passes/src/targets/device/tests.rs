@@ -118,7 +118,7 @@ y:u32[4] = BitwiseOr(%0, %1)",
 }
 
 #[test]
-fn bits_that_overlap_are_combined_by_a_table() {
+fn bits_that_overlap_are_combined_one_by_one() {
     check_for(
         CUDA,
         run,
@@ -126,20 +126,43 @@ fn bits_that_overlap_are_combined_by_a_table() {
 y:u8[4] = BitwiseXor(x, z)",
         expect![[r#"
             graph g(x:u8[4], z:u8[4]) -> (y)
+            %0 = Cast(x) {to=12}  # 2
+            %1 = Div(%0, [[1], [2], [4], [8], [16], [32], [64], [128]]:u32)  # 2
+            %2 = Cast(z) {to=12}  # 2
+            %3 = Div(%2, [[1], [2], [4], [8], [16], [32], [64], [128]]:u32)  # 2
+            %4 = Add(%1, %3)  # 2
+            %5 = Mod(%4, 2:u32)  # 2
+            %6 = Cast(%5) {to=11}  # 2
+            %7 = Mul(%6, [[1.0], [2.0], [4.0], [8.0], [16.0], [32.0], [64.0], [128.0]]:f64)  # 2
+            %8 = ReduceSum(%7, [0]:i64) {keepdims=0}  # 2
+            y:u8[4] = Cast(%8) {to=2}  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn bits_of_a_large_array_that_overlap_are_combined_by_a_table() {
+    check_for(
+        CUDA,
+        run,
+        "graph g(x:u32[40000], z:u32[40000]) -> (y)
+y:u32[40000] = BitwiseAnd(x, z)",
+        expect![[r#"
+            graph g(x:u32[40000], z:u32[40000]) -> (y)
             %0 = Cast(x) {to=7}  # 2
             %1 = Unsqueeze(%0, [1]:i64)  # 2
-            %2 = Div(%1, [1, 16]:i64)  # 2
+            %2 = Div(%1, [1, 16, 256, 4096, 65536, 1048576, 16777216, 268435456]:i64)  # 2
             %3 = Mod(%2, 16:i64)  # 2
             %4 = Cast(z) {to=7}  # 2
             %5 = Unsqueeze(%4, [1]:i64)  # 2
-            %6 = Div(%5, [1, 16]:i64)  # 2
+            %6 = Div(%5, [1, 16, 256, 4096, 65536, 1048576, 16777216, 268435456]:i64)  # 2
             %7 = Mod(%6, 16:i64)  # 2
             %8 = Mul(%3, 16:i64)  # 2
             %9 = Add(%8, %7)  # 2
             %10 = Gather(const i64[256], %9) {axis=0}  # 2
-            %11 = Mul(%10, [1, 16]:i64)  # 2
+            %11 = Mul(%10, [1, 16, 256, 4096, 65536, 1048576, 16777216, 268435456]:i64)  # 2
             %12 = ReduceSum(%11, [1]:i64) {keepdims=0}  # 2
-            y:u8[4] = Cast(%12) {to=2}  # 2
+            y:u32[40000] = Cast(%12) {to=12}  # 2
         "#]],
     );
 }
