@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar, final
 
+from ._cells import Find
 from ._options import ExportOptions, Frame
 from ._tiers import TierRules
 
@@ -147,6 +148,7 @@ def recorded_calls(
     tiers: TierRules,
     path_policy: str,
     definition: Frame | None = None,
+    cells: Find | None = None,
 ) -> str: ...
 
 @final

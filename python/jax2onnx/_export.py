@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from . import _config, _core, _files, _pairs, _progress, _tiers, _web
+from . import _cells, _config, _core, _files, _pairs, _progress, _tiers, _web
 from ._errors import ConfigError, Jax2OnnxError, errors_of_core
 from ._native import imported
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
@@ -129,6 +129,7 @@ def _converted(
         define=functools.partial(
             definitions.definition, double_precision=settings.enable_double_precision
         ),
+        cells=_cells.finder(),
         input_names=in_names,
         output_names=out_names,
         input_paths=traced.input_names,
@@ -226,6 +227,7 @@ def _record(closed_jaxpr: Any, options: ExportOptions, path: StrPath) -> None:
             tiers=options.tiers,
             path_policy=options.settings.provenance_paths,
             definition=options.definition,
+            cells=options.cells,
         )
     _files.write_text("the record of primitives", path, text)
 
@@ -256,7 +258,7 @@ def _stack(frame: FrameType | None) -> list[Frame]:
     stack = []
     while frame is not None:
         code = frame.f_code
-        stack.append((code.co_filename, frame.f_lineno or 0, code.co_qualname))
+        stack.append((*_cells.place(code, frame.f_lineno or 0), code.co_qualname))
         frame = frame.f_back
     stack.reverse()
     # `python -m` calls a module from two functions of Python itself.

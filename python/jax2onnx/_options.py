@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from . import _cells
 from ._pairs import Pair
 from ._settings import DEFAULTS
 from ._tiers import TierRules
@@ -36,6 +37,8 @@ class ExportOptions:
     #: Is called with each equation whose primitive has no plugin. Returns the jaxpr of the
     #: primitive's definition, the reason why there is none, or `None`.
     define: Callable[[Any], Any] | None = None
+    #: Finds the cells of a notebook, if the program runs in one.
+    cells: _cells.Find | None = None
 
     input_names: Sequence[str] = ()
     output_names: Sequence[str] = ()

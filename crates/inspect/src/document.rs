@@ -226,12 +226,19 @@ impl<'a> Document<'a> {
         files.all(|id| &*table.get_file(id).path != Frame::UNKNOWN)
     }
 
-    /// Returns the hash and the text of a source file, as far as the map contains them.
-    pub(crate) fn source(&self, file: &str) -> Option<&provenance::source_map::Source> {
+    /// Returns the hash and the text of a source file, as far as the model and the map contain them.
+    pub(crate) fn source(&self, file: &str) -> Recalled<'_> {
         let table = self.table();
-        let files = (0..table.file_count() as u32).map(provenance::FileId);
-        let mut sources = files.zip(&self.resolver.get()?.map().sources);
-        sources.find(|(id, _)| &*table.get_file(*id).path == file).map(|(_, source)| source)
+        let files = (0..table.file_count() as u32).map(provenance::FileId).enumerate();
+        let mut files = files.filter(|(_, id)| &*table.get_file(*id).path == file);
+        let Some((number, id)) = files.next() else { return Recalled::default() };
+        let map = self.resolver.get().and_then(|resolver| resolver.map().sources.get(number));
+        let cell = table.get_file(id).cell.as_deref().filter(|_| files.next().is_none());
+        Recalled {
+            sha256: cell.or_else(|| map?.sha256.as_deref()),
+            text: map.and_then(|map| map.text.as_deref()),
+            is_cell: table.get_file(id).cell.is_some(),
+        }
     }
 
     /// Returns the inputs, weights and outputs in the map.
@@ -302,6 +309,15 @@ impl<'a> Document<'a> {
             _ => format!("#{node}"),
         }
     }
+}
+
+/// The recorded facts about a source file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recalled<'a> {
+    pub(crate) sha256: Option<&'a str>,
+    pub(crate) text: Option<&'a str>,
+    /// True for a cell of a notebook.
+    pub(crate) is_cell: bool,
 }
 
 /// The first declarations of a name in a graph.

@@ -1,6 +1,8 @@
 //! Finds the source files of nodes, and checks that they are unchanged.
 
-use std::cell::RefCell;
+mod notebooks;
+
+use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +11,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
+use crate::document::Recalled;
 use crate::{Document, Frame, open_regular};
+use notebooks::Cell;
 
 /// The result of a search for a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +68,9 @@ pub struct Sources<'d, 'a> {
     roots: Vec<PathBuf>,
     /// The roots and the current folder, with links resolved.
     folders: Vec<PathBuf>,
+    /// Returns the text of a cell of a running notebook by its hash.
+    cells: fn(&str) -> Option<String>,
+    notebooks: OnceCell<Vec<Cell>>,
     found: RefCell<FxHashMap<String, Source>>,
 }
 
@@ -73,7 +80,14 @@ impl<'d, 'a> Sources<'d, 'a> {
         let folders =
             roots.iter().chain([&here]).filter_map(|folder| fs::canonicalize(folder).ok());
         let folders = folders.collect();
-        Sources { document, roots, folders, found: RefCell::default() }
+        let (cells, notebooks) = (|_: &str| None, OnceCell::new());
+        Sources { document, roots, folders, cells, notebooks, found: RefCell::default() }
+    }
+
+    /// Sets a function that returns the text of a cell of a running notebook by its hash.
+    #[must_use]
+    pub fn with_cells(self, cells: fn(&str) -> Option<String>) -> Sources<'d, 'a> {
+        Sources { cells, ..self }
     }
 
     /// Looks up a file by its name in the model.
@@ -109,10 +123,12 @@ impl<'d, 'a> Sources<'d, 'a> {
     }
 
     fn search(&self, file: &str) -> Source {
-        let known = self.document.source(file);
-        let hash = known.and_then(|source| source.sha256.as_deref());
-        if let Some(text) = known.and_then(|source| source.text.as_deref()) {
+        let Recalled { sha256: hash, text, is_cell } = self.document.source(file);
+        if let Some(text) = text {
             return Source::Same { text: text.into(), path: None };
+        }
+        if is_cell {
+            return self.search_cell(file, hash);
         }
         let mut other = None;
         for (path, is_sure) in self.candidates(file) {
@@ -136,6 +152,21 @@ impl<'d, 'a> Sources<'d, 'a> {
             }
         }
         other.map_or(Source::Missing, |path| Source::Changed { path })
+    }
+
+    /// Looks up a cell in the running notebook, and in the notebooks of the folders. Its hash decides whether the
+    /// text is right, because a notebook can have many cells with the same number.
+    fn search_cell(&self, name: &str, hash: Option<&str>) -> Source {
+        let Some(hash) = hash else { return Source::Missing };
+        if let Some(text) = (self.cells)(hash) {
+            return Source::Same { text: text.into(), path: None };
+        }
+        let cells = self.notebooks.get_or_init(|| notebooks::cells(&self.folders));
+        if let Some(cell) = cells.iter().find(|cell| is_hash(cell.text.as_bytes(), hash)) {
+            return Source::Same { text: cell.text.as_str().into(), path: Some(cell.path.clone()) };
+        }
+        let namesake = cells.iter().find(|cell| cell.name.as_deref() == Some(name));
+        namesake.map_or(Source::Missing, |cell| Source::Changed { path: cell.path.clone() })
     }
 
     /// True if a text may be the exported one: it defines every function that the model mentions, every expression
@@ -216,11 +247,16 @@ impl<'d, 'a> Sources<'d, 'a> {
         if !is_python(&real) || !self.folders.iter().any(|folder| real.starts_with(folder)) {
             return None;
         }
-        let (file, size) = open_regular(&real).ok()?;
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
-        (size <= MAX_BYTES && bytes.len() as u64 <= MAX_BYTES).then_some(bytes)
+        read_bytes(&real)
     }
+}
+
+/// Reads a file that is not too large.
+fn read_bytes(path: &Path) -> Option<Vec<u8>> {
+    let (file, size) = open_regular(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    (size <= MAX_BYTES && bytes.len() as u64 <= MAX_BYTES).then_some(bytes)
 }
 
 fn is_python(path: &Path) -> bool {

@@ -53,6 +53,9 @@ ids!(
 pub struct File {
     pub path: Box<str>,
     pub tier: Tier,
+    /// For a cell of a notebook, which is not in a file: the SHA-256 hash of its text, in hexadecimal. The path is
+    /// then its name, `In [3]`.
+    pub cell: Option<Box<str>>,
 }
 
 /// A frame of a call path: its location, and its caller.
@@ -81,7 +84,11 @@ pub struct Table {
 
 impl Table {
     pub fn file(&mut self, path: &str, tier: Tier) -> FileId {
-        FileId::at(self.files.intern(File { path: path.into(), tier }))
+        self.add_file(File { path: path.into(), tier, cell: None })
+    }
+
+    pub fn add_file(&mut self, file: File) -> FileId {
+        FileId::at(self.files.intern(file))
     }
 
     pub fn function(&mut self, qualified_name: &str) -> FunctionId {

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 use crate::files::{Named, inputs};
+use crate::sources;
 
 /// A model, by its path or its bytes.
 #[derive(FromPyObject)]
@@ -42,6 +43,11 @@ fn read<'f>(
     }
 }
 
+/// Returns the sources of a model, with the cells of the notebook that this process runs.
+fn sources_of<'d, 'a>(roots: Vec<PathBuf>, document: &'d Document<'a>) -> Sources<'d, 'a> {
+    Sources::new(roots, document).with_cells(sources::cell)
+}
+
 /// Explains the messages of a log. Returns text, JSON, and whether any message leads to a line.
 #[pyfunction]
 #[pyo3(signature = (model, log, *, source_map = None, source_roots = Vec::new()))]
@@ -56,7 +62,7 @@ pub(crate) fn explain_log(
         let file = model.open()?;
         let document = file.read(source_map.map(Path::new))?;
         let explanation = explain::explain(&document, log.as_bytes());
-        let sources = Sources::new(source_roots, &document);
+        let sources = sources_of(source_roots, &document);
         let text = explain::text(&explanation, &document, &sources, Style::plain());
         let json = json_text(&explain::json(&explanation, &document, &sources));
         Ok((text, json, explanation.has_lines()))
@@ -77,7 +83,7 @@ pub(crate) fn model_lines(
     let answer = || -> Result<_, OpenError> {
         let file = model.open()?;
         let document = file.read(source_map.map(Path::new))?;
-        let sources = Sources::new(source_roots, &document);
+        let sources = sources_of(source_roots, &document);
         Ok(json_text(&inspect::lines(&document, &sources)))
     };
     let opened = |error: OpenError| error::source_map(&error);
@@ -120,7 +126,7 @@ pub(crate) fn profile_summary(
         let (assigned, is_optimized) = (assigned.as_ref(), false);
         let evidence = Evidence { assigned, profile: Some(&profile), is_optimized };
         let placement = Placement::new(&document, evidence);
-        let sources = Sources::new(source_roots, &document);
+        let sources = sources_of(source_roots, &document);
         let paths = stacks(&document, &profile, summary.warmup.len());
         let mut files = Files::default();
         document.note_inputs("the model", &sources, &mut files);
@@ -165,7 +171,7 @@ pub(crate) fn placement_summary(
         let assigned = Profile::of_assignment(assigned);
         let evidence = Evidence { assigned: Some(&assigned), profile: None, is_optimized };
         let placement = Placement::new(&document, evidence);
-        let sources = Sources::new(source_roots, &document);
+        let sources = sources_of(source_roots, &document);
         let text = placement::report(&placement, top, &sources, Style::plain());
         Ok((text, json_text(&placement::json(&placement, &sources))))
     };
@@ -206,10 +212,10 @@ pub(crate) fn view_page(
             }
             None => None,
         };
-        let sources = Sources::new(source_roots.clone(), &document);
+        let sources = sources_of(source_roots.clone(), &document);
         document.note_inputs("the model", &sources, &mut files);
         if let Some(other) = &other {
-            let sources = Sources::new(source_roots, other);
+            let sources = sources_of(source_roots, other);
             other.note_inputs("the other model", &sources, &mut files);
         }
         let options = view::Options {

@@ -158,8 +158,14 @@ pub(crate) fn jaxpr_text<'py>(
 ) -> PyResult<String> {
     error::without_panic(|| {
         let weight_names = names;
-        let reading =
-            Reading { tiers, definition: None, weight_names, plugins: None, define: None };
+        let reading = Reading {
+            tiers,
+            definition: None,
+            weight_names,
+            plugins: None,
+            define: None,
+            cells: None,
+        };
         let (program, _) = read(closed_jaxpr, reading)?;
         Ok(jaxpr::text::print(&program))
     })
@@ -167,12 +173,13 @@ pub(crate) fn jaxpr_text<'py>(
 
 /// Prints every equation of a closed jaxpr for people, with its call site.
 #[pyfunction]
-#[pyo3(signature = (closed_jaxpr, *, tiers, path_policy, definition = None))]
-pub(crate) fn recorded_calls(
-    closed_jaxpr: &Bound<'_, PyAny>,
+#[pyo3(signature = (closed_jaxpr, *, tiers, path_policy, definition = None, cells = None))]
+pub(crate) fn recorded_calls<'py>(
+    closed_jaxpr: &Bound<'py, PyAny>,
     tiers: TierRules,
     path_policy: &str,
     definition: Option<Frame>,
+    cells: Option<Bound<'py, PyAny>>,
 ) -> PyResult<String> {
     let policy = path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?;
     let packages = tiers.internal.clone();
@@ -180,7 +187,7 @@ pub(crate) fn recorded_calls(
     let paths = RefCell::new(Paths::new(policy, &is_there).with_packages(&packages));
     error::without_panic(|| {
         let reading =
-            Reading { tiers, definition, weight_names: None, plugins: None, define: None };
+            Reading { tiers, definition, weight_names: None, plugins: None, define: None, cells };
         let (program, _) = read(closed_jaxpr, reading)?;
         Ok(jaxpr::text::record(&program, &|file| paths.borrow_mut().shown(file)))
     })
@@ -191,8 +198,8 @@ fn read<'py>(
     reading: Reading<'py>,
 ) -> PyResult<(Program, Vec<PyErr>)> {
     let py = closed_jaxpr.py();
-    let Reading { tiers, definition, weight_names, plugins, define } = reading;
-    Reader::new(py, tiers.into(), weight_names, plugins, define)
+    let Reading { tiers, definition, weight_names, plugins, define, cells } = reading;
+    Reader::new(py, tiers.into(), weight_names, plugins, define, cells)
         .and_then(|reader| reader.program(closed_jaxpr, definition))
         .map_err(|error| error::reading(py, error))
 }

@@ -76,6 +76,9 @@ pub(crate) struct Reading<'py> {
     /// Takes an equation. Returns the jaxpr of its primitive's definition, the reason why it cannot be used, or
     /// `None` if there is no definition.
     pub(crate) define: Option<Bound<'py, PyAny>>,
+    /// Takes the file, the function and the code of a frame. Returns the name and the text of its cell in a
+    /// notebook, and the number of lines before the code, or `None` if the file is not a cell.
+    pub(crate) cells: Option<Bound<'py, PyAny>>,
 }
 
 /// The files to write.
@@ -115,6 +118,7 @@ impl<'py> FromPyObject<'_, 'py> for ExportOptions<'py> {
                 weight_names: fields.take("weight_names")?,
                 plugins: fields.take("plugins")?,
                 define: fields.take("define")?,
+                cells: fields.take("cells")?,
             },
             call: Call {
                 input_names: fields.take("input_names")?,

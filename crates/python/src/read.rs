@@ -78,11 +78,12 @@ impl<'py> Reader<'py> {
         names: Option<Bound<'py, PyDict>>,
         plugins: Option<Plugins<'py>>,
         define: Option<Bound<'py, PyAny>>,
+        cells: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Reader<'py>> {
         Ok(Reader {
             jax: Jax::new(py)?,
             table: Table::default(),
-            frames: Frames::new(py, tiers),
+            frames: Frames::new(py, tiers, cells),
             names,
             avals: Held::default(),
             dtypes: Held::default(),
@@ -115,7 +116,7 @@ impl<'py> Reader<'py> {
         // Nothing else refers to the jaxpr anymore, so its equations are not copied.
         self.bodies = HeldByModule::default();
         if let Some((file, line, function)) = definition {
-            let stack = Some(self.definition(&file, line, &function));
+            let stack = Some(self.definition(&file, line, &function)?);
             Arc::make_mut(&mut main).place = SourceInfo { stack, scope: None };
         }
         Ok((Program { table: self.table, main }, self.failures))
@@ -137,7 +138,7 @@ impl<'py> Reader<'py> {
             return Ok(("".into(), SourceInfo::default()));
         };
         let (name, definition) = compat::function_source(&source)?;
-        let stack = definition.map(|(file, line)| self.definition(&file, line, &name));
+        let stack = definition.map(|(file, line)| self.definition(&file, line, &name)).transpose()?;
         Ok((name.into(), SourceInfo { stack, scope: None }))
     }
 
@@ -167,15 +168,17 @@ impl<'py> Reader<'py> {
     }
 
     /// Returns a call path that consists of the line of a function's definition.
-    fn definition(&mut self, file: &str, line: u32, function: &str) -> StackId {
+    fn definition(&mut self, file: &str, line: u32, function: &str) -> PyResult<StackId> {
+        let (file, lines_before) =
+            self.frames.file(&mut self.table, file, (function, line), None)?;
         let location = Location {
-            file: self.frames.file(&mut self.table, file),
+            file,
             function: self.table.function(function),
-            line,
+            line: line.saturating_add(lines_before),
             span: None,
         };
         let location = self.table.location(location);
-        self.table.push(None, location)
+        Ok(self.table.push(None, location))
     }
 
     /// Returns a text. Equal Python objects share it.

@@ -3,13 +3,13 @@
 import html
 import json
 import os
-import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import _core, _files
+from .._cells import is_notebook
 from .._errors import errors_of_core
 from .._types import StrPath
 from .explain import path_or_bytes
@@ -119,7 +119,7 @@ def view(
     if isinstance(compare, str | os.PathLike):
         inputs.append(("the report", os.path.abspath(compare)))
     shown = View(page, inputs)
-    if open is True or (open is None and not _is_notebook()):
+    if open is True or (open is None and not is_notebook()):
         shown.open()
     return shown
 
@@ -131,10 +131,3 @@ def _report(compare: "StrPath | Report | None") -> str | None:
     if isinstance(compare, str | os.PathLike):
         return Path(compare).read_text(encoding="utf-8")
     return json.dumps(compare.to_json())
-
-
-def _is_notebook() -> bool:
-    """Return whether a notebook would show the value of a cell."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")

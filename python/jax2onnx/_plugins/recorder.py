@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import defs, helper, shape_inference
 
+from .. import _cells
 from .._options import Frame
 from .._tiers import is_own
 
@@ -266,7 +267,7 @@ class Recorder:
             code = frame.f_code
             if not is_own(code.co_filename):
                 function = code.co_qualname.rpartition("<locals>.")[2]
-                frames.append((code.co_filename, frame.f_lineno, function))
+                frames.append((*_cells.place(code, frame.f_lineno), function))
             frame = cast(Any, frame.f_back)
         if frames:
             file, line, _ = frames[-1]

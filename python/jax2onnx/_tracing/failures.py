@@ -1,12 +1,12 @@
 """Add the traced shapes, the user's line and a hint to an exception during tracing."""
 
-import linecache
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jax import tree_util
 
+from .. import _cells
 from .._tiers import is_own, shown_path
 from .._words import quoted
 from .names import input_names
@@ -146,7 +146,8 @@ def _users_line(error: Exception) -> list[str] | None:
         file = code.co_filename
         if is_own(file) or is_of_library(file) or file.startswith("<frozen"):
             continue
-        text = linecache.getline(file, number, frame.f_globals).rstrip()
+        text = _cells.source_line(code, number, frame.f_globals).rstrip()
+        file, number = _cells.place(code, number)
         lines = [f"  --> {shown_path(file)}:{number}, in {code.co_qualname}"]
         if text:
             shown = f"{number:>2}"

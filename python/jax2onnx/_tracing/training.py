@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from .. import _cells
 from .._tiers import shown_path
 from .._warn import warn
 from .._words import quoted
@@ -259,5 +260,7 @@ def _users_line(frames: Sequence[_Frame]) -> str:
     """Return the innermost line of the user's code, with the name of its function."""
     for frame in frames:
         if not is_of_library(frame.file) and not frame.file.startswith("<frozen"):
-            return f"{shown_path(frame.file)}:{frame.line}, in {frame.function}"
+            cell = _cells.find(frame.file, (frame.function, frame.line))
+            file, line = _cells.moved(cell, frame.file, frame.line)
+            return f"{shown_path(file)}:{line}, in {frame.function}"
     return "an unknown line"

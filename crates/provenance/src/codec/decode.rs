@@ -1,5 +1,6 @@
 //! Reads a provenance table from an untrusted source.
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::VERSION;
@@ -8,7 +9,7 @@ use super::packed::Unpacker;
 use super::words::{TIERS, value};
 use crate::frame::{Emitter, EmitterKind, Location, ScopeKind, Span};
 use crate::origin::{Origin, Site};
-use crate::table::{EmitterId, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
+use crate::table::{EmitterId, File, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
 
 /// A table, and the origins that nodes refer to by number.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +66,13 @@ fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, Deco
     let tiers =
         document.get("tiers").and_then(Value::as_str).ok_or(DecodeError::Missing("tiers"))?;
     let mut tiers = tiers.chars();
-    let files =
-        texts(document, "files", |path| Some(table.file(path, value(TIERS, tiers.next()?)?)))?;
+    let cells = read_cells(document)?;
+    let mut number = 0;
+    let files = texts(document, "files", |path| {
+        let cell = cells.get(&number).map(|&hash| hash.into());
+        number += 1;
+        Some(table.add_file(File { path: path.into(), tier: value(TIERS, tiers.next()?)?, cell }))
+    })?;
     let functions = texts(document, "functions", |name| Some(table.function(name)))?;
     let (mut file, mut function, mut line) = (0, 0, 0);
     let locations = packed(document, "locations", |unpacker, _: &[LocationId]| {
@@ -110,6 +116,21 @@ fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, Deco
         (!run.is_empty()).then_some(run)
     })?;
     Ok(frames)
+}
+
+/// Returns the hashes of the cells of notebooks, by the numbers of their files.
+fn read_cells(document: &Value) -> Result<FxHashMap<u64, &str>, DecodeError> {
+    let Some(cells) = document.get("cells") else { return Ok(FxHashMap::default()) };
+    let malformed = |index| DecodeError::Malformed { list: "cells", index };
+    let cells = cells.as_array().ok_or(malformed(0))?.iter().enumerate();
+    cells.map(|(index, cell)| read_cell(cell).ok_or(malformed(index))).collect()
+}
+
+fn read_cell(cell: &Value) -> Option<(u64, &str)> {
+    match cell.as_array()?.as_slice() {
+        [file, hash] => Some((file.as_u64()?, hash.as_str()?)),
+        _ => None,
+    }
 }
 
 fn read_scopes(document: &Value, table: &mut Table) -> Result<Vec<ScopeId>, DecodeError> {

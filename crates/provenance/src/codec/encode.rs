@@ -141,6 +141,16 @@ impl<'a> Encoder<'a> {
             json.key("files").each(table.files.iter(), |json, file| json.text(&file.path));
             let tiers = table.files.iter().map(|file| letter(TIERS, &file.tier));
             json.key("tiers").text(&tiers.collect::<String>());
+            let cells = table.files.iter().enumerate();
+            let mut cells = cells.filter_map(|(i, file)| Some((i, file.cell.as_deref()?))).peekable();
+            if cells.peek().is_some() {
+                json.key("cells").each(cells, |json, (file, hash)| {
+                    json.list(|json| {
+                        json.number(file as u64);
+                        json.text(hash);
+                    });
+                });
+            }
             json.key("functions").each(table.functions.iter(), |json, name| json.text(name));
             json.key("locations").text(&lists::locations(table));
             json.key("frames").text(&lists::frames(table));
@@ -188,7 +198,8 @@ impl<'a> Encoder<'a> {
         }
         let location = self.from.get_location(id);
         let file = self.from.get_file(location.file);
-        let shown = self.into.file(&paths.shown(&file.path), file.tier);
+        let path = paths.shown(&file.path).into();
+        let shown = self.into.add_file(File { path, ..file.clone() });
         match self.files.get_mut(shown.index()) {
             None => self.files.push(Some(file.clone())),
             Some(known) => *known = known.take().filter(|known| known == file),

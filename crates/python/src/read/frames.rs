@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provenance::{
-    FileId, FunctionId, Location, LocationId, ScopeId, ScopeKind, Span, StackId, Table, Tier, Tiers,
+    File, FileId, FunctionId, Location, LocationId, ScopeId, ScopeKind, Span, StackId, Table, Tier, Tiers,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use super::Reader;
 use super::held::{Held, address};
 use crate::compat::{self, Jax};
+use crate::sources;
 
 /// Functions of `_tracing/writes.py` that call a function of the user, or a method of a linen module.
 const WATCHING: [&str; 2] = ["Writes.watching.<locals>.call", "_Linen._call"];
@@ -24,6 +25,8 @@ const INTERCEPTING: [&str; 2] =
 /// Converts tracebacks to call paths, each distinct one once.
 pub(super) struct Frames<'py> {
     tiers: Tiers,
+    /// `find` of `_cells.py`, if the program runs in a notebook.
+    cells: Option<Bound<'py, PyAny>>,
     /// Maps a traceback, which compares by content, to the id of its stack, or to `None`.
     stacks: Bound<'py, PyDict>,
     codes: Held<'py, Code>,
@@ -41,6 +44,8 @@ pub(super) struct Scoped {
 #[derive(Clone, Copy)]
 struct Code {
     file: FileId,
+    /// The number of lines before the code, for a cell of a notebook that begins with `%%time`.
+    lines_before: u32,
     function: FunctionId,
     /// True if JAX starts to trace another function here.
     is_boundary: bool,
@@ -51,17 +56,39 @@ struct Code {
 }
 
 impl<'py> Frames<'py> {
-    pub(super) fn new(py: Python<'py>, tiers: Tiers) -> Frames<'py> {
+    pub(super) fn new(
+        py: Python<'py>,
+        tiers: Tiers,
+        cells: Option<Bound<'py, PyAny>>,
+    ) -> Frames<'py> {
         Frames {
             tiers,
+            cells,
             stacks: PyDict::new(py),
             codes: Held::default(),
             locations: FxHashMap::default(),
         }
     }
 
-    pub(super) fn file(&self, table: &mut Table, path: &str) -> FileId {
-        table.file(path, self.tiers.of(path))
+    /// Returns the file with a name in Python, and the number to add to its lines. No other function names files,
+    /// so that a cell of a notebook has the same name and the same lines everywhere.
+    pub(super) fn file(
+        &self,
+        table: &mut Table,
+        path: &str,
+        function: (&str, u32),
+        code: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(FileId, u32)> {
+        let tier = self.tiers.of(path);
+        let cells = self.cells.as_ref().filter(|_| tier == Tier::User);
+        let found = cells.map(|cells| cells.call1((path, function, code))).transpose()?;
+        let Some(cell) = found.filter(|cell| !cell.is_none()) else {
+            return Ok((table.file(path, tier), 0));
+        };
+        let (name, text, lines_before): (String, String, u32) = cell.extract()?;
+        let hash = sources::keep_cell(cell.py(), &name, &text)?;
+        let file = File { path: name.into(), tier, cell: Some(hash.into()) };
+        Ok((table.add_file(file), lines_before))
     }
 
     /// Returns the call path of a traceback, up to the function in which JAX began to trace the jaxpr.
@@ -111,11 +138,14 @@ impl<'py> Frames<'py> {
         let py = code.py();
         let path = code.getattr(intern!(py, "co_filename"))?.cast_into::<PyString>()?;
         let name = code.getattr(intern!(py, "co_qualname"))?.cast_into::<PyString>()?;
-        let file = self.file(table, &path.to_string_lossy());
         let name = name.to_string_lossy();
+        let line: u32 = code.getattr(intern!(py, "co_firstlineno"))?.extract().unwrap_or(0);
+        let path = path.to_string_lossy();
+        let (file, lines_before) = self.file(table, &path, (&name, line), Some(code))?;
         let is_internal = table.get_file(file).tier == Tier::Internal;
         let read = Code {
             file,
+            lines_before,
             function: table.function(&name),
             is_boundary: is_internal && Jax::is_trace_boundary(&name),
             is_watching: is_internal && WATCHING.contains(&&*name),
@@ -130,7 +160,7 @@ fn locate(
     traceback: &Bound<'_, PyAny>,
     code: &Bound<'_, PyAny>,
     instruction: i64,
-    Code { file, function, .. }: Code,
+    Code { file, function, lines_before, .. }: Code,
 ) -> PyResult<Location> {
     let py = code.py();
     let place = traceback
@@ -138,14 +168,15 @@ fn locate(
         .call_method1(intern!(py, "code_addr2location"), (code, instruction))?;
     let (line, column, end_line, end_column): (i64, i64, i64, i64) = place.extract()?;
     let known = |number: i64| u32::try_from(number).ok();
+    let below = |line: i64| known(line)?.checked_add(lines_before);
     let span = || {
         Some(Span {
             column: known(column)?,
-            end_line: known(end_line)?,
+            end_line: below(end_line)?,
             end_column: known(end_column)?,
         })
     };
-    Ok(Location { file, function, line: known(line).unwrap_or(0), span: span() })
+    Ok(Location { file, function, line: below(line).unwrap_or(0), span: span() })
 }
 
 /// Separates the parts that `_tracing/scopes.py` writes for a module: its name, its calling module and the module
