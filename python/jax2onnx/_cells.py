@@ -137,7 +137,7 @@ def _whole_cell(cells: Sequence[str], number: int, ran: str) -> Cell | None:
     transform = getattr(shell(), "transform_cell", None)
     if transform is None or transform(cells[number]) != ran:
         return None
-    return Cell(f"In [{number}]", ran, 0)
+    return Cell(f"In [{number}] as run", ran, 0)
 
 
 def _lines_before(cell: str, ran: str) -> int | None:

@@ -228,6 +228,7 @@ fn lines<'d>(
     let changed = match source {
         Source::Changed { .. } => " (changed since the export)",
         Source::Unchecked { is_newer: true, .. } => " (dated after the model: it may have changed)",
+        Source::Missing if sources.is_cell(frame.file) => " (the notebook was not found)",
         _ => "",
     };
     let is_new = changed.is_empty() || warned.insert(frame.file);

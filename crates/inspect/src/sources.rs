@@ -100,6 +100,13 @@ impl<'d, 'a> Sources<'d, 'a> {
         source
     }
 
+    /// True if a file is a cell of a notebook.
+    pub fn is_cell(&self, file: &str) -> bool {
+        let number = file.strip_prefix("In [").and_then(|rest| rest.split_once(']'));
+        number.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+            || self.document.source(file).is_cell
+    }
+
     /// Returns the existing files that a name in the model may refer to.
     pub(crate) fn paths(&self, file: &str) -> Vec<PathBuf> {
         let found = match self.lookup(file) {
@@ -123,11 +130,11 @@ impl<'d, 'a> Sources<'d, 'a> {
     }
 
     fn search(&self, file: &str) -> Source {
-        let Recalled { sha256: hash, text, is_cell } = self.document.source(file);
+        let Recalled { sha256: hash, text, .. } = self.document.source(file);
         if let Some(text) = text {
             return Source::Same { text: text.into(), path: None };
         }
-        if is_cell {
+        if self.is_cell(file) {
             return self.search_cell(file, hash);
         }
         let mut other = None;

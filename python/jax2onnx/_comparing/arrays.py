@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .. import _html
 from .._words import quoted
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -84,6 +85,28 @@ class Comparison(_Answer):
     def __bool__(self) -> bool:
         """Return whether everything matches."""
         return self.is_match
+
+    def _repr_html_(self) -> str:
+        sentence, *rest = self.message.splitlines()
+        rows = [_cells(output) for output in self.outputs]
+        table = _html.Table(
+            ("output", "result", "worst at", "JAX", "ONNX Runtime", "off by", "computed by"),
+            rows,
+            numbers=(3, 4, 5),
+        )
+        facts = rest[len(rows) :]
+        return _html.answer(sentence, is_right=self.is_match, facts=facts, table=table)
+
+
+def _cells(output: OutputComparison) -> tuple[str, ...]:
+    is_equal = output.is_match and output.error == 0
+    result = output.problem or ("is equal" if is_equal else "matches")
+    producer = f"{output.op} {output.node}" if output.node is not None else ""
+    computed = f"{producer} at {output.callsite}" if output.callsite else producer
+    if output.index is None or is_equal:
+        return output.name, result, "", "", "", "", computed
+    worst = (str(list(output.index)), str(output.expected), str(output.found))
+    return output.name, result, *worst, f"{output.error:.3g}", computed
 
 
 def compare(name: str, want: Array, found: Array, rtol: float, atol: float) -> OutputComparison:

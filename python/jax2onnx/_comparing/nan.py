@@ -1,11 +1,10 @@
 """Find the line that computes the first NaN or infinity: `find_nan`."""
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from .. import _progress
+from .. import _html, _progress
 from .._types import StrPath
 from .._words import lines, quoted
 from .report import VERSION, First, excerpt_of, in_iterations
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from .lines import Lines
     from .runtime import AnyModel
     from .walk import Place
+
+_SHOWN_ROWS: Final = 10
+_BORN: Final = {"nan": "a NaN", "infinity": "an infinity"}
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,20 @@ class NanReport:
         """Return the line of the first NaN or infinity."""
         first = self.first
         if first is None:
-            return lines([f"{self.model} computes no NaN and no infinity"])
-        what = "a NaN" if first.kind == "nan" else "an infinity"
+            return lines([self._headline()])
+        parts = [f"   = {fact}" for fact in self._facts(first)]
+        return lines([self._headline(), *excerpt_of(first), *parts])
+
+    __repr__ = __str__
+
+    def _headline(self) -> str:
+        first = self.first
+        if first is None:
+            return f"{self.model} computes no NaN and no infinity"
         where = in_iterations(first.iterations)
+        return f"{quoted(first.node)} ({first.op}) creates {_BORN[first.kind]}{where}"
+
+    def _facts(self, first: First) -> list[str]:
         place = f" at {list(first.index)}" if first.index else ""
         facts = [f"the element{place} is {first.got!s}, and every operand is finite"]
         if first.kind == "nan":
@@ -66,15 +79,7 @@ class NanReport:
                 "1 later node also creates" if later == 1 else f"{later} later nodes also create"
             )
             facts.append(f"{nodes} a NaN or an infinity")
-        return lines(
-            [
-                f"{quoted(first.node)} ({first.op}) creates {what}{where}",
-                *excerpt_of(first),
-                *(f"   = {fact}" for fact in facts),
-            ]
-        )
-
-    __repr__ = __str__
+        return facts
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as data for JSON. `docs/json-formats.md` describes the format."""
@@ -88,7 +93,29 @@ class NanReport:
         }
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        first = self.first
+        others = [] if first is None else [f"or {line}" for line in first.lines[1:]]
+        rows = [
+            (
+                _BORN[birth.kind],
+                str(birth.lines[0]) if birth.lines else "(no line)",
+                f"{birth.node} ({birth.op})",
+            )
+            for birth in self.births[:_SHOWN_ROWS]
+        ]
+        return _html.answer(
+            self._headline(),
+            is_right=bool(self),
+            excerpt="" if first is None else first.excerpt,
+            facts=others + ([] if first is None else self._facts(first)),
+            table=_html.Table(
+                ("creates", "line", "node"),
+                rows,
+                name="" if len(rows) == len(self.births) else f"The first {len(rows)} nodes",
+            )
+            if len(rows) > 1
+            else None,
+        )
 
 
 def find_nan(

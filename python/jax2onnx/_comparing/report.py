@@ -1,13 +1,12 @@
 """The answer of `compare`: the first wrong number, and what each line adds."""
 
-import html
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import _files
+from .. import _files, _html
 from .._errors import ConfigError
 from .._types import StrPath
 from .._words import lines, quoted
@@ -24,6 +23,7 @@ _ONNXRUNTIME: Final = "ONNX Runtime"
 RECORDING: Final = "the recording"
 _SHOWN_ROWS: Final = 10
 _MAX_LINES: Final = 8
+_HEADER: Final = ("loss", "SNR", "max error", "ulp", "line", "nodes")
 
 #: How a sentence describes each kind of fault.
 _KINDS: Final = {
@@ -78,6 +78,11 @@ class First:
     problem: str | None = None
     optimizer: str | None = None
     statistics: Statistics = field(default_factory=Statistics)
+
+    @property
+    def excerpt(self) -> str:
+        """The line with the expression underlined, as in error messages; empty if it is unknown."""
+        return self.lines[0].excerpt if self.lines else ""
 
     @property
     def is_read(self) -> bool:
@@ -225,7 +230,8 @@ class Report:
         """Return the first wrong number with its line, and the outputs."""
         parts = [self._headline()]
         if self.first is not None:
-            parts += _explained(self.first, self.runtime)
+            parts += self.first.excerpt.splitlines()
+            parts += [f"   = {fact}" for fact in _facts(self.first, self.runtime)]
         parts += [f"   = {_output(each, self.reference, self.runtime)}" for each in self.outputs]
         parts.append(f"   = {self.coverage}")
         parts += [f"note: {note}" for note in self.notes]
@@ -258,15 +264,14 @@ class Report:
         Args:
             top: The maximum number of lines.
         """
-        header = ("loss", "SNR", "max error", "ulp", "line", "nodes")
         rows = [_cells(row) for row in self.rows[:top]]
-        widths = [max(len(row[place]) for row in [header, *rows]) for place in range(5)]
+        widths = [max(len(row[place]) for row in [_HEADER, *rows]) for place in range(5)]
         shown = [
             "  ".join(
                 [cell.rjust(width) for cell, width in zip(row[:4], widths, strict=False)]
                 + [row[4].ljust(widths[4]), row[5]]
             ).rstrip()
-            for row in [header, *rows]
+            for row in [_HEADER, *rows]
         ]
         more = len(self.rows) - top
         return lines([*shown, f"… and {more} more lines"] if more > 0 else shown)
@@ -340,22 +345,30 @@ class Report:
         return self._case.save(path, self, [*self._inputs(), *more_inputs])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row)) + "</tr>"
-            for row in self.rows[:_SHOWN_ROWS]
+        facts = [] if self.first is None else _facts(self.first, self.runtime)
+        facts += [_output(each, self.reference, self.runtime) for each in self.outputs]
+        rows = self.rows[:_SHOWN_ROWS]
+        table = _html.Table(
+            _HEADER,
+            [_cells(row) for row in rows],
+            numbers=range(4),
+            is_open=not self,
+            name=f"The error that each of {len(rows)} lines adds"
+            if len(rows) == len(self.rows)
+            else f"The error that each of {len(self.rows)} lines adds, of which these {len(rows)} "
+            "add the most",
         )
-        header = "".join(
-            f"<th>{each}</th>" for each in ("loss", "SNR", "max error", "ulp", "line", "nodes")
-        )
-        return (
-            f"<pre>{html.escape(str(self))}</pre>"
-            f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
+        return _html.answer(
+            self._headline().removeprefix("error: "),
+            is_right=bool(self),
+            excerpt=self.first.excerpt if self.first else "",
+            facts=[*facts, str(self.coverage), *(f"note: {note}" for note in self.notes)],
+            table=table,
         )
 
 
-def _explained(first: First, runtime: str) -> list[str]:
-    """Return the line with its excerpt, and both values, line by line."""
-    shown = [text for line in first.lines[:1] for text in line.excerpt.splitlines()]
+def _facts(first: First, runtime: str) -> list[str]:
+    """Return both values, and how certain the line is, as sentences."""
     facts = []
     if first.index is not None:
         place = "" if not first.index else f" at {list(first.index)}"
@@ -404,7 +417,7 @@ def _explained(first: First, runtime: str) -> list[str]:
     if len(first.nodes) > 1:
         nodes = ", ".join(map(quoted, first.nodes[:_MAX_LINES]))
         facts.append(f"together with the nodes {nodes}")
-    return shown + [f"   = {fact}" for fact in facts]
+    return facts
 
 
 def _percent(share: float) -> str:
@@ -414,8 +427,8 @@ def _percent(share: float) -> str:
 
 def excerpt_of(first: First) -> list[str]:
     """Return the line with the expression underlined, and the other lines of the node."""
-    shown = [text for line in first.lines[:1] for text in line.excerpt.splitlines()]
-    return shown + [f"   = or {line}" for line in first.lines[1:_MAX_LINES]]
+    others = [f"   = or {line}" for line in first.lines[1:_MAX_LINES]]
+    return first.excerpt.splitlines() + others
 
 
 def in_iterations(iterations: Sequence[int]) -> str:

@@ -3,10 +3,10 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from .. import _core, _files
+from .. import _core, _files, _html
 from .._errors import ConfigError, errors_of_core
 from .._types import StrPath
 from .explain import Line, explain, line_of, path_or_bytes
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: How to group times.
 By: TypeAlias = Literal["line", "function", "scope", "op", "plugin", "node"]
+
+_SHOWN_ROWS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,41 @@ class Profile:
     _flamegraph: str
     _speedscope: str
     _inputs: Sequence[_files.Named] = ()
+    _by: By = "line"
 
     def __str__(self) -> str:
         """Return a table, the longest time first."""
         return self._table.rstrip()
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        header, _, _ = self._table.partition("\n\n")
+        first = self.rows[0] if self.rows else None
+        name = "an unknown line" if first is None or first.key is None else first.key
+        rows = self.rows[:_SHOWN_ROWS]
+        more = len(self.rows) - len(rows)
+        table = _html.Table(
+            ("share", "median", self._by, "operators"),
+            [
+                (
+                    f"{100 * row.share:.1f} %",
+                    _time(row.median),
+                    "(unknown)" if row.key is None else row.key,
+                    ", ".join(row.ops),
+                )
+                for row in rows
+            ],
+            numbers=(0, 1),
+            meters=(0, [row.share for row in rows]),
+            name=f"The first {len(rows)} of {len(self.rows)} rows" if more else "",
+        )
+        return _html.answer(
+            "no kernel ran" if first is None else f"{name} takes {100 * first.share:.0f} % of the time",
+            excerpt=_excerpt(first) if first else "",
+            facts=header.splitlines(),
+            table=table,
+        )
 
     def save_flamegraph(self, path: StrPath) -> None:
         """Write a flame graph of the call stacks as SVG.
@@ -192,7 +223,22 @@ def profile(
     read = []
     if isinstance(source, str):
         read += _files.model_input("the model", source, source_map, source_roots).files()
-    return _profile(*shown[:5], [*shown[5], *read])
+    return replace(_profile(*shown[:5], [*shown[5], *read]), _by=by)
+
+
+def _excerpt(row: Row) -> str:
+    """Return the line of a row with its text, as in error messages."""
+    if row.line is None or row.line.text is None:
+        return ""
+    return f"--> {row.line}\n{row.line.line} | {row.line.text}"
+
+
+def _time(microseconds: float) -> str:
+    """Return a time in the unit that fits: 13.5 ms."""
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if microseconds >= size:
+            return f"{microseconds / size:.3g} {unit}"
+    return f"{microseconds:.3g} µs"
 
 
 def _profile(

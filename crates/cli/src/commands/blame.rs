@@ -147,11 +147,17 @@ impl Answer for Blamed<'_> {
                 print_files(document, blame, &place.file, found, console)
             }
             Blamed::File { document, sources, file, place, rows } => {
-                if let Source::Changed { path } = sources.lookup(file) {
-                    console.note(format_args!(
+                match sources.lookup(file) {
+                    Source::Changed { path } => console.note(format_args!(
                         "`{}` has changed since the export, so its lines are not shown",
                         path.display()
-                    ))?;
+                    ))?,
+                    Source::Missing if sources.is_cell(file) => console.note(format_args!(
+                        "`{}` is a cell of a notebook that was not found: save the notebook in this folder, \
+                         or pass its folder with --source-root",
+                        clean(file)
+                    ))?,
+                    _ => {}
                 }
                 if !rows.iter().any(Row::has_nodes) {
                     writeln!(console.err, "no node came from {}", clean(&place.to_string()))?;

@@ -41,7 +41,9 @@ fn read(path: &Path) -> Option<Vec<Cell>> {
     let read = |cell: &Value| {
         let number = cell.get("execution_count").and_then(Value::as_u64);
         let name = number.map(|number| format!("In [{number}]"));
-        Some(Cell { path: path.to_owned(), name, text: joined(cell.get("source")?)? })
+        // IPython removes empty lines at the end of a cell before it runs the cell.
+        let text = joined(cell.get("source")?)?.trim_end_matches('\n').to_owned();
+        Some(Cell { path: path.to_owned(), name, text })
     };
     Some(cells.filter(is_code).filter_map(read).collect())
 }
@@ -66,7 +68,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let notebook = r##"{"cells": [
             {"cell_type": "markdown", "source": "# Title"},
-            {"cell_type": "code", "execution_count": 3, "source": ["a = 1\n", "b = 2"]},
+            {"cell_type": "code", "execution_count": 3, "source": ["a = 1\n", "b = 2\n"]},
             {"cell_type": "code", "execution_count": null, "source": "c = 3"},
             {"cell_type": "code", "source": 4}
         ]}"##;
