@@ -17,6 +17,7 @@ _STYLE: Final = """
   --rule: var(--jp-border-color2, var(--vscode-panel-border, #8885));
   --bad: var(--jp-error-color1, var(--vscode-errorForeground, #d7373f));
   --good: var(--jp-success-color1, var(--vscode-testing-iconPassed, #2b9348));
+  --bar: var(--jp-brand-color1, var(--vscode-charts-blue, #3b82c4));
   --mono: var(--jp-code-font-family, var(--vscode-editor-font-family, ui-monospace, monospace));
   color: var(--ink); font-size: 13px; line-height: 1.5; max-width: 72em; padding: 4px 0; }
 .jax2onnx p { margin: 0 0 6px; font-weight: 600; overflow-wrap: anywhere; }
@@ -30,13 +31,19 @@ _STYLE: Final = """
 .jax2onnx li { margin: 0; overflow-wrap: anywhere; }
 .jax2onnx summary { cursor: pointer; opacity: .8; margin-bottom: 4px; }
 .jax2onnx div { overflow-x: auto; }
-.jax2onnx table { border-collapse: collapse; margin: 0; font-size: 12px; color: inherit; }
-.jax2onnx :is(th, td) { padding: 3px 16px 3px 0; text-align: left; vertical-align: top;
-  border: 0; border-bottom: 1px solid var(--rule); background: none; white-space: nowrap; }
-.jax2onnx th { font-weight: 600; opacity: .8; }
-.jax2onnx td { font-family: var(--mono); } .jax2onnx td:last-child { white-space: normal; }
-.jax2onnx .number { text-align: right; font-variant-numeric: tabular-nums; }
-.jax2onnx meter { width: 60px; height: 9px; margin-left: 8px; vertical-align: middle; }
+.jax2onnx.jax2onnx div table { border-collapse: collapse; margin: 0; font-size: 12px;
+  color: inherit; }
+.jax2onnx.jax2onnx table tr:is(tr) { background: none; }
+.jax2onnx.jax2onnx table tr :is(th, td) { padding: 3px 20px 3px 0; text-align: left;
+  vertical-align: top; border: 0; border-bottom: 1px solid var(--rule); background: none; white-space: nowrap;
+  max-width: none; }
+.jax2onnx.jax2onnx table tr th { font-weight: 600; opacity: .7; }
+.jax2onnx.jax2onnx table tr td { font-family: var(--mono); }
+.jax2onnx.jax2onnx table tr td:last-child { white-space: normal; padding-right: 0; }
+.jax2onnx.jax2onnx table tr .number { text-align: right; font-variant-numeric: tabular-nums; }
+.jax2onnx s { display: inline-block; width: 64px; height: 8px; margin-left: 10px;
+  background: #8883; border-radius: 2px; overflow: hidden; text-decoration: none; }
+.jax2onnx s s { display: block; margin: 0; background: var(--bar); }
 """.replace("\n", " ").strip()
 
 _MARKS: Final = {
@@ -84,7 +91,8 @@ class Table:
     def _cell(self, row: int, column: int, text: str) -> str:
         meter = ""
         if self.meters is not None and self.meters[0] == column:
-            meter = f'<meter value="{self.meters[1][row]:.3f}"></meter>'
+            share = 100 * min(max(self.meters[1][row], 0), 1)
+            meter = f'<s><s style="width: {share:.0f}%"></s></s>'
         return f"<td{self._kind(column)}>{_text(text)}{meter}</td>"
 
     def _kind(self, column: int) -> str:

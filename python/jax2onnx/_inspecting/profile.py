@@ -105,7 +105,9 @@ class Profile:
             name=f"The first {len(rows)} of {len(self.rows)} rows" if more else "",
         )
         return _html.answer(
-            "no kernel ran" if first is None else f"{name} takes {100 * first.share:.0f} % of the time",
+            "no kernel ran"
+            if first is None
+            else f"{name} takes {100 * first.share:.0f} % of the time",
             excerpt=_excerpt(first) if first else "",
             facts=header.splitlines(),
             table=table,
