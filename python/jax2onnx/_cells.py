@@ -8,17 +8,25 @@ number that the user sees: `In [3]`, line 2.
 This module reads what IPython recorded. It changes nothing, and never imports IPython.
 """
 
+import __future__
+
 import contextlib
+import functools
 import linecache
+import operator
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
 _NUMBERED: Final = re.compile(r"\bipython-input-(\d+)-")
 _MAGIC: Final = "%%"
+#: The flags of `from __future__ import annotations` and others.
+_FUTURE: Final = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
 _RUNS_MAGIC: Final = "get_ipython().run_cell_magic("
 
 #: The files of the cell magic `%%time`, which compiles the rest of a cell itself.
@@ -66,10 +74,12 @@ def find(file: str, function: tuple[str, int], code: CodeType | None = None) -> 
     if not cells:
         return None
     if file in _TIMED:
-        return _find_timed(cells, function, code)
+        return _find_code(cells, function, code, "%%time")
     ran = "".join(linecache.getlines(file)) if _is_virtual(file) else ""
     if not ran:
         return None
+    if _is_shared(file) and not _contains(ran, function, code):
+        return _find_code(cells, function, code)
     number = _number(file)
     if number is not None and number < len(cells):
         return _cell(cells, number, ran) or _whole_cell(cells, number, ran)
@@ -112,6 +122,11 @@ def _is_virtual(file: str) -> bool:
     entry: Any = linecache.cache.get(file)
     # IPython 8 stores no time, and IPython 7 the time of the run.
     return entry is not None and len(entry) == 4 and (entry[1] is None or not os.path.exists(file))
+
+
+def _is_shared(file: str) -> bool:
+    """Return whether several cells may have this name, of which Python's cache has the last one."""
+    return file == os.environ.get("IPYKERNEL_CELL_NAME") or os.path.exists(file)
 
 
 def _number(file: str) -> int | None:
@@ -157,36 +172,41 @@ def _lines_before(cell: str, ran: str) -> int | None:
     return before if is_same else None
 
 
-def _find_timed(
-    cells: Sequence[str], function: tuple[str, int], code: CodeType | None
+def _find_code(
+    cells: Sequence[str], function: tuple[str, int], code: CodeType | None, magic: str = ""
 ) -> Cell | None:
-    """Return the newest cell with `%%time` that contains a function."""
+    """Return the newest cell that contains a function, of those that begin with a magic."""
     for number in reversed(range(1, len(cells))):
         lines = cells[number].splitlines()
         before = next((i for i, line in enumerate(lines) if not _is_magic(line)), 0)
-        if before == 0 or not any(line.startswith("%%time") for line in lines[:before]):
+        if magic and not any(line.startswith(magic) for line in lines[:before]):
             continue
-        if code is not None and "." not in function[0] and function[0].startswith("<"):
-            # The body of a cell is on the stack only while the cell runs.
+        # The body of a cell is on the stack only while the cell, which is the newest one, runs.
+        is_body = code is not None and code.co_name.startswith("<") and "." not in function[0]
+        if is_body or _contains("\n".join(lines[before:]), function, code):
             return Cell(f"In [{number}]", cells[number], before)
-        for each in _codes("\n".join(lines[before:])):
-            is_same = code is None or each == code
-            if is_same and (each.co_qualname, each.co_firstlineno) == function:
-                return Cell(f"In [{number}]", cells[number], before)
     return None
+
+
+def _contains(text: str, function: tuple[str, int], code: CodeType | None) -> bool:
+    """Return whether a text contains a function. Equal codes may be in different files."""
+    if code is not None:
+        return any(each == code for each in _codes(text))
+    return any((each.co_qualname, each.co_firstlineno) == function for each in _codes(text))
 
 
 def _is_magic(line: str) -> bool:
     return not line.strip() or line.startswith(_MAGIC)
 
 
-def _codes(body: str) -> Iterator[CodeType]:
-    """Yield the code of all functions in the body of a cell."""
-    unread: list[CodeType] = []
+@functools.lru_cache(maxsize=64)
+def _codes(body: str) -> Sequence[CodeType]:
+    """Return the code of all functions in a text of IPython."""
+    found: list[CodeType] = []
     with contextlib.suppress(SyntaxError, ValueError, AttributeError):
+        flags = shell().compile.flags & _FUTURE
         text = shell().transform_cell(body)
-        unread.append(compile(text, "<cell>", "exec", shell().compile.flags, dont_inherit=True))
-    while unread:
-        code = unread.pop()
-        yield code
-        unread.extend(each for each in code.co_consts if isinstance(each, CodeType))
+        found.append(compile(text, "<cell>", "exec", flags, dont_inherit=True))
+    for code in found:
+        found += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return found[1:]

@@ -35,8 +35,8 @@ _STYLE: Final = """
   color: inherit; }
 .jax2onnx.jax2onnx table tr:is(tr) { background: none; }
 .jax2onnx.jax2onnx table tr :is(th, td) { padding: 3px 20px 3px 0; text-align: left;
-  vertical-align: top; border: 0; border-bottom: 1px solid var(--rule); background: none; white-space: nowrap;
-  max-width: none; }
+  vertical-align: top; border: 0; border-bottom: 1px solid var(--rule); background: none;
+  white-space: nowrap; max-width: none; }
 .jax2onnx.jax2onnx table tr th { font-weight: 600; opacity: .7; }
 .jax2onnx.jax2onnx table tr td { font-family: var(--mono); }
 .jax2onnx.jax2onnx table tr td:last-child { white-space: normal; padding-right: 0; }
