@@ -17,10 +17,12 @@ from testkit import ROOT
 class Ran:
     """A notebook whose cells ran, one after the other."""
 
-    def __init__(self, cells: Sequence[str], folder: Path) -> None:
+    def __init__(self, cells: Sequence[str], folder: Path, *, is_saved: bool = True) -> None:
         self.path = folder / "notebook.ipynb"
         made = [nbformat.v4.new_code_cell(cell) for cell in cells]
         self.notebook: Any = nbformat.v4.new_notebook(cells=made)
+        if is_saved:
+            self.save()
         # The kernel inherits the environment.
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = str(ROOT / "python")

@@ -27,11 +27,11 @@ mod tests {
 
     use super::packed::Packer;
     use super::*;
-    use crate::frame::{Emitter, EmitterKind, ScopeKind};
+    use crate::frame::{Emitter, EmitterKind, Location, ScopeKind};
     use crate::level::PathPolicy;
     use crate::origin::{Origin, Site};
     use crate::paths::Paths;
-    use crate::table::{OriginId, Table};
+    use crate::table::{File, FileId, OriginId, Table};
     use crate::testing::{Draw, frame, seeded, stack};
     use crate::tier::Tier;
 
@@ -209,6 +209,30 @@ mod tests {
         let last = roots[roots.len() - 1];
         let again = decoded.origins[encoded.numbers[&last] as usize];
         assert_eq!(spelled_out(&decoded.table, &[again]), spelled_out(&table, &[last]));
+    }
+
+    #[test]
+    fn the_hash_of_a_cell_is_in_the_table() {
+        let mut table = Table::default();
+        let hash = "0123456789abcdef".repeat(4);
+        let cell =
+            File { path: "In [3]".into(), tier: Tier::User, cell: Some(hash.as_str().into()) };
+        let file = table.add_file(cell.clone());
+        let function = table.function("f");
+        let location = table.location(Location { file, function, line: 2, span: None });
+        let stack = Some(table.push(None, location));
+        let site = table.site(Site { stack, scope: None, emitter: None });
+        let origin = table.origin(Origin::of(site));
+        let text = encoded(&table, &[origin]).text;
+        assert!(text.contains(&format!(r#""cells":[[0,"{hash}"]]"#)), "{text}");
+        let decoded = decode(&text).unwrap();
+        assert_eq!(decoded.table.get_file(FileId(0)), &cell);
+        assert_eq!(encoded(&decoded.table, &decoded.origins).text, text);
+        for damaged in [r#""cells":[[0]]"#, r#""cells":[0]"#, r#""cells":{}"#, r#""cells":[["a","b"]]"#] {
+            let text = text.replace(&format!(r#""cells":[[0,"{hash}"]]"#), damaged);
+            let error = decode(&text).unwrap_err().to_string();
+            assert_eq!(error, "entry 0 of `cells` in the provenance table is malformed");
+        }
     }
 
     proptest! {

@@ -149,13 +149,14 @@ class SourceMap:
                 installed packages, `check_sources` also searches `sys.path`.
 
         Returns:
-            For each file whose hash the map contains: `"same"`, `"changed"` or `"missing"`.
+            For each file whose hash the map contains: `"same"`, `"changed"` or `"missing"`. Cells
+            of a notebook are not files.
         """
         places = [*map(Path, folders or (".",)), *map(Path, sys.path)]
         return {
             name: _state(name, sha256, places)
             for name, sha256, _ in self._resolver.sources
-            if sha256 is not None and not name.startswith("<")
+            if sha256 is not None and not name.startswith(("<", "In ["))
         }
 
     def _resolution(

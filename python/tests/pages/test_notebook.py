@@ -94,6 +94,7 @@ def untraceable(x):
     if x.sum() > 0:
         return x
 jax2onnx.to_onnx(untraceable, [(2, 3)])""",
+    "warns": "jax2onnx.to_onnx(lambda y: y, [(2, 3)], output_names=['y'], input_names=['y'])",
     "hostile": """\
 def hostile(x):
     with jax.named_scope("<img src=x onerror=window.owned=1>"):
@@ -106,7 +107,7 @@ NUMBERS = {name: number for number, name in enumerate(CELLS, start=1)}
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> notebooks.Ran:
-    return notebooks.Ran(list(CELLS.values()), tmp_path_factory.mktemp("notebook"))
+    return notebooks.Ran(list(CELLS.values()), tmp_path_factory.mktemp("notebook"), is_saved=False)
 
 
 def folder(ran: notebooks.Ran) -> Path:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,6 +145,64 @@ def test_every_example_prints_what_the_page_says_on_a_terminal(
         if example.language == "bash":
             wide = [line for line in printed.splitlines() if len(line) > COLUMNS]
             assert wide == [], f"{page.name}:{example.line} is too wide"
+
+
+def cells_of(found: Sequence[Example]) -> Iterator[str]:
+    """Yield each block as a cell of a notebook, in which a cell takes the place of a file."""
+    numbers = {}
+    for number, example in enumerate(found, start=1):
+        if example.language == "python":
+            if name := NAMED.match(example.code):
+                numbers[name[1]] = number
+            yield example.code
+            continue
+        lines = [line for line in commands(example) if line.startswith("jax2onnx ")]
+        for place, line in enumerate(lines):
+            if line.startswith("jax2onnx blame "):
+                lines[place] = re.sub(r"\w+\.py", lambda name: f'"In [{numbers[name[0]]}]"', line)
+        yield "\n".join(f"!{line}" for line in lines) or "pass"
+
+
+def without_files(text: str) -> str:
+    """Return a text without the names of files, whose lengths move columns, and without borders."""
+    text = re.sub(r"\x1b\[[\d;]*m", "", text)
+    named = re.sub(r"\b\w+\.py\b|In \[\d+\]", "FILE", text)
+    return " ".join(named.split())
+
+
+def has_cells(page: Path) -> bool:
+    """Whether the examples of a page run in a notebook: none of them reads its own file."""
+    codes = [example.code for example in examples(page) if example.language == "python"]
+    return (
+        NEEDS.match(page.read_text()) is None
+        and any("jax2onnx" in code for code in codes)
+        and not any("check_sources" in code for code in codes)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", list(filter(has_cells, PAGES)), ids=lambda page: page.name)
+def test_every_example_prints_what_the_page_says_in_a_notebook(
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebooks = pytest.importorskip("testkit.notebooks")
+    monkeypatch.setenv("NO_COLOR", "1")
+    # IPython forks for a command, and JAX warns of it.
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore:os.fork:RuntimeWarning")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    found = list(examples(page))
+    for example in found:
+        if example.language == "python" and (name := NAMED.match(example.code)):
+            (folder / name[1]).write_text(example.code)
+    ran = notebooks.Ran(list(cells_of(found)), folder)
+    assert ran.errors() == []
+    for number, example in enumerate(found, start=1):
+        shown = ran.text(number)
+        # A name that only IPython knows is never shown.
+        assert "ipykernel" not in shown + ran.html(number), f"{page.name}:{example.line}"
+        if example.output is not None:
+            expected = without_files(example.output)
+            assert matches(without_files(shown), expected), f"{page.name}:{example.line}\n{shown}"
 
 
 def test_every_command_of_the_pages_is_run() -> None:
