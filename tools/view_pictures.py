@@ -1,7 +1,7 @@
 """Take the pictures of the documentation: pages of `jax2onnx view` in Chromium.
 
-python tools/view_pictures.py            the pictures of docs/view.md and docs/gallery.md
-python tools/view_pictures.py gallery    only those of docs/gallery.md
+python tools/view_pictures.py            those of all pages
+python tools/view_pictures.py gallery    those of docs/gallery.md
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ import onnx
 from flax import nnx
 
 import jax2onnx
+from testkit import notebooks
 from testkit.browser import Browser, Page, find_chromium
 from testkit.models import gpt2, viewed
 
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
 GALLERY = ROOT / "docs" / "gallery.md"
+NOTEBOOKS = ROOT / "docs" / "notebooks.md"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery/([\w-]+)\.png)\)", re.MULTILINE)
 #: Selects the line with the most nodes.
@@ -53,9 +55,20 @@ def main(words: list[str]) -> None:
         sys.exit("Chromium is missing: apt-get install chromium")
     with tempfile.TemporaryDirectory() as folder, Browser(executable) as browser:
         if "gallery" not in words:
+            take_notebook(browser, Path(folder))
             take_view(browser, Path(folder))
         for name, page in gallery(Path(folder)):
             take(browser.page(1280, 520), page.as_uri(), name, BUSIEST)
+
+
+def take_notebook(browser: Browser, folder: Path) -> None:
+    """Take the picture of docs/notebooks.md, whose programs are the cells."""
+    cells = [code.strip() for code in PYTHON.findall(NOTEBOOKS.read_text())]
+    page = folder / "notebook.html"
+    notebooks.Ran(cells, folder).write_page(page)
+    ready = "<script>document.documentElement.dataset.ready = true</script></body>"
+    page.write_text(page.read_text().replace("</body>", ready))
+    take(browser.page(920, 660), page.as_uri(), "notebook.png", "scrollTo(0, 195)")
 
 
 def take_view(browser: Browser, folder: Path) -> None:

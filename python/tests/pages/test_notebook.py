@@ -94,7 +94,7 @@ def untraceable(x):
     if x.sum() > 0:
         return x
 jax2onnx.to_onnx(untraceable, [(2, 3)])""",
-    "warns": "jax2onnx.to_onnx(lambda y: y, [(2, 3)], output_names=['y'], input_names=['y'])",
+    "warns": """jax2onnx.to_onnx(lambda y: {"y": y + 1}, [(2, 3)])\nprint()""",
     "hostile": """\
 def hostile(x):
     with jax.named_scope("<img src=x onerror=window.owned=1>"):
@@ -167,6 +167,8 @@ def test_errors_name_the_cell_and_show_its_text(ran: notebooks.Ran) -> None:
     shown = ran.text(NUMBERS["tracing"])
     place = f"  --> In [{NUMBERS['tracing']}]:3, in untraceable\n   |\n 3 |     if x.sum() > 0:"
     assert place in shown
+    shown = ran.text(NUMBERS["warns"])
+    assert f"In [{NUMBERS['warns']}]:1: Jax2OnnxWarning: " in shown
 
 
 def test_a_command_finds_the_cell_in_the_saved_notebook_by_its_text(

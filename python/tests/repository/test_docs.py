@@ -164,8 +164,8 @@ def cells_of(found: Sequence[Example]) -> Iterator[str]:
 
 
 def without_files(text: str) -> str:
-    """Return a text without the names of files, whose lengths move columns, and without borders."""
-    text = re.sub(r"\x1b\[[\d;]*m", "", text)
+    """Return a text without warnings, and without names of files, whose lengths move columns."""
+    text = re.sub(r"^In \[\d+\]:\d+: Jax2OnnxWarning: .*$", "", text, flags=re.MULTILINE)
     named = re.sub(r"\b\w+\.py\b|In \[\d+\]", "FILE", text)
     return " ".join(named.split())
 
