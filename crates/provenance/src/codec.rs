@@ -45,7 +45,7 @@ mod tests {
         let spell = |site: Site| {
             let frames = site.stack.map(|stack| {
                 let locations = table.frames(stack).map(|id| table.get_location(id));
-                let frame = |location: crate::Location| {
+                let frame = |location: Location| {
                     let file = table.get_file(location.file);
                     let function = table.get_function(location.function);
                     format!("{file:?} {function:?} {} {:?}", location.line, location.span)
@@ -228,7 +228,9 @@ mod tests {
         let decoded = decode(&text).unwrap();
         assert_eq!(decoded.table.get_file(FileId(0)), &cell);
         assert_eq!(encoded(&decoded.table, &decoded.origins).text, text);
-        for damaged in [r#""cells":[[0]]"#, r#""cells":[0]"#, r#""cells":{}"#, r#""cells":[["a","b"]]"#] {
+        for damaged in
+            [r#""cells":[[0]]"#, r#""cells":[0]"#, r#""cells":{}"#, r#""cells":[["a","b"]]"#]
+        {
             let text = text.replace(&format!(r#""cells":[[0,"{hash}"]]"#), damaged);
             let error = decode(&text).unwrap_err().to_string();
             assert_eq!(error, "entry 0 of `cells` in the provenance table is malformed");

@@ -138,7 +138,8 @@ impl<'py> Reader<'py> {
             return Ok(("".into(), SourceInfo::default()));
         };
         let (name, definition) = compat::function_source(&source)?;
-        let stack = definition.map(|(file, line)| self.definition(&file, line, &name)).transpose()?;
+        let stack =
+            definition.map(|(file, line)| self.definition(&file, line, &name)).transpose()?;
         Ok((name.into(), SourceInfo { stack, scope: None }))
     }
 

@@ -142,7 +142,8 @@ impl<'a> Encoder<'a> {
             let tiers = table.files.iter().map(|file| letter(TIERS, &file.tier));
             json.key("tiers").text(&tiers.collect::<String>());
             let cells = table.files.iter().enumerate();
-            let mut cells = cells.filter_map(|(i, file)| Some((i, file.cell.as_deref()?))).peekable();
+            let mut cells =
+                cells.filter_map(|(i, file)| Some((i, file.cell.as_deref()?))).peekable();
             if cells.peek().is_some() {
                 json.key("cells").each(cells, |json, (file, hash)| {
                     json.list(|json| {

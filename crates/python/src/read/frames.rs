@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use provenance::{
-    File, FileId, FunctionId, Location, LocationId, ScopeId, ScopeKind, Span, StackId, Table, Tier, Tiers,
+    File, FileId, FunctionId, Location, LocationId, ScopeId, ScopeKind, Span, StackId, Table, Tier,
+    Tiers,
 };
 use pyo3::intern;
 use pyo3::prelude::*;
