@@ -68,7 +68,7 @@ def take_notebook(browser: Browser, folder: Path) -> None:
     notebooks.Ran(cells, folder).write_page(page)
     ready = "<script>document.documentElement.dataset.ready = true</script></body>"
     page.write_text(page.read_text().replace("</body>", ready))
-    take(browser.page(920, 780), page.as_uri(), "notebook.png", "scrollTo(0, 78)")
+    take(browser.page(920, 752), page.as_uri(), "notebook.png", "scrollTo(0, 106)")
 
 
 def take_view(browser: Browser, folder: Path) -> None:
