@@ -125,7 +125,7 @@ fn any_floats(x: &Tensor) -> Option<Vec<f64>> {
 /// A sum in double precision.
 #[derive(Clone, Copy, Default)]
 struct Sum {
-    sum: f64,
+    total: f64,
     /// The sum of the magnitudes.
     size: f64,
     terms: usize,
@@ -134,18 +134,18 @@ struct Sum {
 
 impl Sum {
     fn plus(self, term: f64) -> Sum {
-        let sum = self.sum + term;
+        let total = self.total + term;
         // Both differences are the operands, unless the sum was rounded.
-        let is_exact = sum - self.sum == term && sum - term == self.sum;
+        let is_exact = total - self.total == term && total - term == self.total;
         let is_rounded = self.is_rounded || !is_exact;
-        Sum { sum, size: self.size + term.abs(), terms: self.terms + 1, is_rounded }
+        Sum { total, size: self.size + term.abs(), terms: self.terms + 1, is_rounded }
     }
 
     /// Returns the sum and a bound of its error.
     fn with_error(self) -> (f64, f64) {
         let error =
             if self.is_rounded { self.size * self.terms as f64 * f64::EPSILON } else { 0.0 };
-        (self.sum, error)
+        (self.total, error)
     }
 }
 
