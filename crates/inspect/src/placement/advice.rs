@@ -54,9 +54,8 @@ fn lacks(document: &Document<'_>, provider: &str) -> FxHashMap<usize, String> {
     let Some((key, target)) = target else { return FxHashMap::default() };
     let found = audit_bytes(document.bytes, target).unwrap_or_default().into_iter();
     // A provider also takes the nodes that it computes wrongly. Nodes of other domains may come from the runtime.
-    let is_own = |number: usize| {
-        document.scan.nodes.get(number).is_some_and(|node| node.domain.is_empty())
-    };
+    let is_own =
+        |number: usize| document.scan.nodes.get(number).is_some_and(|node| node.domain.is_empty());
     let advice = found.filter(|finding| !finding.lack.is_wrong()).filter_map(|finding| {
         let node = finding.node.filter(|&number| is_own(number))?;
         Some((node, format!("export with `target=\"{key}\"`: {finding}")))

@@ -175,18 +175,18 @@ fn power(bit: usize) -> f64 {
 }
 
 /// Returns a constant list.
-fn row<'g>(like: Expr<'g>, size: usize, entry: impl Fn(usize) -> f64) -> Expr<'g> {
+fn row(like: Expr<'_>, size: usize, entry: impl Fn(usize) -> f64) -> Expr<'_> {
     let entries: Vec<f64> = (0..size).map(entry).collect();
     like.builder.constant(DType::F64, &[size as i64], &entries)
 }
 
 /// Returns a constant matrix, in which `None` is zero.
-fn matrix<'g>(
-    like: Expr<'g>,
+fn matrix(
+    like: Expr<'_>,
     rows: usize,
     columns: usize,
     entry: impl Fn(usize, usize) -> Option<f64>,
-) -> Expr<'g> {
+) -> Expr<'_> {
     let entries: Vec<f64> =
         (0..rows * columns).map(|at| entry(at / columns, at % columns).unwrap_or(0.0)).collect();
     like.builder.constant(DType::F64, &[rows as i64, columns as i64], &entries)
