@@ -136,11 +136,16 @@ y:f32[3] = Scan(x, xs) {body={
 }, num_scan_inputs=1}",
         expect![[r#"
             graph g(x:f32[3], xs:f32[4,3]) -> (y)
-            y:f32[3] = Scan(x, [0, 0, 0, 0]:i32) {body={  # 2
-              graph b(v:f32[3], %0:i32[]) -> (%2)
-              %1 = Greater(%0, 0:i32)  # 2
+            %0 = Reshape(x, [-1]:i64)  # 2
+            %1 = Gather(%0, [0]:i64) {axis=0}  # 2
+            %2 = Cast(%1) {to=1}  # 2
+            %3 = Abs(%2)  # 2
+            %4 = Expand(%3, [4]:i64)  # 2
+            y:f32[3] = Scan(x, %4) {body={  # 2
+              graph b(v:f32[3], %5:f32[]) -> (%7)
+              %6 = Less(%5, 0.0)  # 2
               w = Sin(v)  # 4
-              %2:f32[3] = Where(%1, v, w)  # 2
+              %7:f32[3] = Where(%6, v, w)  # 2
             }, num_scan_inputs=1}
         "#]],
     );
