@@ -209,3 +209,34 @@ def special_functions(x: Any) -> Any:
         jnp.cbrt(x),
         jnp.sinc(x),
     )
+
+
+@program(floats(6, 3))
+def sinkhorn(x: Any) -> Any:
+    def step(_: Any, logits: Any) -> Any:
+        logits = logits - jax.nn.logsumexp(logits, 1, keepdims=True)
+        return logits - jax.nn.logsumexp(logits, 0, keepdims=True)
+
+    return lax.fori_loop(0, 5, step, x)
+
+
+@program(floats(3), np.asarray(True))
+def two_conditions(x: Any, flag: Any) -> Any:
+    y = x * 2
+    first = lax.cond(flag, lambda a: a + y, lambda a: jnp.sin(a) * y.sum(), x)
+    return first, lax.cond(x.sum() > 0, lambda: x, lambda: -x)
+
+
+@program(floats(6), np.asarray(3, np.int32))
+def rolls_and_rotations(x: Any, k: Any) -> Any:
+    return jnp.roll(x, k), jnp.roll(x, 2), jnp.flip(x), jnp.rot90(x.reshape(2, 3))
+
+
+@program(floats(3, 10))
+def sorting_by_two_keys(x: Any) -> Any:
+    return jnp.lexsort((x[0], jnp.round(x[1]))), lax.sort((x[0], x[1]), num_keys=1)[1]
+
+
+@program(whole(9, 12))
+def distinct_numbers(x: Any) -> Any:
+    return jnp.unique(x, size=6, fill_value=-1), jnp.nonzero(x > 4, size=5, fill_value=0)[0]

@@ -289,3 +289,84 @@ pub(super) fn overwrites_state(body: &Graph, states: usize, values: &Values) -> 
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::{Target, audit};
+
+    /// Returns what a runtime lacks for a graph, and whether it depends on the numbers.
+    fn lacks(runtime: &str, graph: &str) -> Vec<(String, bool)> {
+        let model = crate::text::parse_graph(graph).unwrap();
+        let found = audit(&model, Target::parse([runtime]).unwrap()).into_iter();
+        found.map(|it| (it.to_string(), it.lack.depends_on_numbers())).collect()
+    }
+
+    fn scan(body: &str) -> String {
+        format!(
+            "graph g(x:f32[3], xs:f32[4,3]) -> (y)
+y:f32[3] = Scan(x, xs) {{body={{
+  graph b(v:f32[3], e:f32[3]) -> (w)
+  {body}
+}}, num_scan_inputs=1}}"
+        )
+    }
+
+    #[test]
+    fn a_state_in_the_memory_of_an_element_is_found() {
+        assert_eq!(lacks("openvino", &scan("w:f32[3] = Add(e, v)")).len(), 1);
+        assert_eq!(lacks("openvino", &scan("z:f32[3] = Max(e, v)\n  w:f32[3] = Tanh(z)")).len(), 1);
+    }
+
+    #[test]
+    fn a_state_in_its_own_memory_is_right() {
+        assert_eq!(lacks("openvino", &scan("w:f32[3] = Add(v, e)")), []);
+        assert_eq!(lacks("openvino", &scan("z:f32[3] = Tanh(e)\n  w:f32[3] = Add(z, v)")), []);
+    }
+
+    #[test]
+    fn floats_of_64_bits_are_right_if_they_were_floats_of_32_bits() {
+        let keys = "graph g(x:f32[3]) -> (y)
+%0:f64[3] = Cast(x) {to=11}
+%1:f64[3] = Min(%0, 1e300:f64)
+y:f32[3] = Cast(%1) {to=1}";
+        assert_eq!(lacks("openvino", keys), []);
+        let precise = "graph g(x:f64[3], z:f64[3]) -> (y)\ny:f64[3] = Add(x, z)";
+        assert_eq!(lacks("openvino", precise).len(), 1);
+    }
+
+    #[test]
+    fn the_order_of_equal_elements_matters_only_to_those_who_see_it() {
+        let sort = |dtype: &str, reader: &str| {
+            format!(
+                "graph g(x:{dtype}[9]) -> (y)
+%0:{dtype}[9], %1:i64[9] = TopK(x, [9]:i64)
+{reader}"
+            )
+        };
+        let positions = "y:i64[9] = Identity(%1)";
+        assert!(!lacks("openvino", &sort("i32", positions))[0].1);
+        assert!(lacks("openvino", &sort("f32", positions))[0].1);
+        assert_eq!(lacks("openvino", &sort("i32", "y:i32[9] = Gather(x, %1) {axis=0}")), []);
+    }
+
+    #[test]
+    fn a_limit_drops_nan_only_if_the_program_tests_for_it() {
+        let relu = "graph g(x:f32[3]) -> (y)\ny:f32[3] = Relu(x)";
+        assert_eq!(lacks("openvino", relu), []);
+        let tests = "graph g(x:f32[3]) -> (y, z)\nz:bool[3] = Equal(x, x)\ny:f32[3] = Relu(x)";
+        assert_eq!(lacks("openvino", tests).len(), 1);
+    }
+
+    #[test]
+    fn a_slice_may_not_skip_elements_along_an_axis_of_a_reshape() {
+        let slice = |shape: &str| {
+            format!(
+                "graph g(x:f32{shape}) -> (y)
+%0:f32[2,6] = Reshape(x, [2, 6]:i64)
+y:f32[1,6] = Slice(%0, [0]:i64, [2]:i64, [0]:i64, [2]:i64)"
+            )
+        };
+        assert_eq!(lacks("tract", &slice("[12]")).len(), 1);
+        assert_eq!(lacks("tract", &slice("[2,3,2]")), []);
+    }
+}
