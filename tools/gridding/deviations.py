@@ -203,7 +203,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         _named(
             *("boxcox", "boxcox1p", "cos", "cosh", "exp", "exp2", "expm1", "gamma", "leaky_relu"),
             *("log1mexp", "mul", "multiply", "reciprocal", "sin", "sinc", "sinh", "sqrt", "square"),
-            *("squareplus", "xlog1py", "xlogy", "integer_pow(*", "x ** *"),
+            *("squareplus", "xlog1py", "xlogy", "integer_pow(*", "jnp.power(x, n)", "x ** *"),
             *(*INVERSES, *POWERS, *QUOTIENTS),
         ),
         ("complex*",),

@@ -48,7 +48,10 @@ def text(results: Results) -> str:
     """Returns the page for the verdicts of every cell."""
     parts = [HEAD, *_counts(results)]
     for module, title in TITLES.items():
-        names = [name for name in results if _module(name) == module and _is_taken(results[name])]
+        # Cells that run at the same time end in any order.
+        names = [
+            name for name in sorted(results) if _module(name) == module and _is_taken(results[name])
+        ]
         parts += _table(title, names, results)
     return "".join([*parts, *_deviations(results), *_refusals(results), *_avoided()])
 
