@@ -7,6 +7,7 @@
 
 mod booleans;
 mod bounded;
+mod branches;
 mod broadcasts;
 mod chains;
 mod choices;
@@ -48,6 +49,7 @@ pub const RULES: &[&[Rule]] = &[
         broadcasts::DELAY_RULE,
         booleans::RULE,
         choices::RULE,
+        branches::RULE,
         chains::RULE,
         layout_ops::merge::RULE,
     ],

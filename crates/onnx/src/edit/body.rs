@@ -3,7 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{Edit, Op, rename};
-use crate::model::Node;
+use crate::attr::Attr;
+use crate::model::{Graph, Node};
 use crate::value::ValueId;
 
 impl Edit<'_> {
@@ -34,6 +35,24 @@ impl Edit<'_> {
         let outputs = copy.outputs.to_vec();
         self.insert_before(index, copy);
         outputs
+    }
+
+    /// Inserts copies of the nodes of a branch of the node at `index` before it, and returns the results of the branch.
+    /// The caller must drop the node, because both share the values of the branch. Each copy keeps the origin of its
+    /// node.
+    pub(super) fn insert_branch(&mut self, index: usize, branch: &str) -> Option<Vec<ValueId>> {
+        let Some(Attr::Graph(body)) = self.graph.nodes[index].attr(branch) else { return None };
+        let Graph { nodes, outputs, .. } = (**body).clone();
+        let outer = self.graph.nodes[index].iteration.clone();
+        for mut node in nodes {
+            rename(&mut node, &self.renamed);
+            let path: Vec<&str> =
+                [outer.as_deref(), node.iteration.as_deref()].into_iter().flatten().collect();
+            node.iteration = (!path.is_empty()).then(|| path.join("/").into());
+            self.with_new_bodies.extend(node.outputs.first());
+            self.insert_before(index, node);
+        }
+        Some(outputs.into_iter().map(|output| self.current(output)).collect())
     }
 
     /// Inserts copies of nodes of a loop body before the loop at `index`, for the iteration `round`. The nodes have

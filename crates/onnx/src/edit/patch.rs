@@ -479,6 +479,12 @@ impl Patch<'_, '_> {
         self.edit.insert_copy(self.root)
     }
 
+    /// Inserts copies of the nodes of a branch of the root before it, and returns the results of the branch. The patch
+    /// must replace the root, because both share the values of the branch.
+    pub fn insert_branch(&mut self, branch: &str) -> Option<Vec<ValueId>> {
+        self.edit.insert_branch(self.root, branch)
+    }
+
     /// Collects the nodes that `f` inserts into a separate graph, the branch of an `If`. That graph computes the
     /// results that `f` returns.
     pub fn branch(&mut self, name: &str, f: impl FnOnce(&mut Self) -> Vec<ValueId>) -> Graph {
