@@ -64,6 +64,8 @@ CONTEXTS: Final = ("plain",) * 12 + (
 #: A value that grows beyond this is not used further.
 MAX_ELEMENTS: Final = 512
 MAX_TRIES: Final = 400
+#: The integers that an index of 32 bits can have, by the kind of their type.
+WITHOUT_WRAP: Final = {"i": (-(2**31), 2**31 - 1), "u": (0, 2**31 - 1)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +140,11 @@ def draw_leaf(random: np.random.Generator, theme: Theme, symbolic: bool, double:
     arrays = {}
     for size in sizes:
         concrete = tuple(size_at(axis, size) for axis in shape)
-        arrays[size] = draw_array(random, concrete, dtype, special, tiny, theme.odd)
+        array = draw_array(random, concrete, dtype, special, tiny, theme.odd)
+        if symbolic and dtype.kind in "iu":
+            # As an index, a larger number depends on how JAX traces: see `docs/symbolic-shapes.md`.
+            array = np.clip(array, *WITHOUT_WRAP[dtype.kind]).astype(dtype)
+        arrays[size] = array
     return Leaf(arrays, shape, dtype, constant)
 
 

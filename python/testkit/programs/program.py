@@ -59,6 +59,8 @@ SPREADS: Final = re.compile(
     r"fft\.\w+\(|fftconvolve|(einsum|prod|outer|scan|vmap)\(.*complex|\b1j\b"
     r"|linalg\.(?!norm|multi_dot|toeplitz|block_diag)"
 )
+#: Convolutions that pad with zeros. `docs/faq.md` says how infinities and NaN in a kernel spread.
+IS_CONVOLUTION: Final = re.compile(r"\b(convolve|correlate|polymul)\(")
 #: Factors of matrices. `docs/primitives.md` says how those with infinities may differ.
 IS_FACTOR: Final = re.compile(r"linalg\.cholesky\(")
 
@@ -166,7 +168,8 @@ class Step:
             return jnp.where(jnp.isfinite(value), value, number)
         if IS_FACTOR.search(source):
             return jnp.where(jnp.isinf(value).any((-2, -1), keepdims=True), number, value)
-        if SPREADS.search(source) and jnp.issubdtype(value.dtype, np.floating):
+        spreads = SPREADS.search(source) or IS_CONVOLUTION.search(source)
+        if spreads and jnp.issubdtype(value.dtype, np.floating):
             return jnp.where(jnp.isfinite(value).all(), value, number)
         return value
 
