@@ -194,6 +194,7 @@ pub static PHASES: &[Phase] = &[
          bounds are known.",
         &[
             graph("inline-composites", "replaces each composite by its nodes", |edit| edit.inline_composites()).when(When::Always),
+            model("take-deep-branches", "takes branches of constants that crash ONNX Runtime", canonicalize::take_deep_branches).when(When::Always),
             graph("fold-tables", "stores a table that only constants determine, instead of the nodes that compute it", tables::run),
             formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),

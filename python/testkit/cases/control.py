@@ -115,6 +115,13 @@ def flags_by_number(x: jax.Array) -> jax.Array:
     return lax.fori_loop(0, 4, step, jnp.ones(4, bool))
 
 
+def branches_of_constants(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Calls a function with many branches, loops and captured values, all of constants."""
+    number = np.float32(0.75)
+    chosen = lax.cond(jnp.sin(number) > 0.9, jnp.sin, lambda y: jnp.tanh(y) * 2, x)
+    return chosen, x, x + jax.scipy.special.exp1(number)
+
+
 CASES = [
     Case("scan.forward", running_sum(False), (X,), covers=("scan",), **CLOSE),
     Case("scan.every_result_is_forwarded", lambda x: lax.map(lambda row: row.reshape(-1), x), (X,)),
@@ -137,6 +144,7 @@ CASES = [
     Case("while.counted", counted, (np.int32(4), X), **CLOSE),
     *(Case(f"cond.switch_{i}", choice, (np.int32(i), X), **CLOSE) for i in (-1, 0, 1, 2, 3, 9)),
     Case("cond.true", cond_that_returns_what_it_got, (-X,)),
+    Case("cond.of_constants", branches_of_constants, (X,), **CLOSE),
     Case("cond.false", cond_that_returns_what_it_got, (X,)),
     Case("scan.projected", projected(False), (X,), **CLOSE),
     Case("scan.projected_reverse", projected(True), (X,), **CLOSE),

@@ -1,9 +1,11 @@
 //! `take-branches`: replaces an `If` with a constant condition by the branch that it takes.
 
 use algebra::rewrite::require;
-use onnx::{Op, OpType, Outcome, Patch, ValueId};
+use onnx::edit::for_each_read;
+use onnx::{Graph, Model, Op, OpType, Outcome, Patch, ValueId, Values};
+use rustc_hash::FxHashSet;
 
-use super::Rule;
+use super::{Rule, folding};
 
 pub(crate) const RULE: Rule = Rule {
     name: "take-branches",
@@ -23,12 +25,68 @@ fn take_branch(patch: &mut Patch<'_, '_>) -> Outcome {
     patch.done(&[], results)
 }
 
+/// Takes the branches whose conditions are constant, if ONNX Runtime would take them and crash.
+///
+/// ONNX Runtime inlines an `If` with a constant condition. If the `If` is in a branch that ONNX Runtime inlines too, and a
+/// body in its own branch reads a value from outside, ONNX Runtime reads memory that it has freed.
+pub(crate) fn take_deep_branches(model: &mut Model) {
+    let known = &mut FxHashSet::default();
+    let mut is_deep = has_deep_branch(&model.graph, false, &model.values, known);
+    for function in &model.functions {
+        is_deep |= has_deep_branch(&function.body, true, &model.values, known);
+    }
+    if !model.target.includes_onnxruntime() || !is_deep {
+        return;
+    }
+    // Each rule removes nodes, so the loop ends.
+    while model.edit(&mut |edit| {
+        for index in 0..edit.len() {
+            let is_onnx = edit.is_live(index) && edit.node(index).op.is_onnx();
+            let rules = [folding::RULE, RULE];
+            let _ = is_onnx && rules.iter().any(|rule| edit.patch(index, rule.apply));
+        }
+        if edit.is_changed() {
+            edit.drop_unread();
+        }
+    }) {}
+}
+
+/// True if an `If` in the branch of another one contains a body, and only constants determine both conditions. A call may
+/// put a function into a branch. Adds the values that only constants determine to `known`.
+fn has_deep_branch(
+    graph: &Graph,
+    is_inside: bool,
+    values: &Values,
+    known: &mut FxHashSet<ValueId>,
+) -> bool {
+    let mut is_found = false;
+    for node in &graph.nodes {
+        let is_known = |id: ValueId| known.contains(&id) || values[id].tensor.is_some();
+        let is_taken =
+            node.op == OpType::If && node.inputs.iter().flatten().all(|&id| is_known(id));
+        let mut inner = node.bodies().flat_map(|body| &body.nodes);
+        let is_deep = inner.any(|inner| inner.bodies().next().is_some() || !inner.op.is_onnx());
+        is_found |= is_inside && is_taken && is_deep;
+        for body in node.bodies() {
+            is_found |= has_deep_branch(body, is_inside || is_taken, values, known);
+        }
+        let mut is_settled = true;
+        for_each_read(node, &mut |id| {
+            is_settled &= known.contains(&id) || values[id].tensor.is_some();
+        });
+        if is_settled {
+            known.extend(&node.outputs);
+        }
+    }
+    is_found
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
     use crate::canonicalize::everything;
-    use crate::testing::{check, check_lean, rule};
+    use crate::testing::{check, check_lean, check_model, rule};
 
     #[test]
     fn nested_branches_of_constants_become_their_nodes_and_are_folded() {
@@ -111,6 +169,114 @@ y:f32[3], z:f32[3], w:f32[] = If(true) {else_branch={
                 z:f32[3] = Identity(b)  # 2
                 w:f32[] = Identity(2.0)  # 2
             "#]],
+        );
+    }
+
+    const DEEP: &str = "graph g(x:f32[], p:bool[]) -> (y)
+%0:bool[] = Not(true)
+y:f32[] = If(%0) {else_branch={
+  graph e() -> (a)
+  a:f32[] = If(%0) {else_branch={
+    graph e2() -> (b)
+    b:f32[] = Loop(2:i64, true, x) {body={
+      graph l(i:i64[], c:bool[], v:f32[]) -> (d, w)
+      d:bool[] = Identity(c)
+      w:f32[] = Sin(v)
+    }}
+  }, then_branch={
+    graph t2() -> (f)
+    f:f32[] = Cos(x)
+  }}
+}, then_branch={
+  graph t() -> (h)
+  h:f32[] = Exp(x)
+}}";
+
+    #[test]
+    fn a_deep_branch_of_constants_is_taken_without_optimization() {
+        check_model(
+            super::take_deep_branches,
+            DEEP,
+            expect![[r#"
+                graph g(x:f32[], p:bool[]) -> (y)
+                b = Loop(2:i64, true, x) {body={  # 7
+                  graph l(i:i64[], c:bool[], v:f32[]) -> (d, w)
+                  d:bool[] = Identity(c)  # 9
+                  w:f32[] = Sin(v)  # 10
+                }}
+                a = Identity(b)  # 5 2
+                y:f32[] = Identity(a)  # 3 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn branches_without_bodies_stay_without_optimization() {
+        let text = "graph g(x:f32[], p:bool[]) -> (y)
+%0:bool[] = Not(true)
+y:f32[] = If(%0) {else_branch={
+  graph e() -> (a)
+  a:f32[] = If(%0) {else_branch={
+    graph e2() -> (b)
+    b:f32[] = Sin(x)
+  }, then_branch={
+    graph t2() -> (f)
+    f:f32[] = Cos(x)
+  }}
+}, then_branch={
+  graph t() -> (h)
+  h:f32[] = Exp(x)
+}}";
+        check_model(
+            super::take_deep_branches,
+            text,
+            expect![[r#"
+            graph g(x:f32[], p:bool[]) -> (y)
+            %0 = Not(true)  # 2
+            y:f32[] = If(%0) {else_branch={  # 3
+              graph e() -> (a)
+              a:f32[] = If(%0) {else_branch={  # 5
+                graph e2() -> (b)
+                b:f32[] = Sin(x)  # 7
+              }, then_branch={
+                graph t2() -> (f)
+                f:f32[] = Cos(x)  # 10
+              }}
+            }, then_branch={
+              graph t() -> (h)
+              h:f32[] = Exp(x)  # 14
+            }}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_deep_branch_of_a_dynamic_condition_changes_nothing() {
+        let text = DEEP.replace("y:f32[] = If(%0)", "y:f32[] = If(p)");
+        check_model(
+            super::take_deep_branches,
+            &text,
+            expect![[r#"
+            graph g(x:f32[], p:bool[]) -> (y)
+            %0 = Not(true)  # 2
+            y:f32[] = If(p) {else_branch={  # 3
+              graph e() -> (a)
+              a:f32[] = If(%0) {else_branch={  # 5
+                graph e2() -> (b)
+                b:f32[] = Loop(2:i64, true, x) {body={  # 7
+                  graph l(i:i64[], c:bool[], v:f32[]) -> (d, w)
+                  d:bool[] = Identity(c)  # 9
+                  w:f32[] = Sin(v)  # 10
+                }}
+              }, then_branch={
+                graph t2() -> (f)
+                f:f32[] = Cos(x)  # 14
+              }}
+            }, then_branch={
+              graph t() -> (h)
+              h:f32[] = Exp(x)  # 18
+            }}
+        "#]],
         );
     }
 }
