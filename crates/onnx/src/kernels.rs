@@ -21,6 +21,7 @@ use crate::operator::OpType;
 use crate::operator::properties::SIGNLESS;
 
 pub use audit::{Finding, Lack, audit, audit_bytes};
+pub use behavior::counts_padding;
 pub use device::Widened;
 pub(crate) use form::{View, sorted_size};
 pub use limit::{Limit, VERY_LOW, captured, is_above_in_each_row};

@@ -86,12 +86,17 @@ impl Pooling<'_> {
         has_kernel && self.has_little_padding() && !(is_padded && self.has_dilation())
     }
 
+    /// Returns the padding at the starts of the axes, then that at their ends.
+    fn flat_pads(&self) -> Vec<i64> {
+        let starts = self.pads.iter().map(|pads| pads.0);
+        starts.chain(self.pads.iter().map(|pads| pads.1)).collect()
+    }
+
     /// Returns the attributes that all pooling operators share, without those at their defaults.
     fn attrs(&self) -> Vec<(&'static str, Attr)> {
         let strides: Vec<i64> = self.slides.iter().map(|slide| slide.stride).collect();
         let dilations: Vec<i64> = self.slides.iter().map(|slide| slide.window_dilation).collect();
-        let lows = self.pads.iter().map(|pads| pads.0);
-        let pads: Vec<i64> = lows.chain(self.pads.iter().map(|pads| pads.1)).collect();
+        let pads = self.flat_pads();
         let mut attrs = vec![("kernel_shape", self.window()[..].into())];
         let mut add = |name, values: &[i64], default: i64| {
             if values.iter().any(|&value| value != default) {
@@ -168,7 +173,8 @@ impl Pooling<'_> {
         let window = self.window();
         let places: i64 = window.iter().product();
         let is_power_of_two = places.count_ones() == 1;
-        if is_power_of_two && self.has_little_padding() && !self.has_dilation() {
+        let counts_padding = onnx::kernels::counts_padding(&self.flat_pads());
+        if is_power_of_two && self.has_little_padding() && !self.has_dilation() && counts_padding {
             let mut attrs = Vec::new();
             if self.pads.iter().any(|&pads| pads != (0, 0)) {
                 attrs.push(("count_include_pad", Attr::Int(1)));

@@ -116,9 +116,32 @@ pub(crate) fn overflow(to: DType) -> Option<f64> {
     }
 }
 
+/// True if `AveragePool` with `count_include_pad` counts this padding correctly in all supported versions. The starts of
+/// all axes come first, then the ends.
+///
+/// Before ONNX Runtime 1.25, the kernel reads the padding at the end of axis `i` from entry `2 * i + 1`, and divides by too
+/// small a number if that entry is smaller.
+pub fn counts_padding(pads: &[i64]) -> bool {
+    let ends = &pads[pads.len() / 2..];
+    let read = pads.iter().skip(1).step_by(2);
+    read.zip(ends).all(|(read, end)| read >= end)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn padding_is_counted_by_the_entries_that_the_kernel_reads() {
+        assert!(counts_padding(&[]));
+        assert!(counts_padding(&[0, 1]));
+        assert!(counts_padding(&[1, 1, 0, 0]));
+        assert!(counts_padding(&[1, 1, 1, 1]));
+        assert!(!counts_padding(&[0, 0, 1, 1]));
+        assert!(!counts_padding(&[1, 0, 1, 0]));
+        assert!(counts_padding(&[1, 1, 1, 1, 1, 1]));
+        assert!(!counts_padding(&[1, 1, 1, 0, 1, 1]));
+    }
 
     #[test]
     fn only_the_listed_types_of_an_operator_are_wrong() {

@@ -55,6 +55,10 @@ fn to_average_pool(found: &mut Match<'_, '_, '_>) -> Result<Op> {
         "the divisor is not the number of elements in a window",
     )?;
     ensure(
+        !counts_padding || onnx::kernels::counts_padding(&pads),
+        "before 1.25, ONNX Runtime does not count all of the padding",
+    )?;
+    ensure(
         found.ty(found.value("moved")?)? == found.ty(found.result())?,
         "the divisor has more axes than the sum",
     )?;
