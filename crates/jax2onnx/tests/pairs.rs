@@ -111,7 +111,7 @@ fn copies_and_equal_nodes_are_one_value_and_a_folded_variable_is_a_constant() {
             1 = sin
             2 = sin
             3 in add
-            4 in exp, add, constant exp.const
+            4 in add, constant add.const
             5 = add
             6 = out_0
         "#]],

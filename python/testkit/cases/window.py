@@ -77,6 +77,18 @@ SUMS = [
     Case("window.sum.nhwc", total(*SQUARE), (IMAGE,), **NEAR, covers=SUM),
     Case("window.sum.same", total(*NINE, "SAME"), (IMAGE,), **NEAR, covers=SUM),
     Case("window.sum.padded", total(*NINE, ALL_AROUND), (IMAGE,), **NEAR, covers=SUM),
+    Case(
+        "window.sum.padded_at_ends",
+        total((1, 2, 2, 1), (1, 1, 1, 1), ((0, 0), (0, 1), (0, 1), (0, 0))),
+        (IMAGE,),
+        **NEAR,
+    ),
+    Case(
+        "window.sum.padded_along_one_axis",
+        total((1, 4, 1, 1), (1, 2, 2, 1), ((0, 0), (1, 1), (0, 0), (0, 0))),
+        (IMAGE,),
+        **NEAR,
+    ),
     Case("window.sum.nchw", total((1, 1, 3, 3), (1, 1, 1, 1), "SAME"), (PLANES,), **NEAR),
     Case("window.sum.counts_are_exact", total((1, 1, 3, 3), (1, 1, 1, 1), "SAME"), (ONES,)),
     Case("window.sum.line", total((3,), (1,), "SAME"), (LINE,), **NEAR),
