@@ -426,6 +426,7 @@ def test_jax_is_the_reference_of_a_function(model: onnx.ModelProto) -> None:
     assert (first.line, first.iterations) == (line_of(nested, "jnp.sin"), (0,))
 
 
+@pytest.mark.slow
 def test_a_model_without_provenance_has_lines_if_jax_is_the_reference() -> None:
     plain = to_onnx(nested, [(6, 4)], provenance="off")
     first = compare(nested, with_operator(plain, "Exp", "Sin"), [X]).first

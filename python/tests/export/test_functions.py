@@ -187,6 +187,7 @@ def test_a_number_does_not_take_a_name_that_was_asked_for() -> None:
     assert_computes(confusing, model, X)
 
 
+@pytest.mark.slow
 def test_layers_of_nnx_share_a_function_that_is_given_the_weights() -> None:
     model = Stack(nnx.Rngs(0))
     proto = converted(model, [("B", 3)])
@@ -304,6 +305,7 @@ def test_writes_of_a_function_to_its_arguments_are_visible_to_the_caller() -> No
     assert_computes(fn, model, X)
 
 
+@pytest.mark.slow
 def test_transformations_see_through_functions() -> None:
     def loss(x: jax.Array) -> jax.Array:
         return outer(jnp.tanh(x)).sum()

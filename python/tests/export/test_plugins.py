@@ -435,6 +435,7 @@ print(*[str(one.message) for one in caught if "plugins of" in str(one.message)])
 """
 
 
+@pytest.mark.slow
 def test_the_plugins_of_an_installed_package_are_found(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "thrice").mkdir(parents=True)

@@ -80,6 +80,7 @@ def test_attention_is_named_after_what_it_is() -> None:
     assert name.endswith("/attention")
 
 
+@pytest.mark.slow
 def test_a_pool_and_a_recurrent_cell_are_named_after_what_they_are() -> None:
     found = names(Convolutional(nnx.Rngs(0)), IMAGE)
     assert found["Convolutional/average_pool"] == "AveragePool"

@@ -456,6 +456,7 @@ def test_anything_but_a_number_of_nodes_is_an_error(
         jax2onnx.to_onnx(jnp.sin, [(2,)])
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_number_of_nodes(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     target = f"{__name__}:three_rounds"

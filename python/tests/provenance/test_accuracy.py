@@ -208,6 +208,7 @@ def test_a_program_from_standard_input(tmp_path: Path) -> None:
     check(onnx.load(tmp_path / "net.onnx"), [Source("<stdin>", SCRIPT)])
 
 
+@pytest.mark.slow
 def test_a_program_from_the_command_line(tmp_path: Path) -> None:
     run_python("-c", SCRIPT, str(tmp_path / "net.onnx"), cwd=tmp_path)
     check(onnx.load(tmp_path / "net.onnx"), [Source("<string>", SCRIPT)])

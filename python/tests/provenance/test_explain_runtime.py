@@ -255,6 +255,7 @@ def recorded(model: Path, folder: Path, runs: int) -> Path:
     return Path(session.end_profiling())
 
 
+@pytest.mark.slow
 def test_the_time_of_an_optimised_transformer_has_the_users_lines(
     gpt: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -60,6 +60,7 @@ def traced(fn: Callable[..., Any], inputs: Any, **options: Any) -> str:
     return closed.pretty_print(source_info=False, name_stack=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_jaxpr_of_a_network_is_the_same_without_names(name: str) -> None:
     fn, inputs = NETWORKS[name]()
