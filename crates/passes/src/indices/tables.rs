@@ -8,7 +8,7 @@
 use algebra::eval::eval;
 use algebra::rewrite::require;
 use onnx::edit::for_each_read;
-use onnx::{Edit, Tensor, ValueId, known_shape};
+use onnx::{Edit, OpType, Tensor, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A table is stored up to this size, although it is larger than what it replaces.
@@ -107,8 +107,11 @@ impl<'e, 'm> Tables<'e, 'm> {
         let shape: Vec<i64> = known_shape(&ty.shape)?;
         let bytes = shape.iter().product::<i64>() as usize * ty.dtype.bits() / 8;
         let growth = bytes.saturating_sub(bytes_for(self.edit, index));
+        // A weight in half precision stays one: its `Cast` costs less than its digits.
+        let is_widened = self.edit.node(index).op == OpType::Cast
+            && self.edit.input(index, 0).is_some_and(|x| self.edit.tensor(x).is_some());
         let is_small = bytes <= MAX_BYTES && self.growth + growth <= MAX_GROWTH;
-        (growth == 0 || is_end && is_small).then_some(growth)
+        (growth == 0 || is_end && is_small && !is_widened).then_some(growth)
     }
 
     /// Returns the result of a node on constants.
