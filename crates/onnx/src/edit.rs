@@ -17,6 +17,7 @@ mod types;
 mod uses;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use provenance::{OriginId, Table};
@@ -86,6 +87,8 @@ pub struct Edit<'m> {
     exact_nan: bool,
     target: Target,
     assumptions: Option<&'m Assumptions>,
+    /// The domains of the operators that were inserted, apart from that of ONNX.
+    domains: &'m mut BTreeSet<Arc<str>>,
     /// True if a node changed.
     changed: bool,
 }
@@ -120,11 +123,17 @@ impl Model {
             exact_nan: self.exact_nan,
             target: self.target,
             assumptions: self.assumptions.as_ref(),
+            domains: BTreeSet::new(),
         };
         let mut changed = false;
         for graph in std::iter::once(&mut self.graph).chain(functions) {
             changed |= edit_graph(graph, false, &mut around, pass);
             around.place.is_in_function = true;
+        }
+        for domain in std::mem::take(&mut around.domains) {
+            if !self.opsets.iter().any(|(known, _)| *known == domain) {
+                self.opsets.push((domain, 1));
+            }
         }
         changed
     }
@@ -146,6 +155,7 @@ struct Around<'m> {
     exact_nan: bool,
     target: Target,
     assumptions: Option<&'m Assumptions>,
+    domains: BTreeSet<Arc<str>>,
 }
 
 fn edit_graph(
@@ -236,6 +246,7 @@ impl<'m> Edit<'m> {
             exact_nan: around.exact_nan,
             target: around.target,
             assumptions: around.assumptions,
+            domains: &mut around.domains,
             changed: false,
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod choices;
 pub(crate) mod counters;
 pub(crate) mod iterations;
 pub(crate) mod layouts;
+pub(crate) mod linear;
 pub(crate) mod recurrent;
 pub(crate) mod results;
 pub(crate) mod scanned;

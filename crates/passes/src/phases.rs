@@ -203,6 +203,14 @@ pub static PHASES: &[Phase] = &[
         ],
     ),
     phase(
+        "recurrences",
+        "Linear recurrences are read from the bodies of loops when their formulas are fused, and before other rewrites \
+         move parts of a body out of the loop.",
+        &[
+            nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`", loops::linear::attention::run).fusing(),
+        ],
+    ),
+    phase(
         "steps",
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
          products absorb layout ops and biases.",

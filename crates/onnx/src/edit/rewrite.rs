@@ -196,6 +196,9 @@ impl Edit<'_> {
             edit.expect_kernel(index, fused, &op, dtypes)
         });
         self.note_bodies(&op, outputs[0]);
+        if let Operator::Foreign(_) = op.op {
+            self.domains.insert(op.op.domain().into());
+        }
         let mut node = op.into_node(&outputs, origin, is_fused);
         node.iteration.clone_from(&self.graph.nodes[index].iteration);
         self.insert_before(index, node);

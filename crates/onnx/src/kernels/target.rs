@@ -117,6 +117,15 @@ impl Target {
         self.oldest[1..].iter().all(Option::is_none)
     }
 
+    /// True if every runtime has the operator `LinearAttention` of the domain `com.microsoft`.
+    pub fn has_linear_attention(self) -> bool {
+        let has = |range: Range| {
+            range.runtime.is_default()
+                && range.releases().first().is_some_and(|release| release.version >= (1, 31))
+        };
+        self.device.is_none() && self.ranges().all(has)
+    }
+
     /// True if some runtime has a limit.
     pub fn has_limit(&self, limit: Limit) -> bool {
         self.ranges().any(|range| limit.holds_in(range.runtime))

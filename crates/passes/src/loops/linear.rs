@@ -1,0 +1,5 @@
+//! Replaces loops over a state that each step updates linearly.
+
+pub(crate) mod attention;
+mod forms;
+mod split;

@@ -1,0 +1,612 @@
+//! `fuse-linear-attention`: writes a state that outer products update as the operator `LinearAttention` of ONNX Runtime.
+//!
+//! The operator computes `S ← exp(g) S + k vᵀ` or `S ← exp(g) S + β k (v − kᵀ S)ᵀ`, and returns `qᵀ S` of each step. All
+//! axes of the state apart from those of `k` and `v` are heads.
+
+use algebra::axis_map::transpose;
+use algebra::rewrite::{Declined, Result, ensure, require};
+use onnx::operator::properties::RESHAPES;
+use onnx::{Attr, DType, Dim, Edit, Op, OpType, Operator, Outcome, Patch, Tensor, Type, ValueId};
+
+use rustc_hash::FxHashSet;
+
+use super::forms::{Factor, Form, Forms, Of, Term, When, ensure_apart, without};
+use super::split::Split;
+use crate::loops::{Carry, Counted, results_in_place};
+
+const DOMAIN: &str = "com.microsoft";
+const NAME: &str = "LinearAttention";
+
+pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    require(edit.target().has_linear_attention() && edit.op(index) == Some(OpType::Scan))?;
+    let scan = Counted::at(edit, index)?;
+    let candidates = (0..scan.carries.len()).filter(|&at| is_matrix(edit, scan.carries[at].before));
+    for at in candidates.collect::<Vec<_>>() {
+        let state = scan.carries[at];
+        let Some(forms) = Forms::of(edit, &scan, state) else { continue };
+        let plan = forms.and_then(|forms| Plan::of(&scan, forms));
+        let reversed = match scan.is_reverse {
+            true => scan.directions.is_some(),
+            false => scan.directions.is_none(),
+        };
+        let made = plan.and_then(|plan| {
+            ensure(reversed, "its inputs and outputs run in different directions")?;
+            write(edit, &scan, state, &plan)
+        });
+        return edit.settle(made);
+    }
+    None
+}
+
+fn is_matrix(edit: &Edit<'_>, state: ValueId) -> bool {
+    edit.ty(state).is_some_and(|ty| {
+        ty.dtype == DType::F32 && ty.shape.iter().filter(|dim| !dim.is(1)).count() >= 2
+    })
+}
+
+/// The operands of the operator as factors.
+struct Plan<'l> {
+    forms: Forms<'l>,
+    /// The axes of the state: heads, keys, values.
+    heads: Vec<usize>,
+    key_axis: usize,
+    value_axis: usize,
+    decay: Vec<Factor>,
+    key: Vec<Factor>,
+    value: Vec<Factor>,
+    is_negative: bool,
+    /// The rate of a delta rule.
+    rate: Option<Vec<Factor>>,
+    query: Option<(When, Vec<Factor>)>,
+    /// The values that are computed after the loop from reads of the state.
+    results: Vec<ValueId>,
+}
+
+impl<'l> Plan<'l> {
+    fn of(scan: &Counted, forms: Forms<'l>) -> Result<Plan<'l>> {
+        let results = results(scan, &forms)?;
+        let read = |value: &ValueId| {
+            forms.of[value].terms.iter().filter_map(|term| match term.of {
+                Of::Read(read) => Some(read),
+                _ => None,
+            })
+        };
+        let mut queries: Vec<usize> = results.iter().flat_map(read).collect();
+        queries.sort_unstable();
+        queries.dedup_by(|a, b| {
+            let (a, b) = (&forms.reads[*a], &forms.reads[*b]);
+            a.when == b.when && a.axis == b.axis && a.key == b.key
+        });
+        ensure(queries.len() <= 1, "a step reads the state more than once")?;
+        let query = queries.first().map(|&read| forms.reads[read].clone());
+
+        let of = |kind: fn(Of) -> bool| -> Vec<&Term> {
+            forms.update.terms.iter().filter(|term| kind(term.of)).collect()
+        };
+        let states = of(|of| of == Of::State(When::Before));
+        let adds = of(|of| of == Of::One);
+        let corrections = of(|of| matches!(of, Of::Read(_)));
+        let [kept] = states[..] else { return Err("the state is not kept by one decay".into()) };
+        let [added] = adds[..] else { return Err("the update is not one outer product".into()) };
+        let (kept, added) = (kept.clone(), added.clone());
+        ensure(corrections.len() <= 1, "the update reads the state more than once")?;
+        ensure(!kept.is_negative, "the decay may be negative")?;
+        let correction = corrections.first().and_then(|term| match term.of {
+            Of::Read(read) => Some((Term::clone(term), forms.reads[read].clone())),
+            _ => None,
+        });
+        let read_axes = query.iter().map(|read| read.axis);
+        let read_axes = read_axes.chain(correction.iter().map(|(_, read)| read.axis));
+        let axes: Vec<usize> =
+            (0..forms.shape.len()).filter(|&axis| !forms.shape[axis].is(1)).collect();
+        let key_axis = read_axes.clone().next().or_else(|| axes.iter().rev().nth(1).copied());
+        let key_axis = key_axis.ok_or("the state is not a matrix")?;
+        ensure(
+            read_axes.clone().all(|axis| axis == key_axis),
+            "a step reads both axes of the state",
+        )?;
+        let is_key = |factor: &Factor| factor.spans(key_axis);
+        let (key, value): (Vec<Factor>, Vec<Factor>) =
+            added.factors.iter().cloned().partition(|factor| is_key(factor));
+        let is_value = |&&axis: &&usize| axis != key_axis && !key.iter().any(|k| k.spans(axis));
+        let value_axis =
+            *axes.iter().rev().find(is_value).ok_or("the update is not an outer product")?;
+        ensure_apart(&kept.factors, [key_axis, value_axis])?;
+        let decays_values = kept.factors.iter().any(|factor| factor.spans(value_axis));
+        ensure(!decays_values, "the decay differs between the values")?;
+        ensure(!key.is_empty(), "the update has no key")?;
+
+        let mut plan = Plan {
+            heads: axes
+                .iter()
+                .copied()
+                .filter(|&axis| axis != key_axis && axis != value_axis)
+                .collect(),
+            key_axis,
+            value_axis,
+            decay: kept.factors,
+            is_negative: added.is_negative,
+            rate: None,
+            query: query.map(|read| (read.when, read.key)),
+            results,
+            key,
+            value,
+            forms,
+        };
+        if let Some((term, read)) = correction {
+            plan.take_delta(&term, read.when, &read.key)?;
+        }
+        Ok(plan)
+    }
+
+    /// Reads the correction of a delta rule: `−β k (kᵀ S)`, where `S` has decayed.
+    fn take_delta(&mut self, term: &Term, when: When, key: &[Factor]) -> Result<()> {
+        ensure(term.is_negative && !self.is_negative, "the update is not a delta rule")?;
+        ensure(when == When::Before, "the update is not a delta rule")?;
+        let is_key = |factor: &Factor| factor.spans(self.key_axis);
+        let (decay_of_keys, decay_of_heads): (Vec<Factor>, Vec<Factor>) =
+            self.decay.iter().cloned().partition(|factor| is_key(factor));
+        let not_a_delta = "the update reads the state before it decays";
+        let retrieved = without(key, &decay_of_keys).map_err(|_| Declined(not_a_delta.into()))?;
+        let outer =
+            without(&term.factors, &decay_of_heads).map_err(|_| Declined(not_a_delta.into()))?;
+        let is_same = |a: &[Factor], b: &[Factor]| {
+            a.len() == b.len() && without(a, b).is_ok_and(|rest| rest.is_empty())
+        };
+        let (keys, rate): (Vec<Factor>, Vec<Factor>) =
+            outer.into_iter().partition(|factor| is_key(factor));
+        ensure(
+            is_same(&retrieved, &self.key) && is_same(&keys, &self.key),
+            "the update reads the state with another key",
+        )?;
+        ensure(
+            !rate.iter().any(|factor| factor.spans(self.value_axis)),
+            "the rate of the delta rule differs between the values",
+        )?;
+        self.value = without(&self.value, &rate)?;
+        self.rate = Some(rate);
+        Ok(())
+    }
+
+    fn with_heads(&self, axis: usize) -> Vec<usize> {
+        self.heads.iter().copied().chain([axis]).collect()
+    }
+}
+
+/// Returns the values, computed from the state, that results of the loop need.
+fn results(scan: &Counted, forms: &Forms<'_>) -> Result<Vec<ValueId>> {
+    let mut found = Vec::new();
+    let later =
+        scan.nodes.iter().filter(|node| node.outputs.iter().any(|id| forms.later.contains(id)));
+    let read = later.flat_map(|node| node.inputs.iter().flatten().copied());
+    let stacked = scan.stacks.iter().map(|stack| stack.element);
+    for value in read.chain(stacked) {
+        let Some(form) = forms.of.get(&value) else { continue };
+        if form.terms.iter().any(|term| matches!(term.of, Of::State(_))) {
+            let reader = forms.other_reader.map(|node| node.op.name());
+            let why = reader.map_or_else(
+                || "the state of each step is a result".to_owned(),
+                |name| format!("`{name}` reads the state"),
+            );
+            return Err(Declined(why));
+        }
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    Ok(found)
+}
+
+/// The operands of the operator.
+struct Operands {
+    query: ValueId,
+    key: ValueId,
+    value: ValueId,
+    decay: Option<ValueId>,
+    rate: Option<ValueId>,
+    past: Option<ValueId>,
+}
+
+fn write(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    state: Carry,
+    plan: &Plan<'_>,
+) -> Result<Vec<(usize, ValueId)>> {
+    let mut needs: Vec<ValueId> = Vec::new();
+    let logs =
+        plan.decay.iter().map(|factor| plan.forms.exponent(factor).unwrap_or(factor.clone()));
+    logs.for_each(|factor| leaves(&factor, &mut needs));
+    let update = [&plan.key, &plan.value].into_iter().flatten();
+    update.chain(plan.rate.iter().flatten()).for_each(|factor| leaves(factor, &mut needs));
+    plan.query.iter().flat_map(|(_, key)| key).for_each(|factor| leaves(factor, &mut needs));
+    for result in &plan.results {
+        let factors = plan.forms.of[result].terms.iter().flat_map(|term| &term.factors);
+        factors.for_each(|factor| leaves(factor, &mut needs));
+    }
+    let elements = scan.stacks.iter().map(|stack| stack.element);
+    needs.extend(elements.filter(|&element| plan.forms.reaches(element)));
+    let split = &mut Split::of(edit, scan, &plan.forms, state, &needs)?;
+
+    let mut guards = Vec::new();
+    let operands = operands(edit, scan, state, plan, split, &mut guards)?;
+    let outputs = edit.node(edit.root()).outputs.to_vec();
+    ensure(
+        split.kept.is_empty() || guards.is_empty(),
+        "the decay may be negative, and the loop has another state",
+    )?;
+    let Some(guard) = guards.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])))
+    else {
+        edit.fuse_bodies();
+        let made = fused(edit, scan, state, plan, split, &operands)?;
+        return Ok(results_in_place(edit, made));
+    };
+    let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
+    let read: Vec<usize> = (0..outputs.len()).filter(is_read).collect();
+    let otherwise = edit.branch("recurrence/scan", |edit| {
+        let copied = edit.insert_copy();
+        read.iter().map(|&place| copied[place]).collect()
+    });
+    edit.fuse_bodies();
+    let mut problem = None;
+    let fused = edit.branch("recurrence/fused", |edit| {
+        match fused(edit, scan, state, plan, split, &operands) {
+            Ok(made) => {
+                let by = |place: &usize| made.iter().find(|(result, _)| *result == outputs[*place]);
+                read.iter().filter_map(|place| Some(by(place)?.1)).collect()
+            }
+            Err(why) => {
+                problem = Some(why);
+                Vec::new()
+            }
+        }
+    });
+    if let Some(why) = problem {
+        return Err(why);
+    }
+    ensure(fused.outputs.len() == read.len(), "a result is not computed")?;
+    let made = edit.insert_if(guard, fused, otherwise);
+    Ok(read.into_iter().zip(made).collect())
+}
+
+/// Collects the values of factors.
+fn leaves(factor: &Factor, values: &mut Vec<ValueId>) {
+    match factor {
+        Factor::Value { id, .. } => values.push(*id),
+        Factor::Dot { factors, .. } => factors.iter().for_each(|factor| leaves(factor, values)),
+    }
+}
+
+fn operands(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    state: Carry,
+    plan: &Plan<'_>,
+    split: &mut Split<'_>,
+    guards: &mut Vec<ValueId>,
+) -> Result<Operands> {
+    let (keys, values) = (plan.with_heads(plan.key_axis), plan.with_heads(plan.value_axis));
+    let shift = match &plan.query {
+        Some((When::Before, _)) => Some(!scan.is_reverse),
+        _ => None,
+    };
+    let pack =
+        |edit: &mut Patch<'_, '_>, split: &mut Split<'_>, factors: &[Factor], axes: &[usize]| {
+            let id = match split.product(edit, factors, axes)? {
+                Some(id) => id,
+                None => ones(edit, axes.len() + 1)?,
+            };
+            split.full(edit, id, axes)
+        };
+    let key = pack(edit, split, &plan.key, &keys)?;
+    let mut value = pack(edit, split, &plan.value, &values)?;
+    if plan.is_negative {
+        value = edit.insert(Op::new(OpType::Neg, &[value]));
+    }
+    let query = match &plan.query {
+        Some((_, factors)) => pack(edit, split, factors, &keys)?,
+        None => key,
+    };
+    let decay = decay(edit, plan, split, guards)?;
+    let rate = match &plan.rate {
+        Some(factors) => Some(pack(edit, split, factors, &plan.heads)?),
+        None => None,
+    };
+    let pad = |is_first: bool| shift.map(|forward| forward == is_first);
+    let order = |edit: &mut Patch<'_, '_>, id: ValueId, front: Option<bool>| -> Result<ValueId> {
+        let id = match front {
+            Some(front) => padded(edit, id, front)?,
+            None => id,
+        };
+        let id = if scan.is_reverse { reversed(edit, id)? } else { id };
+        packed(edit, split, id, shift.is_some())
+    };
+    let past = past(edit, plan, split, state.initial)?;
+    ensure(
+        past.is_none() || rate.is_none() || shift.is_none(),
+        "a step of a delta rule reads the state before it",
+    )?;
+    Ok(Operands {
+        query: order(edit, query, pad(false))?,
+        key: order(edit, key, pad(true))?,
+        value: order(edit, value, pad(true))?,
+        decay: decay.map(|decay| order(edit, decay, pad(true))).transpose()?,
+        rate: rate.map(|rate| order(edit, rate, pad(true))).transpose()?,
+        past,
+    })
+}
+
+fn ones(edit: &mut Patch<'_, '_>, rank: usize) -> Result<ValueId> {
+    let one = Tensor::of_floats(DType::F32, vec![1; rank], &[1.0]).ok_or("no number")?;
+    Ok(edit.constant(one, &[]))
+}
+
+/// Adds a row of zeros before the first or after the last step.
+fn padded(edit: &mut Patch<'_, '_>, id: ValueId, front: bool) -> Result<ValueId> {
+    let rank = edit.rank(id).ok_or("a type is unknown")?;
+    let mut pads = vec![0; 2 * rank];
+    pads[if front { 0 } else { rank }] = 1;
+    let pads = edit.integers(&pads).ok_or("no padding")?;
+    Ok(edit.insert(Op::new(OpType::Pad, &[id, pads])))
+}
+
+/// Reverses the order of the steps.
+fn reversed(edit: &mut Patch<'_, '_>, id: ValueId) -> Result<ValueId> {
+    let operands = [&[-1], &[i64::MIN], &[0], &[-1]].map(|ints: &[i64; 1]| edit.integers(ints));
+    let [Some(start), Some(end), Some(axis), Some(step)] = operands else {
+        return Err("no axes".into());
+    };
+    Ok(edit.insert(Op::new(OpType::Slice, &[id, start, end, axis, step])))
+}
+
+/// Returns an array over steps and axes as `[1, steps, rest]`.
+fn packed(
+    edit: &mut Patch<'_, '_>,
+    split: &Split<'_>,
+    id: ValueId,
+    is_longer: bool,
+) -> Result<ValueId> {
+    let shape = edit.shape(id).ok_or("a type is unknown")?.to_vec();
+    let rest: i64 = shape[1..].iter().filter_map(Dim::known).product();
+    let steps = match split.batches.steps.known() {
+        Some(steps) => steps + i64::from(is_longer),
+        None => -1,
+    };
+    let sizes = edit.integers(&[1, steps, rest]).ok_or("no shape")?;
+    Ok(edit.insert(Op::new(OpType::Reshape, &[id, sizes])))
+}
+
+/// Returns the logarithm of the decay, as an array over steps, heads and perhaps keys. Adds conditions under which the
+/// decay has a logarithm.
+fn decay(
+    edit: &mut Patch<'_, '_>,
+    plan: &Plan<'_>,
+    split: &mut Split<'_>,
+    guards: &mut Vec<ValueId>,
+) -> Result<Option<ValueId>> {
+    let spans_keys = plan.decay.iter().any(|factor| factor.spans(plan.key_axis));
+    let axes = if spans_keys { plan.with_heads(plan.key_axis) } else { plan.heads.clone() };
+    let mut sum = None;
+    for factor in &plan.decay {
+        let exponent = plan.forms.exponent(factor);
+        let value = split.product(
+            edit,
+            std::slice::from_ref(exponent.as_ref().unwrap_or(factor)),
+            &axes,
+        )?;
+        let Some(value) = value else { continue };
+        let log = match exponent {
+            Some(_) => value,
+            None => logarithm(edit, split, value, guards)?,
+        };
+        sum = Some(match sum {
+            None => log,
+            Some(sum) => edit.insert(Op::new(OpType::Add, &[sum, log])),
+        });
+    }
+    sum.map(|sum| split.full(edit, sum, &axes)).transpose()
+}
+
+fn logarithm(
+    edit: &mut Patch<'_, '_>,
+    split: &Split<'_>,
+    value: ValueId,
+    guards: &mut Vec<ValueId>,
+) -> Result<ValueId> {
+    let (source, _) = edit.through(value, RESHAPES);
+    let exp = edit.producer(source).filter(|&node| edit.op(node) == Some(OpType::Exp));
+    if let Some(x) = exp.and_then(|node| edit.input(node, 0)) {
+        let shape = edit.shape(value).ok_or("a type is unknown")?.to_vec();
+        let lead = shape[0].known().filter(|_| shape[0] != split.batches.steps);
+        let dims = onnx::known_shape(&shape[1..]).ok_or("a size is not known")?;
+        return split.reshape(edit, x, lead, &dims);
+    }
+    if let Some(numbers) = edit.tensor(value).and_then(Tensor::floats) {
+        ensure(numbers.iter().all(|&number| number >= 0.0), "the decay may be negative")?;
+        let shape = edit.tensor(value).map(|tensor| tensor.shape.to_vec()).unwrap_or_default();
+        let logs: Vec<f64> = numbers.iter().map(|number| number.ln()).collect();
+        let logs = Tensor::of_floats(DType::F32, shape, &logs).ok_or("no numbers")?;
+        return Ok(edit.constant(logs, &[value]));
+    }
+    if edit.fact(value).may_be_negative() {
+        let least = edit.insert(Op::new(OpType::ReduceMin, &[value]).attr("keepdims", 0));
+        let zero = Tensor::of_floats(DType::F32, Vec::new(), &[0.0]).ok_or("no number")?;
+        let zero = edit.constant(zero, &[]);
+        guards.push(edit.insert(Op::new(OpType::GreaterOrEqual, &[least, zero])));
+    }
+    Ok(edit.insert(Op::new(OpType::Log, &[value])))
+}
+
+/// Returns the axes of the state in the order of the operator, and whether it is another one.
+fn order(plan: &Plan<'_>) -> (Vec<usize>, bool) {
+    let own: Vec<usize> =
+        plan.heads.iter().copied().chain([plan.key_axis, plan.value_axis]).collect();
+    let units = (0..plan.forms.shape.len()).filter(|axis| !own.contains(axis));
+    let order: Vec<usize> = units.chain(own.iter().copied()).collect();
+    let is_other = !own.is_sorted();
+    (order, is_other)
+}
+
+fn count(sizes: &[i64]) -> i64 {
+    sizes.iter().product()
+}
+
+/// Returns the state before the first step. `None` for zeros.
+fn past(
+    edit: &mut Patch<'_, '_>,
+    plan: &Plan<'_>,
+    split: &Split<'_>,
+    initial: ValueId,
+) -> Result<Option<ValueId>> {
+    let repeated = edit.made_by(initial, OpType::Expand).and_then(|node| edit.input(node, 0));
+    let source = repeated.unwrap_or(initial);
+    let is_zero = |tensor: &Tensor| tensor.all_floats(|x| x == 0.0);
+    if edit.name(source).is_none() && edit.tensor(source).is_some_and(is_zero) {
+        return Ok(None);
+    }
+    let (order, is_other) = order(plan);
+    let id = if is_other { edit.insert(transpose(initial, &order)) } else { initial };
+    let sizes = [
+        count(&split.sizes(&plan.heads)),
+        split.sizes(&[plan.key_axis])[0],
+        split.sizes(&[plan.value_axis])[0],
+    ];
+    let sizes = edit.integers(&[&[1], &sizes[..]].concat()).ok_or("no shape")?;
+    Ok(Some(edit.insert(Op::new(OpType::Reshape, &[id, sizes]))))
+}
+
+/// Inserts the operator, and computes all results of the loop.
+fn fused(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    state: Carry,
+    plan: &Plan<'_>,
+    split: &mut Split<'_>,
+    operands: &Operands,
+) -> Result<Vec<(ValueId, ValueId)>> {
+    let before: FxHashSet<ValueId> = split.batches.of.values().copied().collect();
+    let heads = count(&split.sizes(&plan.heads));
+    let (keys, values) = (split.sizes(&[plan.key_axis])[0], split.sizes(&[plan.value_axis])[0]);
+    let rule = match (operands.decay, operands.rate) {
+        (None, None) => "linear",
+        (Some(_), None) => "gated",
+        (None, Some(_)) => "delta",
+        (Some(_), Some(_)) => "gated_delta",
+    };
+    let is_shifted = matches!(plan.query, Some((When::Before, _)));
+    let Operands { query, key, value, decay, rate, past } = *operands;
+    let mut inputs = vec![Some(query), Some(key), Some(value), past, decay, rate];
+    inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
+    let op = Op { op: Operator::new(DOMAIN, NAME), inputs, attrs: Vec::new() };
+    let op = op.attr("q_num_heads", heads).attr("kv_num_heads", heads);
+    let op = op.attr("update_rule", rule).attr("scale", Attr::Float(1.0));
+    let steps =
+        edit.shape(query).and_then(|shape| shape.get(1).cloned()).ok_or("a type is unknown")?;
+    let read = Type::new(DType::F32, vec![Dim::Known(1), steps, Dim::Known(heads * values)]);
+    let left = Type::new(DType::F32, [1, heads, keys, values].map(Dim::Known).to_vec());
+    let types = [edit.body_input(read), edit.body_input(left)];
+    let made = edit.insert_instead(op, &types.map(Some));
+
+    let axes = plan.with_heads(plan.value_axis);
+    let dims = split.sizes(&axes);
+    let mut read = made[0];
+    if is_shifted {
+        read = without_last(edit, read)?;
+    }
+    let mut read = split.reshape(edit, read, None, &dims)?;
+    if scan.is_reverse {
+        read = reversed(edit, read)?;
+    }
+    for &value in &plan.results {
+        let form = &plan.forms.of[&value];
+        let array = evaluated(edit, plan, split, form, read)?;
+        let shape = edit.shape(value).and_then(onnx::known_shape).ok_or("a size is not known")?;
+        let array = split.reshape(edit, array, None, &shape)?;
+        split.batches.of.insert(value, array);
+    }
+    let reached = scan
+        .stacks
+        .iter()
+        .filter(|stack| !split.kept.iter().any(|(kept, _)| *kept == stack.result));
+    let reached: Vec<_> = reached.map(|stack| (stack.element, stack.result)).collect();
+    split.take(edit, reached.iter().map(|&(element, _)| element))?;
+    let mut results = split.kept.clone();
+    for (element, result) in reached {
+        let array = split.array(element).ok_or("a result is the same in all steps")?;
+        let copy =
+            before.contains(&array).then(|| edit.insert(Op::new(OpType::Identity, &[array])));
+        results.push((result, copy.unwrap_or(array)));
+    }
+    results.push((state.result, last(edit, plan, split, made[1])?));
+    Ok(results)
+}
+
+/// Drops the last step, which only the padding of the query reads.
+fn without_last(edit: &mut Patch<'_, '_>, id: ValueId) -> Result<ValueId> {
+    let [start, end, axis] = [&[0], &[-1], &[1]].map(|ints: &[i64; 1]| edit.integers(ints));
+    let (Some(start), Some(end), Some(axis)) = (start, end, axis) else {
+        return Err("no axes".into());
+    };
+    Ok(edit.insert(Op::new(OpType::Slice, &[id, start, end, axis])))
+}
+
+/// Returns the state after the last step in the shape of the loop.
+fn last(
+    edit: &mut Patch<'_, '_>,
+    plan: &Plan<'_>,
+    split: &Split<'_>,
+    state: ValueId,
+) -> Result<ValueId> {
+    let (order, is_other) = order(plan);
+    let all: Vec<usize> = (0..plan.forms.shape.len()).collect();
+    let sizes = if is_other { split.sizes(&order) } else { split.sizes(&all) };
+    let sizes = edit.integers(&sizes).ok_or("no shape")?;
+    let shaped = edit.insert(Op::new(OpType::Reshape, &[state, sizes]));
+    if !is_other {
+        return Ok(shaped);
+    }
+    let mut inverse = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(place, &axis)| inverse[axis] = place);
+    Ok(edit.insert(transpose(shaped, &inverse)))
+}
+
+/// Computes a sum of terms for all steps. The axes are those of the form, in its order.
+fn evaluated(
+    edit: &mut Patch<'_, '_>,
+    plan: &Plan<'_>,
+    split: &mut Split<'_>,
+    form: &Form,
+    read: ValueId,
+) -> Result<ValueId> {
+    let axes = plan.with_heads(plan.value_axis);
+    let mut sum: Option<ValueId> = None;
+    for term in &form.terms {
+        let factors = split.product(edit, &term.factors, &axes)?;
+        let product = match (term.of, factors) {
+            (Of::Read(_), None) => read,
+            (Of::Read(_), Some(factors)) => edit.insert(Op::new(OpType::Mul, &[factors, read])),
+            (_, Some(factors)) => factors,
+            (_, None) => ones(edit, axes.len() + 1)?,
+        };
+        sum = Some(match (sum, term.is_negative) {
+            (None, false) => product,
+            (None, true) => edit.insert(Op::new(OpType::Neg, &[product])),
+            (Some(sum), false) => edit.insert(Op::new(OpType::Add, &[sum, product])),
+            (Some(sum), true) => edit.insert(Op::new(OpType::Sub, &[sum, product])),
+        });
+    }
+    let whole = sum.ok_or("an empty sum")?;
+    let own: Vec<usize> = form.axes.iter().flatten().copied().collect();
+    let places: Vec<usize> = own
+        .iter()
+        .map(|axis| axes.iter().position(|other| other == axis))
+        .collect::<Option<_>>()
+        .ok_or("a result has another axis")?;
+    if places.is_sorted() {
+        return Ok(whole);
+    }
+    ensure(places.len() == axes.len(), "a result has other axes")?;
+    let perm: Vec<usize> = std::iter::once(0).chain(places.iter().map(|place| place + 1)).collect();
+    Ok(edit.insert(transpose(whole, &perm)))
+}
