@@ -3,3 +3,5 @@
 pub(crate) mod attention;
 mod forms;
 mod split;
+#[cfg(test)]
+mod tests;

@@ -424,7 +424,7 @@ fn logarithm(
     }
     if let Some(numbers) = edit.tensor(value).and_then(Tensor::floats) {
         ensure(numbers.iter().all(|&number| number >= 0.0), "the decay may be negative")?;
-        let shape = edit.tensor(value).map(|tensor| tensor.shape.to_vec()).unwrap_or_default();
+        let shape = edit.tensor(value).map(|tensor| tensor.shape.clone()).unwrap_or_default();
         let logs: Vec<f64> = numbers.iter().map(|number| number.ln()).collect();
         let logs = Tensor::of_floats(DType::F32, shape, &logs).ok_or("no numbers")?;
         return Ok(edit.constant(logs, &[value]));

@@ -91,10 +91,10 @@ impl<'l> Split<'l> {
             if !seen.insert(value) {
                 continue;
             }
-            if forms.reaches(value) {
+            if forms.later.contains(&value) {
                 let node = self.makers.get(&value).map(|&place| &self.scan.nodes[place]);
                 open.extend(node.into_iter().flat_map(|node| node.inputs.iter().flatten()));
-            } else if tainted.contains(&value) {
+            } else if tainted.contains(&value) && !forms.of.contains_key(&value) {
                 found.push(value);
             }
         }
@@ -240,15 +240,14 @@ impl<'l> Split<'l> {
         if edit.shape(id) == Some(&shape[..]) {
             return Ok(id);
         }
-        let sizes = match steps.known() {
-            Some(steps) => edit.integers(&[&[steps], &dims[..]].concat()).ok_or("no shape")?,
-            None => {
-                let whole = self.scan.arrays.first().ok_or("no array")?.whole;
-                let op = Op::new(OpType::Shape, &[whole]).attr("start", 0).attr("end", 1);
-                let steps = edit.insert(op);
-                let dims = edit.integers(&dims).ok_or("no shape")?;
-                edit.insert(Op::new(OpType::Concat, &[steps, dims]).attr("axis", 0))
-            }
+        let sizes = if let Some(steps) = steps.known() {
+            edit.integers(&[&[steps], &dims[..]].concat()).ok_or("no shape")?
+        } else {
+            let whole = self.scan.arrays.first().ok_or("no array")?.whole;
+            let op = Op::new(OpType::Shape, &[whole]).attr("start", 0).attr("end", 1);
+            let steps = edit.insert(op);
+            let dims = edit.integers(&dims).ok_or("no shape")?;
+            edit.insert(Op::new(OpType::Concat, &[steps, dims]).attr("axis", 0))
         };
         Ok(edit.insert(Op::new(OpType::Expand, &[id, sizes])))
     }
