@@ -177,7 +177,8 @@ def test_a_mean_over_windows_is_one_node(
     def fn(x: jax.Array) -> jax.Array:
         return nnx.avg_pool(x, window, (2, 2), padding, count_include_pad)
 
-    # Before ONNX Runtime 1.25, `AveragePool` counts padding wrongly if it is only at the ends of the axes.
+    # Before ONNX Runtime 1.25, `AveragePool` counts padding wrongly if only the ends of the axes
+    # have some.
     is_padded_at_the_ends = window == (3, 3) and padding != "VALID"
     mean = "Conv" if count_include_pad and is_padded_at_the_ends else "AveragePool"
     check(fn, ["Transpose", mean, "Transpose"], IMAGE)
