@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 mod forms;
+mod plan;
 mod split;
 #[cfg(test)]
 mod tests;
