@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ._inspecting.session import InferenceSession
     from ._inspecting.source_map import Resolution, SourceMap
     from ._inspecting.view import View, view
+    from ._precision.sensitivity import SensitiveLine, Sensitivity, sensitivity
 
 __all__ = [
     "ConfigError",
@@ -48,6 +49,8 @@ __all__ = [
     "Profile",
     "Report",
     "Resolution",
+    "SensitiveLine",
+    "Sensitivity",
     "SourceMap",
     "SourceMapError",
     "UnsupportedError",
@@ -64,6 +67,7 @@ __all__ = [
     "plugins",
     "profile",
     "provenance",
+    "sensitivity",
     "to_onnx",
     "view",
 ]
@@ -80,6 +84,8 @@ _LAZY: Final = {
     "Profile": "_inspecting.profile",
     "Report": "_comparing.report",
     "Resolution": "_inspecting.source_map",
+    "SensitiveLine": "_precision.sensitivity",
+    "Sensitivity": "_precision.sensitivity",
     "SourceMap": "_inspecting.source_map",
     "View": "_inspecting.view",
     "allclose": "_comparing.allclose",
@@ -88,6 +94,7 @@ _LAZY: Final = {
     "find_nan": "_comparing.nan",
     "placement": "_inspecting.placement",
     "profile": "_inspecting.profile",
+    "sensitivity": "_precision.sensitivity",
     "view": "_inspecting.view",
 }
 

@@ -1,0 +1,180 @@
+"""Rank lines by what the outputs lose if a line is rounded."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from .. import _progress
+from .._comparing.arrays import Array
+from .._comparing.lines import Lines, SourceLine
+from .errors import LOST, worst_output
+from .formats import Format
+from .samples import Feeds
+from .sites import Facts, Site
+from .switched import Switched
+
+#: At least so many groups are rounded alone.
+_MIN_ALONE: Final = 16
+#: One group in so many nodes is rounded alone.
+_NODES_PER_RUN: Final = 10
+#: A group whose share is smaller is not looked at closely.
+_SMALL: Final = 0.1
+#: The severity of what cannot be stored at all, and of what partly vanishes.
+_BEYOND, _VANISHING = 1e6, 1e3
+#: A sum loses so many of its addends that it may stand still.
+_ABSORBING: Final = 0.25
+
+
+@dataclass
+class Group:
+    """Nodes that are rounded together: those of a line.
+
+    Attributes:
+        line: The line; None if it is not known.
+        facts: What is known of the nodes.
+        error: The relative error of the output that suffers most.
+        output: That output.
+        is_measured: Whether a run showed the error, so that it is not an estimate.
+    """
+
+    line: SourceLine | None
+    facts: list[Facts] = field(default_factory=list)
+    error: float = 0.0
+    output: str | None = None
+    is_measured: bool = False
+
+    @property
+    def sites(self) -> list[Site]:
+        """The nodes."""
+        return [each.site for each in self.facts]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The earliest place in the order of execution."""
+        return min(each.order for each in self.facts)
+
+
+def groups_of(facts: Iterable[Facts], lines: Lines) -> list[Group]:
+    """Return the nodes that round, by line, in the order of execution."""
+    found: dict[object, Group] = {}
+    for each in facts:
+        if not each.matters:
+            continue
+        known = lines.of_node(each.graph, each.number)
+        line = known[0] if known else None
+        key: object = each.site if line is None else line.place
+        found.setdefault(key, Group(line)).facts.append(each)
+    return sorted(found.values(), key=lambda group: group.order)
+
+
+def severity(facts: Facts, kind: Format) -> float:
+    """Return how bad the rounding of a node looks, before anybody knows its effect."""
+    size = facts.own_error if math.isfinite(facts.own_error) else _BEYOND
+    if facts.values.overflowing or facts.is_inside:
+        size = max(size, _BEYOND)
+    for weight in facts.weights.values():
+        if weight.range.overflowing:
+            size = max(size, _BEYOND)
+        elif weight.range.vanishing:
+            size = max(size, _VANISHING)
+        size = max(size, weight.error)
+    if facts.values.vanishing:
+        size = max(size, _VANISHING * facts.values.vanishing / max(facts.values.size, 1))
+    if facts.graph.key and facts.absorbed > _ABSORBING:
+        size = max(size, facts.absorbed * len(facts.graph.key))
+    if facts.outlier is not None and not kind.is_float:
+        size = max(size, facts.own_error * 2)
+    return size
+
+
+class Effects:
+    """Measures what groups do to the outputs."""
+
+    def __init__(self, switched: Switched, samples: Sequence[Feeds]) -> None:
+        """Run the model as it is."""
+        self._switched = switched
+        self._samples = samples
+        self._plain = [switched.run(feeds, ()) for feeds in samples]
+        self.runs = 0
+
+    def of(self, chosen: Iterable[int]) -> tuple[float, str | None]:
+        """Return the error of rounding some groups, and the output that has it."""
+        which = list(chosen)
+        worst: tuple[float, str | None] = (0.0, None)
+        for feeds, plain in zip(self._samples, self._plain, strict=True):
+            found = worst_output(plain, self._switched.run(feeds, which))
+            if found[0] > worst[0]:
+                worst = found
+            if math.isinf(worst[0]):
+                break
+        self.runs += 1
+        return worst
+
+
+def rank(groups: Sequence[Group], effects: Effects | None, kind: Format) -> list[Group]:
+    """Note the effect of each group, and return the groups, the largest effect first."""
+    if effects is None:
+        for group in groups:
+            error = max(each.own_error for each in group.facts)
+            group.error = error if math.isinf(error) else min(error, LOST)
+    else:
+        _measure(groups, effects, kind)
+    return sorted(groups, key=lambda group: (-group.error, group.order))
+
+
+def _measure(groups: Sequence[Group], effects: Effects, kind: Format) -> None:
+    nodes = sum(len(group.facts) for group in groups)
+    count = max(_MIN_ALONE, nodes // _NODES_PER_RUN)
+    by_severity = sorted(
+        range(len(groups)),
+        key=lambda number: (
+            -max(severity(each, kind) for each in groups[number].facts),
+            groups[number].order,
+        ),
+    )
+    largest = 0.0
+    for place, number in enumerate(by_severity[:count]):
+        _progress.stage(f"rounding line {place + 1} of {len(groups)}")
+        error, output = effects.of([number])
+        largest = max(largest, error)
+        _note(groups[number], error, output)
+    rest = by_severity[count:]
+    waiting = [rest] if rest else []
+    while waiting:
+        some = waiting.pop(0)
+        _progress.stage(f"rounding {len(some)} of {len(groups)} lines")
+        error, output = effects.of(some)
+        if len(some) == 1:
+            largest = max(largest, error)
+            _note(groups[some[0]], error, output)
+        elif error > _SMALL * largest and effects.runs < 2 * count:
+            half = len(some) // 2
+            waiting += [some[:half], some[half:]]
+        else:
+            _share(groups, some, error, output)
+
+
+def _note(group: Group, error: float, output: str | None) -> None:
+    group.error = error if math.isinf(error) else min(error, LOST)
+    group.output, group.is_measured = output, True
+
+
+def _share(groups: Sequence[Group], some: Sequence[int], error: float, output: str | None) -> None:
+    """Divide the error of groups that were rounded together, by the errors of their own."""
+    own = {number: _own(groups[number]) for number in some}
+    total = math.sqrt(sum(each * each for each in own.values()))
+    for number in some:
+        group = groups[number]
+        part = own[number] / total if total > 0 else 1 / math.sqrt(len(some))
+        group.error = min(error * part, LOST) if math.isfinite(error) else LOST * part
+        group.output = output
+
+
+def _own(group: Group) -> float:
+    return max(min(each.own_error, LOST) for each in group.facts)
+
+
+def plain_outputs(effects: Effects) -> list[Mapping[str, Array]]:
+    """Return the outputs of the model as it is, for each sample."""
+    return list(effects._plain)

@@ -1,0 +1,1 @@
+"""Networks with planted problems of short types, and how to plant them."""

@@ -1,0 +1,88 @@
+"""Plant problems of float16 into networks, and count how many `jax2onnx.sensitivity` ranks first.
+
+    python tools/precision_faults.py [--count 100] [--seed 0] [--time] [--verbose]
+
+A problem counts if float16 changes the outputs: the model is converted, with the planted line alone
+rounded, and the outputs are compared. It is found if the line that `sensitivity` ranks first is the
+line that was planted. The exit code is 1 if fewer than 95 % are found, or if an answer is wrong and
+sure. With `--time`, the tool also measures how long it takes to round one node after another, each
+in a model of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+
+from precision.one_by_one import one_by_one
+from precision.plants import Planted, plants
+
+import jax2onnx
+
+MIN_FOUND = 0.95
+
+
+def asked(planted: Planted, counts: Counter[str], *, is_timed: bool) -> str | None:
+    """Rank the lines of a network. Returns what went wrong."""
+    model = jax2onnx.to_onnx(planted.fn, list(planted.inputs), provenance="indexed")
+    start = time.perf_counter()
+    result = jax2onnx.sensitivity(model, list(planted.inputs), to="float16")
+    counts["ms"] += round(1000 * (time.perf_counter() - start))
+    if is_timed:
+        start = time.perf_counter()
+        one_by_one(model, list(planted.inputs))
+        counts["ms one by one"] += round(1000 * (time.perf_counter() - start))
+    first = result.first
+    counts["problems"] += 1
+    counts["in loops"] += planted.is_in_loop
+    if first is None:
+        return f"{planted.name}: nothing found"
+    counts["sure"] += first.sure
+    if first.line == planted.line:
+        counts["found"] += 1
+        return None
+    counts["wrong and sure"] += first.sure
+    return (
+        f"{planted.name} at {planted.path}:{planted.line}: found line {first.line}, "
+        f"{'SURE' if first.sure else 'not sure'}\n{result.table(4)}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--time", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    counts: Counter[str] = Counter()
+    kinds: dict[str, Counter[str]] = {}
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        for planted in plants(Path(folder), arguments.count, arguments.seed):
+            own: Counter[str] = Counter()
+            problem = asked(planted, own, is_timed=arguments.time)
+            kinds.setdefault(planted.name.split(":")[0], Counter()).update(own)
+            counts.update(own)
+            if problem:
+                problems.append(problem)
+    columns = ["problems", "in loops", "found", "sure", "wrong and sure", "ms"]
+    columns += ["ms one by one"] if arguments.time else []
+    print("| network | " + " | ".join(columns) + " |")
+    print("| --- |" + " ---: |" * len(columns))
+    for name, own in [*kinds.items(), ("**all**", counts)]:
+        print(f"| {name} | " + " | ".join(str(own[each]) for each in columns) + " |")
+    for problem in problems if arguments.verbose else [each.splitlines()[0] for each in problems]:
+        print(problem, file=sys.stderr)
+    is_good = counts["found"] >= MIN_FOUND * counts["problems"] and not counts["wrong and sure"]
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
