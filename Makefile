@@ -18,7 +18,7 @@ SAMPLE ?= 24
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 
-.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-wheel-quick test-oldest-runtime test-jax-versions test-runtimes test-libraries test-faults docs wheel build bench bench-runtime generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
+.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-wheel-quick test-oldest-runtime test-jax-versions test-runtimes test-libraries test-faults test-precision-faults docs wheel build bench bench-runtime generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -41,6 +41,7 @@ help:
 	@echo "make wheel              build a wheel for any Linux and the command alone, and try the wheel"
 	@echo "make viewer             rebuild the viewer of \`jax2onnx view\`; needs node"
 	@echo "make test-numeric-faults  put faults into models, and count how many compare finds"
+	@echo "make test-precision-faults  plant problems of float16, and count how many sensitivity ranks first"
 	@echo "make clean              remove build results and the cache of the tests"
 
 # Only what the example needs: a build without optimizations, while pip installs JAX and ONNX.
@@ -146,6 +147,9 @@ test-faults: build
 # Faults in the numbers of models; the table of docs/comparing.md.
 test-numeric-faults: build
 	$(PY) tools/numeric_faults.py
+
+test-precision-faults: build
+	$(PY) tools/precision_faults.py
 
 # Exported models in ONNX Runtime, beside those of the Python package and `jax.jit`.
 bench-runtime: build

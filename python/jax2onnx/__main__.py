@@ -3,16 +3,19 @@
 import signal
 import sys
 import threading
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from . import _core
+
+#: The commands that Python runs, which end in an orderly way if they are interrupted.
+_INTERRUPTIBLE: Final = ("compare", "export", "sensitivity")
 
 
 def main() -> int:
     """Run the program. Return the exit code."""
     arguments = ["jax2onnx", *sys.argv[1:]]
     is_main = threading.current_thread() is threading.main_thread()
-    if arguments[1:2] in (["export"], ["compare"]) or not is_main:
+    if arguments[1:2] in ([name] for name in _INTERRUPTIBLE) or not is_main:
         return _core.main(arguments, _run)
     # Nothing of Python runs that could be interrupted, and nothing is half written.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -22,7 +25,9 @@ def main() -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def _run(command: Literal["compare", "config", "doctor", "export"], **request: Any) -> int:
+def _run(
+    command: Literal["compare", "config", "doctor", "export", "sensitivity"], **request: Any
+) -> int:
     """Run a command that needs Python."""
     if command == "compare":
         from ._command import compare
@@ -36,6 +41,10 @@ def _run(command: Literal["compare", "config", "doctor", "export"], **request: A
         from ._command import doctor
 
         return doctor.run(**request)
+    if command == "sensitivity":
+        from ._command import sensitivity
+
+        return sensitivity.run(**request)
     from ._command import export
 
     return export.run(**request)

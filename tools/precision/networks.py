@@ -24,20 +24,19 @@ def numbers(*shape: int) -> np.ndarray:
 W1, B1, W2, B2, W3 = weights(16, 32), numbers(32), weights(32, 32), numbers(32), weights(32, 10)
 
 
-def classifier(x):
+def classifier(x: Any) -> Any:
     hidden = x @ W1 + B1  # plant
     active = jax.nn.relu(hidden)  # plant
     second = active @ W2 + B2  # plant
     gated = jax.nn.gelu(second)  # plant
-    logits = gated @ W3  # plant
-    return logits
+    return gated @ W3
 
 
 K1, K2, K3 = numbers(3, 3, 3, 8) / 5, numbers(3, 3, 8, 8) / 8, weights(8, 6)
 GAIN, SHIFT = 1 + numbers(8) / 5, numbers(8) / 5
 
 
-def convolutional(x):
+def convolutional(x: Any) -> Any:
     layout = ("NHWC", "HWIO", "NHWC")
     first = lax.conv_general_dilated(x, K1, (1, 1), "SAME", dimension_numbers=layout)  # plant
     mean = first.mean((1, 2), keepdims=True)
@@ -53,8 +52,8 @@ WQ, WK, WV, WO = (weights(16, 16) for _ in range(4))
 UP, DOWN = weights(16, 32), weights(32, 16)
 
 
-def transformer(x):
-    def norm(y):
+def transformer(x: Any) -> Any:
+    def norm(y: Any) -> Any:
         mean = y.mean(-1, keepdims=True)
         spread = jnp.sqrt(jnp.var(y, -1, keepdims=True) + 1e-3)
         return (y - mean) / spread
@@ -73,8 +72,8 @@ def transformer(x):
 RX, RH, RB = weights(6, 8), weights(8, 8), numbers(8)
 
 
-def recurrent(x, h):
-    def step(state, row):
+def recurrent(x: Any, h: Any) -> Any:
+    def step(state: Any, row: Any) -> Any:
         driven = row @ RX  # plant
         total = driven + state @ RH + RB  # plant
         fresh = jnp.tanh(total)  # plant
@@ -89,8 +88,8 @@ def recurrent(x, h):
 LAYERS, BIASES = weights(4, 12, 12), numbers(4, 12) / 4
 
 
-def residual(x):
-    def layer(state, params):
+def residual(x: Any) -> Any:
+    def layer(state: Any, params: Any) -> Any:
         weight, bias = params
         inner = state @ weight + bias  # plant
         active = jax.nn.silu(inner)  # plant
@@ -106,11 +105,11 @@ def residual(x):
 A1, A2 = weights(5, 5), weights(5, 5)
 
 
-def nested(x):
-    def outer(state, row):
+def nested(x: Any) -> Any:
+    def outer(state: Any, row: Any) -> Any:
         driven = jnp.tanh(state @ A1 + row)  # plant
 
-        def inner(total, factor):
+        def inner(total: Any, factor: Any) -> Any:
             moved = jnp.sin(total @ A2) * factor  # plant
             total = 0.5 * total + moved  # plant
             return total, jnp.cos(total)
@@ -127,7 +126,7 @@ def nested(x):
 E1, E2, D1, D2 = weights(20, 12), weights(12, 4), weights(4, 12), weights(12, 20)
 
 
-def autoencoder(x):
+def autoencoder(x: Any) -> Any:
     low = jnp.tanh(x @ E1)  # plant
     code = low @ E2  # plant
     spread = jnp.exp(0.3 * code)  # plant
@@ -141,10 +140,10 @@ DECAY = np.linspace(0.5, 0.95, 6).astype(np.float32)
 IN, OUT = weights(6, 6), weights(6, 3)
 
 
-def state_space(x):
+def state_space(x: Any) -> Any:
     driven = jax.nn.softplus(x @ IN)  # plant
 
-    def step(carry, row):
+    def step(carry: Any, row: Any) -> Any:
         state, best = carry
         moved = state * DECAY + row  # plant
         best = jnp.maximum(best, moved)

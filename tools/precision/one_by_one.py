@@ -25,7 +25,9 @@ def one_by_one(model: onnx.ModelProto, inputs: list[Any]) -> list[float]:
             continue
         result = node.output[0]
         node.output[0] = f"{result}|long"
-        cast = helper.make_node("Cast", [node.output[0]], [f"{result}|short"], to=TensorProto.FLOAT16)
+        cast = helper.make_node(
+            "Cast", [node.output[0]], [f"{result}|short"], to=TensorProto.FLOAT16
+        )
         back = helper.make_node("Cast", [f"{result}|short"], [result], to=TensorProto.FLOAT)
         nodes.insert(number + 1, back)
         nodes.insert(number + 1, cast)

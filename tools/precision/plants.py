@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from . import networks
@@ -17,9 +18,9 @@ from . import networks
 #: is the one that loses precision.
 PROBLEMS: dict[str, tuple[str, ...]] = {
     "channel": (
-        "{v}_wide = {v} * jnp.ones({v}.shape[-1]).at[1].set(4e5 / (1e-3 + jnp.abs({v}[..., 1]).max()))!",
+        "{v}_wide = {v} * factors({v})!",
         "{v}_bent = jnp.where({v}_wide > 0, {v}_wide, 0.99 * {v}_wide)",
-        "{v} = {v}_bent / jnp.ones({v}.shape[-1]).at[1].set(4e5 / (1e-3 + jnp.abs({v}[..., 1]).max()))",
+        "{v} = {v}_bent / factors({v})",
     ),
     "softmax": (
         "{v}_hot = ({v} + 2.0) * 1e5!",
@@ -36,7 +37,8 @@ PROBLEMS: dict[str, tuple[str, ...]] = {
         "{v} = {v} + jnp.sin({v}_total * 1e-5)",
     ),
     "running sum": (
-        "{v}_sums = lax.scan(lambda s, r: (s + r * r + 0.6, None), {v} * 0.0, jnp.cos({v}[None] * LONG.reshape(-1, *[1] * {v}.ndim)))[0]!",
+        "{v}_rows = rows({v})",
+        "{v}_sums = lax.scan(lambda s, r: (s + r, None), {v} * 0.0, {v}_rows)[0]!",
         "{v} = {v} + 1e-3 * {v}_sums",
     ),
     "weight": (
@@ -49,6 +51,17 @@ MANY = np.linspace(0.1, 9.0, 20_000).astype(np.float32)
 LONG = np.linspace(0.1, 9.0, 5_000).astype(np.float32)
 OUTLIER = networks.weights(64, 64)
 OUTLIER[2, 1] = 1.3e5
+
+
+def factors(value: Any) -> Any:
+    """Return a factor for each channel; that of one channel makes its values exceed float16."""
+    largest = 1e-3 + jnp.abs(value[..., 1]).max()
+    return jnp.ones(value.shape[-1]).at[1].set(4e5 / largest)
+
+
+def rows(value: Any) -> Any:
+    """Return addends for a sum that is too large for some of them."""
+    return jnp.cos(value[None] * LONG.reshape(-1, *[1] * value.ndim)) ** 2 + 0.6
 
 
 @dataclass(frozen=True)
@@ -102,10 +115,15 @@ def _planted(
     at = next(i for i, line in enumerate(added) if line.endswith("!"))
     # Other numbers of lines in every file, as in programs of different people.
     blank = [""] * (number % 7)
-    source = [*blank, *lines[: place + 1], *(line.rstrip("!") for line in added), *lines[place + 1 :]]
+    source = [
+        *blank,
+        *lines[: place + 1],
+        *(line.rstrip("!") for line in added),
+        *lines[place + 1 :],
+    ]
     path = folder / f"planted_{number}.py"
     path.write_text("\n".join(source) + "\n")
-    known = {"MANY": MANY, "LONG": LONG, "OUTLIER": OUTLIER}
+    known = {"MANY": MANY, "OUTLIER": OUTLIER, "factors": factors, "rows": rows}
     namespace = {**vars(networks), **known, "__name__": path.stem}
     exec(compile(path.read_text(), str(path), "exec"), namespace)
     return Planted(

@@ -13,6 +13,7 @@ pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod plugins;
 pub(crate) mod profile;
+pub(crate) mod sensitivity;
 pub(crate) mod strip;
 pub(crate) mod view;
 pub(crate) mod where_;

@@ -18,6 +18,7 @@ pub use commands::compare::CompareRequest;
 pub use commands::export::{
     ArraySpec, InputSpec, ParamValue, Request, Size, SpecError, read_input,
 };
+pub use commands::sensitivity::SensitivityRequest;
 use inspect::Style;
 use inspect::show::clean;
 use printed::Printed;
@@ -51,6 +52,7 @@ enum Subcommand {
     Explain(commands::explain::Args),
     Profile(commands::profile::Args),
     Compare(Box<commands::compare::Args>),
+    Sensitivity(commands::sensitivity::Args),
     Check(commands::check::Args),
     Diff(commands::diff::Args),
     Strip(commands::strip::Args),
@@ -69,6 +71,8 @@ pub enum Task<'a> {
     Export(Box<Request<'a>>),
     /// Compares a model.
     Compare(Box<CompareRequest<'a>>),
+    /// Ranks the lines of a model.
+    Sensitivity(Box<SensitivityRequest<'a>>),
     /// Shows the settings.
     Config { json: bool },
     /// Shows what is installed.
@@ -127,6 +131,12 @@ pub fn run(
             (Err(why), _) => Err(why),
             (Ok(_), None) => Err(anyhow::anyhow!(
                 "`compare` runs models with ONNX Runtime, so it needs Python: pip install 'jax2onnx-rs[runtime]'"
+            )),
+        },
+        Subcommand::Sensitivity(command) => match python {
+            Some(python) => return python(&Task::Sensitivity(Box::new(command.request()))),
+            None => Err(anyhow::anyhow!(
+                "`sensitivity` runs models with ONNX Runtime, so it needs Python: pip install 'jax2onnx-rs[runtime]'"
             )),
         },
         Subcommand::Config(command) => match python {
@@ -333,6 +343,24 @@ mod tests {
     }
 
     #[test]
+    fn a_ranking_is_handed_over_with_its_exit_code() {
+        let mut asked = String::new();
+        let mut python = |task: &Task<'_>| {
+            let Task::Sensitivity(request) = task else {
+                unreachable!("the command is `sensitivity`")
+            };
+            asked = format!("{:?} {:?} {}", request.inputs, request.to, request.top);
+            0
+        };
+        let line = ["sensitivity", "m.onnx", "-i", "x=x.npy", "--to", "int8"];
+        assert_eq!(run_python(&line, Some(&mut python)), (0, String::new()));
+        assert_eq!(asked, r#"["x=x.npy"] "int8" 10"#);
+        let (code, err) = run_python(&line, None);
+        assert_eq!(code, 2);
+        assert!(err.contains("`sensitivity` runs models with ONNX Runtime"), "{err}");
+    }
+
+    #[test]
     fn doctor_answers_with_python_and_without_it() {
         let mut asked = Vec::new();
         let mut python = |task: &Task<'_>| {
@@ -376,6 +404,7 @@ mod tests {
             &["blame", "missing.onnx", "--format", "json"],
             &["check", "missing.onnx", "--format", "json"],
             &["compare", "missing.onnx", "--format", "json"],
+            &["sensitivity", "missing.onnx", "--format", "json"],
             &["config", "--format", "json"],
             &["diff", "missing.onnx", "missing.onnx", "--format", "json"],
             &["explain", "missing.onnx", "-m", "x", "--format", "json"],

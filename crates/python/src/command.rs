@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use cli::{ArraySpec, CompareRequest, ParamValue, Request, Size, Task};
+use cli::{ArraySpec, CompareRequest, ParamValue, Request, SensitivityRequest, Size, Task};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -48,6 +48,7 @@ fn request<'py>(py: Python<'py>, task: &Task<'_>) -> PyResult<(&'static str, Bou
     match task {
         Task::Export(request) => Ok(("export", keywords(py, request)?)),
         Task::Compare(request) => Ok(("compare", comparison(py, request)?)),
+        Task::Sensitivity(request) => Ok(("sensitivity", ranking(py, request)?)),
         Task::Config { json } => Ok(("config", form(py, *json)?)),
         Task::Doctor { json } => Ok(("doctor", form(py, *json)?)),
     }
@@ -105,6 +106,19 @@ fn comparison<'py>(py: Python<'py>, request: &CompareRequest<'_>) -> PyResult<Bo
     keywords.set_item("keep_float32", request.keep_float32)?;
     keywords.set_item("double", request.double)?;
     keywords.set_item("verbose", request.verbose)?;
+    keywords.set_item("quiet", request.quiet)?;
+    keywords.set_item("source_map", request.map)?;
+    keywords.set_item("source_roots", request.source_roots)?;
+    keywords.set_item("json", request.json)?;
+    Ok(keywords)
+}
+
+fn ranking<'py>(py: Python<'py>, request: &SensitivityRequest<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    keywords.set_item("model", request.model)?;
+    keywords.set_item("inputs", request.inputs)?;
+    keywords.set_item("to", request.to)?;
+    keywords.set_item("top", request.top)?;
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("source_map", request.map)?;
     keywords.set_item("source_roots", request.source_roots)?;

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from .._comparing.arrays import Array
+from .._comparing.judging import float_info
 from .._errors import ConfigError
 from .._words import did_you_mean, quoted
 
@@ -55,7 +56,7 @@ class Format:
 
 
 def _float(name: str, code: int, dtype: Any) -> Format:
-    info: Any = ml_dtypes.finfo(dtype)
+    info = float_info(dtype)
     largest, epsilon = float(info.max), float(info.eps)
     half_a_step = largest / (2 - epsilon) * epsilon / 2
     return Format(
@@ -157,4 +158,4 @@ def from_blocks(values: Array, scales: Array, axis: int) -> Array:
     size = values.shape[axis]
     spread = np.repeat(scales, BLOCK, axis=axis)
     taken = np.take(spread, np.arange(size), axis=axis)
-    return (values.astype(np.float32) * taken).astype(np.float32)
+    return np.asarray(values.astype(np.float32) * taken, np.float32)

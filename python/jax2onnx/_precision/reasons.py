@@ -34,9 +34,14 @@ def problem(facts: Facts, kind: Format) -> str:
         return "outlier"
     if facts.values.size and facts.values.vanishing > _MANY * facts.values.size:
         return "underflow"
-    if facts.absorbed > _ABSORBING and facts.graph.key:
+    if facts.graph.key and (facts.absorbed > _ABSORBING or _stands_still(facts, kind)):
         return "absorbed"
     return ""
+
+
+def _stands_still(facts: Facts, kind: Format) -> bool:
+    """Return whether a sum in a loop becomes too large for its addends."""
+    return 0 < facts.addend < kind.epsilon * facts.values.largest / 4
 
 
 def reason(group: Group, kind: Format) -> str:
@@ -46,10 +51,7 @@ def reason(group: Group, kind: Format) -> str:
     what = problem(facts, kind)
     name = kind.name
     if what == "overflow" and facts.values.overflowing:
-        return (
-            f"values up to {_number(facts.values.largest)} exceed {name} "
-            f"({_limit(kind)}){where}"
-        )
+        return f"values up to {_number(facts.values.largest)} exceed {name} ({_limit(kind)}){where}"
     if what == "overflow":
         return f"sums inside {facts.node.op_type} exceed {name} ({_limit(kind)}){where}"
     if what == "weight":
@@ -68,8 +70,9 @@ def reason(group: Group, kind: Format) -> str:
         )
     if what == "absorbed":
         return (
-            f"a running sum loses {_percent(facts.absorbed)} of its addends in {name}, because "
-            f"they are too small beside it{where}"
+            f"a running sum of up to {_number(facts.values.largest)} loses addends such as "
+            f"{_number(facts.addend)}, because the steps of {name} are "
+            f"{_number(kind.epsilon * facts.values.largest / 2)} there{where}"
         )
     if what == "outlier" and facts.outlier is not None:
         channel, ratio = facts.outlier
@@ -85,7 +88,9 @@ def _rounding(group: Group, facts: Facts, kind: Format) -> str:
     weight = max(facts.weights.values(), key=lambda each: each.error, default=None)
     what = f"rounding to {kind.name} changes the result by {_share(own)}"
     if weight is not None and weight.error > 2 * own:
-        what = f"rounding {_named(weight).removesuffix(' has values')} to {kind.name} changes it by "
+        what = (
+            f"rounding {_named(weight).removesuffix(' has values')} to {kind.name} changes it by "
+        )
         what += _share(weight.error)
     tiny = facts.values.subnormal / max(facts.values.size, 1)
     if tiny > _MANY:

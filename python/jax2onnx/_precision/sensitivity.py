@@ -1,6 +1,7 @@
 """Rank the lines of a model by what rounding does to them: `sensitivity`."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 _SHOWN: Final = 10
-_HEADER: Final = ("outputs", "own", "line", "reason")
+_HEADER: Final = ("outputs", "own", "line", "")
+_WIDTH: Final = 80
+_INDENT: Final = "      "
 #: An effect that is so many times as large as the next one has only one cause.
 _CLEAR: Final = 4.0
 _LARGE: Final = 0.02
@@ -73,6 +76,11 @@ class SensitiveLine:
     subnormal: float
     text: str | None = None
     excerpt: str = field(default="", repr=False)
+
+    @property
+    def why(self) -> str:
+        """The reason without the line."""
+        return self.reason.rpartition(" at `")[0] or self.reason
 
     @property
     def place(self) -> str:
@@ -154,12 +162,13 @@ class Sensitivity:
             top: The maximum number of lines.
         """
         rows = [_cells(line) for line in self.lines[:top]]
-        widths = [max(len(row[place]) for row in [_HEADER, *rows]) for place in range(3)]
-        shown = [
-            f"{row[0].rjust(widths[0])}  {row[1].rjust(widths[1])}  "
-            f"{row[2].ljust(widths[2])}  {row[3]}".rstrip()
-            for row in [_HEADER, *rows]
-        ]
+        widths = [max(len(row[place]) for row in [_HEADER, *rows]) for place in range(2)]
+        shown = []
+        for row in [_HEADER, *rows]:
+            shown.append(f"{row[0].rjust(widths[0])}  {row[1].rjust(widths[1])}  {row[2]}")
+            shown += textwrap.wrap(
+                row[3], _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT
+            )
         more = len(self.lines) - top
         return joined([*shown, f"… and {more} more lines"] if more > 0 else shown)
 
@@ -187,7 +196,7 @@ class Sensitivity:
                 *(f"note: {note}" for note in self.notes),
             ],
             table=_html.Table(
-                _HEADER,
+                (*_HEADER[:3], "reason"),
                 [_cells(line) for line in shown],
                 numbers=(0, 1),
                 meters=(0, [min(line.error, LOST) for line in shown]),
@@ -241,7 +250,9 @@ def sensitivity(
     from .analysis import analyze
 
     kind = format_of(to, FORMATS)
-    return report(analyze(model, data, kind, source_map=source_map, source_roots=source_roots), kind)
+    return report(
+        analyze(model, data, kind, source_map=source_map, source_roots=source_roots), kind
+    )
 
 
 def report(analysis: "Analysis", kind: Format) -> Sensitivity:
@@ -289,7 +300,9 @@ def _line(
         _is_sure(groups, number, analysis, kind),
         group.is_measured,
         max(each.values.largest for each in group.facts),
-        *shares,
+        shares[0],
+        shares[1],
+        shares[2],
         None if line is None else line.text,
         "" if line is None else line.excerpt,
     )
@@ -337,7 +350,7 @@ def _facts(first: SensitiveLine) -> list[str]:
 
 def _cells(line: SensitiveLine) -> tuple[str, ...]:
     about = "" if line.is_measured else "≈ "
-    return about + _shown(line.error), _shown(line.own_error), line.place, line.reason
+    return about + _shown(line.error), _shown(line.own_error), line.place, line.why
 
 
 def _shown(error: float) -> str:

@@ -175,6 +175,7 @@ class Facts:
         own_error: The largest relative error of its results if it alone is rounded.
         iterations: The iteration of each loop around it in which the error was largest.
         absorbed: The share of addends that a sum loses.
+        addend: How large the smaller addends of a sum are.
         outlier: The channel whose elements are far larger than those of the others.
         is_inside: Whether the node computes numbers that exceed the range, inside.
     """
@@ -189,6 +190,7 @@ class Facts:
     own_error: float = 0.0
     iterations: tuple[int, ...] = ()
     absorbed: float = 0.0
+    addend: float = 0.0
     outlier: tuple[int, float] | None = None
     is_inside: bool = False
 

@@ -240,9 +240,7 @@ class _Writer:
         graph.node.append(helper.make_node("DequantizeLinear", names, [result], **attributes))
         return result
 
-    def _round(
-        self, graph: onnx.GraphProto, name: str, dtype: Any, low: float, high: float
-    ) -> str:
+    def _round(self, graph: onnx.GraphProto, name: str, dtype: Any, low: float, high: float) -> str:
         if self._format.is_float:
             return self._cast(graph, self._cast(graph, name, self._format.code), _code(dtype))
         scale, zero = scale_of(low, high)
@@ -258,9 +256,7 @@ class _Writer:
     def _round_by_content(self, graph: onnx.GraphProto, name: str) -> str:
         """Round a weight whose contents come from outside of the graph."""
         whole, scale, zero, result = (self._name() for _ in range(4))
-        graph.node.append(
-            helper.make_node("DynamicQuantizeLinear", [name], [whole, scale, zero])
-        )
+        graph.node.append(helper.make_node("DynamicQuantizeLinear", [name], [whole, scale, zero]))
         graph.node.append(helper.make_node("DequantizeLinear", [whole, scale, zero], [result]))
         return result
 

@@ -242,9 +242,13 @@ class Watch:
         with np.errstate(all="ignore"):
             rounded = kind.rounded(total)
             lost = (np.abs(other) < np.abs(one)) & (other != 0) & (rounded == kind.rounded(one))
-            lost |= (np.abs(one) < np.abs(other)) & (one != 0) & (
-                np.abs(rounded) == np.abs(kind.rounded(other))
+            lost |= (
+                (np.abs(one) < np.abs(other))
+                & (one != 0)
+                & (np.abs(rounded) == np.abs(kind.rounded(other)))
             )
+            smaller = np.minimum(np.abs(one), np.abs(other))
+            found.addend = max(found.addend, float(np.median(smaller)))
         found.absorbed = max(found.absorbed, float(np.count_nonzero(lost) / total.size))
 
     def _rounded_weight(self, graph: Graph, name: str, array: Array, axis: int | None) -> Array:
@@ -365,7 +369,9 @@ class Watch:
                 name: array.astype(np.float16) if is_long(array.dtype) else array
                 for name, array in operands.items()
             }
-            if not all(np.isfinite(each).all() for each in short.values() if each.dtype.kind == "f"):
+            if not all(
+                np.isfinite(each).all() for each in short.values() if each.dtype.kind == "f"
+            ):
                 continue
             results = [name for name in node.output if name]
             types = {name: tensor_type(array.dtype) for name, array in short.items()}
@@ -384,7 +390,7 @@ class Watch:
                     found.iterations = place.iterations
 
 
-class _Enough(Exception):
+class _EnoughError(Exception):
     """Enough iterations were looked at."""
 
 
@@ -397,13 +403,13 @@ class _Walk(Walk):
 
     def _visit(self, place: Place, values: Values, oracle: Any) -> Values:
         if place.graph.key and not self._watch.goes_on(place.graph):
-            raise _Enough
+            raise _EnoughError
         return super()._visit(place, values, oracle)
 
     def _enter(self, place: Place, number: int, values: Values, oracle: Any) -> None:
         try:
             super()._enter(place, number, values, oracle)
-        except _Enough:
+        except _EnoughError:
             self._watch.look_at_results(place.graph, number, values)
 
 

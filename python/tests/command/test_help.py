@@ -126,7 +126,7 @@ def examples(command: str) -> list[str]:
 
 COMMANDS = (
     "attach", "blame", "check", "compare", "completions", "config", "diff", "doctor", "explain",
-    "export", "inspect", "man", "plugins", "profile", "strip", "view", "where",
+    "export", "inspect", "man", "plugins", "profile", "sensitivity", "strip", "view", "where",
 )  # fmt: skip
 
 

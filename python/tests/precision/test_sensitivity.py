@@ -1,0 +1,296 @@
+"""`jax2onnx.sensitivity` ranks the lines of a model by what a shorter type costs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx
+import pytest
+from jax import lax
+from onnx import TensorProto, helper, numpy_helper
+
+import jax2onnx
+from jax2onnx import ConfigError, InputSpecError, sensitivity, to_onnx
+
+RANDOM = np.random.default_rng(5)
+W1 = RANDOM.standard_normal((8, 8)).astype(np.float32)
+X = RANDOM.standard_normal((4, 8)).astype(np.float32)
+
+
+def line_of(fn: Callable[..., Any], text: str) -> int:
+    """Return the number of the line of a function that contains a text."""
+    lines, start = inspect.getsourcelines(fn)
+    (found,) = [number for number, line in enumerate(lines) if text in line]
+    return start + found
+
+
+def ranked(fn: Callable[..., Any], *inputs: Any, to: str = "float16") -> jax2onnx.Sensitivity:
+    model = to_onnx(fn, list(inputs), provenance="indexed")
+    return sensitivity(model, list(inputs), to=to)
+
+
+def overflowing(x: Any) -> Any:
+    hidden = x @ W1
+    energy = (hidden * 300) ** 2
+    total = energy.sum(-1, keepdims=True)
+    return energy / total
+
+
+def test_the_line_whose_values_exceed_the_range_is_first() -> None:
+    first = ranked(overflowing, X).first
+    assert first is not None
+    assert first.line == line_of(overflowing, "** 2")
+    assert first.function == "overflowing"
+    assert first.error == math.inf
+    assert first.sure
+    assert first.overflow > 0
+    assert "exceed float16 (65,504) at `" in first.reason
+
+
+def test_a_range_that_suffices_is_no_problem() -> None:
+    first = ranked(overflowing, X, to="bfloat16").first
+    assert first is not None
+    assert first.error < 0.02
+    assert not first.sure
+
+
+def tiny_epsilon(x: Any) -> Any:
+    low = x - x.max(-1, keepdims=True)
+    size = jnp.sqrt(low * low + 1e-9)
+    return low / size
+
+
+def test_an_epsilon_that_becomes_zero_is_named() -> None:
+    first = ranked(tiny_epsilon, X).first
+    assert first is not None
+    assert first.line == line_of(tiny_epsilon, "1e-9")
+    assert first.error == math.inf
+    assert "the constant 1.0e-9 becomes 0 in float16" in first.reason
+
+
+def standing_sum(x: Any) -> Any:
+    def step(total: Any, row: Any) -> Any:
+        total = total + row
+        return total, None
+
+    total, _ = lax.scan(step, jnp.zeros(4), x)
+    return total * 0.5
+
+
+def test_a_sum_in_a_loop_that_stands_still_is_first() -> None:
+    rows = np.full((6000, 4), 0.9, np.float32)
+    first = ranked(standing_sum, rows).first
+    assert first is not None
+    assert first.line == line_of(standing_sum, "total + row")
+    assert first.error > 0.3
+    assert "loses" in first.reason
+    assert len(first.iterations) == 1
+
+
+def late_overflow(x: Any) -> Any:
+    def step(state: Any, row: Any) -> Any:
+        square = state * state
+        return state * row, square
+
+    return lax.scan(step, jnp.ones(3), x)[1].sum(0) / 1e6
+
+
+def test_the_iteration_in_which_values_overflow_is_named() -> None:
+    rows = np.full((20, 3), 2.0, np.float32)
+    first = ranked(late_overflow, rows).first
+    assert first is not None
+    assert first.line == line_of(late_overflow, "state * state")
+    assert first.iterations == (8,), "2 to the power of 16 exceeds float16"
+
+
+def hot_attention(q: Any, k: Any, v: Any) -> Any:
+    scores = jnp.einsum("qd,kd->qk", q, k) * 3e4
+    return jax.nn.softmax(scores) @ v
+
+
+def test_a_softmax_of_large_numbers_is_found() -> None:
+    first = ranked(hot_attention, X, X, X).first
+    assert first is not None
+    assert first.error == math.inf
+    assert first.line in (
+        line_of(hot_attention, "3e4"),
+        line_of(hot_attention, "softmax"),
+    )
+
+
+def test_a_weight_beyond_the_range_is_found() -> None:
+    weight = W1.copy()
+    weight[2, 3] = 2e5
+
+    def outlier(x: Any) -> Any:
+        mixed = x @ weight
+        return mixed / (1 + jnp.abs(mixed).max())
+
+    first = ranked(outlier, X).first
+    assert first is not None
+    assert first.line == line_of(outlier, "x @ weight")
+    assert first.sure
+
+
+def wide_channel(x: Any) -> Any:
+    wide = x * jnp.ones(8).at[3].set(1e4)
+    bent = jnp.tanh(wide / 50)
+    return bent @ W1
+
+
+def test_a_channel_that_takes_all_steps_of_int8_is_found() -> None:
+    first = ranked(wide_channel, X, to="int8").first
+    assert first is not None
+    assert first.line in (line_of(wide_channel, "1e4"), line_of(wide_channel, "tanh"))
+    assert first.error > 0.05
+
+
+def test_lines_are_sorted_and_complete() -> None:
+    result = ranked(overflowing, X)
+    errors = [line.error for line in result.lines]
+    assert errors == sorted(errors, reverse=True)
+    assert {line.line for line in result.lines} == {
+        line_of(overflowing, text) for text in ("x @ W1", "** 2", "energy.sum", "/ total")
+    }
+    assert result.first is result.lines[0]
+
+
+def test_what_int4_rounds_are_the_weights() -> None:
+    def products(x: Any) -> Any:
+        hidden = jnp.sin(x @ W1)
+        return hidden * 0.3
+
+    result = ranked(products, X, to="int4")
+    assert [line.line for line in result.lines] == [line_of(products, "x @ W1")]
+    assert 1e-3 < result.lines[0].error < 0.3
+
+
+def test_a_function_is_ranked_by_its_own_lines() -> None:
+    @jax2onnx.onnx_function
+    def block(x: Any) -> Any:
+        big = x * 1e5
+        return jnp.tanh(big / jnp.abs(big).max())
+
+    def network(x: Any) -> Any:
+        return block(block(x) + 1)
+
+    first = ranked(network, X).first
+    assert first is not None
+    assert first.line == line_of(block, "1e5")
+    assert first.error == math.inf
+
+
+def test_several_samples_are_read_from_a_list_and_from_one_more_axis() -> None:
+    model = to_onnx(overflowing, [(4, 8)], provenance="indexed")
+    small, large = X * 1e-3, X
+    assert sensitivity(model, {"x": small}).first.error < 1
+    for data in ([{"x": small}, {"x": large}], [[small], [large]], {"x": np.stack([small, large])}):
+        result = sensitivity(model, data)
+        assert result.samples == 2
+        assert result.first.error == math.inf
+    rows = np.concatenate([small, large])
+    assert sensitivity(model, {"x": rows}).samples == 2
+
+
+def test_a_model_without_lines_is_ranked_by_node() -> None:
+    model = to_onnx(overflowing, [(4, 8)], provenance="off")
+    result = sensitivity(model, [X])
+    assert result.first.line is None
+    assert result.first.error == math.inf
+    assert any("no provenance" in note for note in result.notes)
+
+
+def test_a_branch_that_does_not_run_is_no_problem() -> None:
+    def choose(x: Any) -> Any:
+        return lax.cond(x.sum() > 1e9, lambda y: y * 1e6, lambda y: y * 2, x)
+
+    result = ranked(choose, X)
+    assert result.first.error < 0.01
+
+
+def test_mixed_types_are_left_alone() -> None:
+    def mixed(x: Any) -> Any:
+        short = x.astype(jnp.float16) * 2
+        return short.astype(jnp.float32) + 1
+
+    result = ranked(mixed, X)
+    assert {line.line for line in result.lines} <= {
+        line_of(mixed, "* 2"),
+        line_of(mixed, "+ 1"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([], "the data is empty"),
+        ([np.full((4, 8), np.nan, np.float32)], "the input `x` contains NaN"),
+        ([np.zeros((4, 9), np.float32)], "the model takes `x` float32[4,8], but got"),
+        ({"y": X}, "has no input `y`"),
+        (3, "the data is of type int"),
+    ],
+)
+def test_data_that_does_not_fit_is_refused(data: Any, says: str) -> None:
+    model = to_onnx(overflowing, [(4, 8)])
+    with pytest.raises(InputSpecError) as raised:
+        sensitivity(model, data)
+    assert says in str(raised.value)
+
+
+def test_an_unknown_type_is_refused() -> None:
+    model = to_onnx(overflowing, [(4, 8)])
+    with pytest.raises(ConfigError, match=r"`float61` is not a type .*did you mean `float16`"):
+        sensitivity(model, [X], to="float61")
+
+
+def test_a_model_that_the_runtime_refuses_is_named() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("NoSuchOperator", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(ConfigError, match="ONNX Runtime does not run the model"):
+        sensitivity(model, [np.ones(2, np.float32)])
+
+
+def test_a_model_with_external_weights_is_ranked(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.full((8, 8), 1e5, np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])],
+        [weight],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    first = sensitivity(path, [X]).first
+    assert first.nodes == ("product",)
+    assert first.error == math.inf
+    assert "exceed" in first.reason
+
+
+def test_the_result_is_text_json_and_html() -> None:
+    result = ranked(overflowing, X)
+    text = str(result)
+    assert "in float16: one line makes the output `out_0` infinite or NaN" in text
+    assert "energy = (hidden * 300) ** 2" in text
+    table = result.table(2).splitlines()
+    assert len(table) == 6
+    assert all(len(line) <= 80 for line in table[2::2])
+    assert table[-1] == f"… and {len(result.lines) - 2} more lines"
+    known = json.loads(json.dumps(result.to_json()))
+    assert known["first"]["error"] == "inf"
+    assert [line["line"] for line in known["lines"]] == [line.line for line in result.lines]
+    assert "exceed float16" in result._repr_html_()
