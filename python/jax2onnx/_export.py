@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from . import _cells, _config, _core, _files, _pairs, _progress, _tiers, _web
-from ._errors import ConfigError, Jax2OnnxError, errors_of_core
+from ._errors import ConfigError, InternalError, Jax2OnnxError, errors_of_core
 from ._native import imported
 from ._options import EXTERNAL_THRESHOLD, ExportOptions, Frame
 from ._plugins import registry
@@ -70,9 +70,11 @@ def export(
 
 
 def hide_own_frames(error: Exception) -> None:
-    """Drop the frames of this package from the traceback of an error of the user's code."""
-    if not isinstance(error, Jax2OnnxError):
-        error.__traceback__ = _tiers.without_own_frames(error.__traceback__)
+    """Drop the frames of this package from the traceback of an error of the user."""
+    if not isinstance(error, InternalError):
+        error.__traceback__ = _tiers.without_own_frames(
+            error.__traceback__, keeps_one=not isinstance(error, Jax2OnnxError)
+        )
 
 
 def _converted(

@@ -1,5 +1,6 @@
 """Decide whose code a file is, by its folder."""
 
+import contextlib
 import functools
 import itertools
 import os
@@ -61,21 +62,26 @@ def shown_path(file: str) -> str:
     return file if path.startswith("..") else path
 
 
-def without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """Drop the frames of this package, and of Python's imports, from a traceback.
+def without_own_frames(
+    traceback: TracebackType | None, *, keeps_one: bool = True
+) -> TracebackType | None:
+    """Drop the frames of this package, and those that Python adds to them, from a traceback.
 
-    Nothing is dropped if nothing would be left.
+    With `keeps_one`, nothing is dropped if nothing would be left.
     """
     kept = []
     each = traceback
     while each is not None:
         file = each.tb_frame.f_code.co_filename
-        if not is_own(file) and "importlib" not in file:
+        if not is_own(file) and "importlib" not in file and file != contextlib.__file__:
             kept.append(each)
         each = each.tb_next
     for outer, inner in itertools.pairwise(kept):
         outer.tb_next = inner
-    return kept[0] if kept else traceback
+    if not kept:
+        return traceback if keeps_one else None
+    kept[-1].tb_next = None
+    return kept[0]
 
 
 def _installed_package(file: str) -> str | None:

@@ -1,6 +1,7 @@
 // The answer of a report or a profile: the line that computes the first wrong number, or the slowest one.
 
 import { percent, plural, short } from "./dom";
+import type { Changes } from "./earlier";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 
@@ -16,22 +17,23 @@ export interface Answer {
 }
 
 /** Returns the answer of the report, or of the profile, if the page has one. */
-export function answerOf(model: Model): Answer | null {
+export function answerOf(model: Model, changes: Changes | null): Answer | null {
   const { compare } = model.data;
   const wrong = compare && wrongOf(model);
   if (wrong?.selection) return wrong;
-  return slowestOf(model) ?? changedOf(model) ?? wrong;
+  return slowestOf(model) ?? changedOf(model, changes) ?? wrong;
 }
 
 /** Returns the first line that differs from an earlier model. */
-function changedOf(model: Model): Answer | null {
+function changedOf(model: Model, changes: Changes | null): Answer | null {
   const { against } = model.data;
   if (!against || against.lines.length === 0) return null;
   const text = `${plural(against.lines.length, "line")} changed since ${short(against.name, 60)}`;
   const first = against.lines.find(({ file, after }) => file !== null && after !== null);
   const entry = first ? model.line(first.file!, first.after!) : undefined;
   const selection: Selection | null = first ? { kind: "line", file: first.file!, line: first.after! } : null;
-  return { text, isVerdict: false, selection, node: entry?.own[0] ?? -1 };
+  const changed = entry?.own.find((node) => changes?.later.has(node));
+  return { text, isVerdict: false, selection, node: changed ?? entry?.own[0] ?? -1 };
 }
 
 /** Returns the line of a node, or the node itself if its line is not known. */

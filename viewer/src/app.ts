@@ -57,8 +57,8 @@ export class App {
     const pane = (name: string, label: string): HTMLElement => h("section", { class: `pane ${name}`, "aria-label": label });
     const [left, middle, right] = [pane("source", "Source"), pane("middle", "Graph"), pane("details", "Details")];
     const canvas = h("div", { class: "canvas" });
-    this.answer = answerOf(this.model);
     const changes = changesOf(data);
+    this.answer = answerOf(this.model, changes);
     this.colors = new Colors(this.model, changes?.later ?? null);
     this.earlier = changes && new EarlierPane(data.earlier!, changes, {
       select: (node) => this.select({ kind: "node", node, item: null }),

@@ -349,7 +349,7 @@ export class DetailsPane {
       list(facts),
       this.ends(main?.inputs.filter((value) => this.model.weightOf[value]! < 0) ?? [], "input"),
       this.ends(main?.outputs ?? [], "output"),
-      top.length > 0 && section("Operators", h("ul", { class: "chips" }, ...top.map(([op, count]) => h("li", {}, h("button", { type: "button", class: "chip", click: () => this.select({ kind: "op", op }) }, short(op), h("span", { class: "dim" }, ` ${count}`)))))),
+      top.length > 0 && section("Operators", h("ul", { class: "chips" }, ...top.map(([op, count]) => h("li", {}, h("button", { type: "button", class: "chip", click: () => this.select({ kind: "op", op }) }, short(op), h("span", { class: "dim" }, ` ${thousands(count)}`)))))),
       model.notes.length ? section("Notes", ...inSteps(h("ul", {}), model.notes, (note) => h("li", {}, note))) : null,
       h("p", { class: "hint" }, "Click a line or a node. Press / to search and ? for help."),
     ];

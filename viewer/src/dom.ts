@@ -110,7 +110,7 @@ export function countOps(ops: Iterable<string>): string {
 
 /** Returns counts of operators as text. */
 export function listOps(counts: readonly { op: string; count: number }[]): string {
-  const texts = counts.slice(0, MAX_OPS).map(({ op, count }) => (count === 1 ? short(op) : `${short(op)} ×${count}`));
+  const texts = counts.slice(0, MAX_OPS).map(({ op, count }) => (count === 1 ? short(op) : `${short(op)} ×${thousands(count)}`));
   const rest = counts.length - texts.length;
   return rest > 0 ? `${texts.join(", ")} and ${plural(rest, "other operator")}` : texts.join(", ");
 }

@@ -2,7 +2,7 @@
 
 import { classOf } from "./colors";
 import { clean, s, short } from "./dom";
-import { type Edge, type Layout, type Placed, type Point, sizeOf, titleOf } from "./layout";
+import { bendOf, type Edge, type Layout, type Placed, type Point, sizeOf, titleOf } from "./layout";
 import type { Model } from "./model";
 
 const measured = new Map<string, number>();
@@ -126,7 +126,7 @@ function curve(points: Point[]): string {
     if (!before) path = `M${at(point)}`;
     else if (Math.abs(before.x - point.x) < 0.5) path += `L${at(point)}`;
     else {
-      const bend = Math.max(12, Math.abs(point.y - before.y) / 2);
+      const bend = bendOf(before, point);
       path += `C${at({ x: before.x, y: before.y + bend })} ${at({ x: point.x, y: point.y - bend })} ${at(point)}`;
     }
   });

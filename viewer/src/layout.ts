@@ -56,6 +56,8 @@ const TITLE = 28;
 const MAX_WIDTH = 260;
 /** The edges of one box with a text. */
 const MAX_LABELS = 300;
+/** The points of an edge beside which its text may be. */
+const MAX_PLACES = 24;
 
 interface Link extends Ends {
   values: Set<number>;
@@ -160,7 +162,7 @@ export class Layout {
     return { width, height, children: placed, edges };
   }
 
-  /** Places the texts of edges where they cover neither a box nor another text. */
+  /** Places the texts of edges where they cover neither a box, nor an edge, nor another text. */
   private label(edges: Edge[], placed: Box["children"], width: number): void {
     const taken: Rectangle[] = placed.map(({ x, y, box }) => [x, y, x + box.width, y + box.height]);
     const seen = new Map<Item | null, Set<string>>();
@@ -173,19 +175,18 @@ export class Layout {
       if (!text || known.has(text) || count >= MAX_LABELS || edge.points.length < 2) continue;
       const size = this.width(text, false);
       const [start, end] = [edge.points[0]!, edge.points.at(-1)!];
-      const places: Point[] = [
-        { x: start.x + 5, y: start.y + 14 },
-        { x: start.x - 5 - size, y: start.y + 14 },
-        { x: end.x + 7, y: end.y - 9 },
-        { x: end.x - 7 - size, y: end.y - 9 },
+      const beside = (point: Point, gap: number): Point[] => [{ x: point.x + gap, y: point.y }, { x: point.x - gap - size, y: point.y }];
+      const places = [
+        ...beside({ x: start.x, y: start.y + 14 }, 5),
+        ...beside({ x: end.x, y: end.y - 9 }, 7),
+        ...samplesOf(edge.points).slice(0, MAX_PLACES).flatMap((point) => beside({ x: point.x, y: point.y + 4 }, 7)),
       ];
       const area = ({ x, y }: Point): Rectangle => [x - 2, y - 10, x + size + 2, y + 3];
       const isFree = (place: Point): boolean => {
         const own = area(place);
         return own[0] >= 0 && own[2] <= width && !taken.some((other) => overlaps(own, other));
       };
-      const free = places.filter(isFree);
-      const place = free.find((place) => !crosses(area(place), samples)) ?? free[0];
+      const place = places.find((place) => isFree(place) && !crosses(area(place), samples));
       if (!place) continue;
       taken.push(area(place));
       edge.label = { ...place, text };
@@ -253,16 +254,26 @@ function crosses(area: Rectangle, samples: Point[]): boolean {
   return samples.some(({ x, y }) => area[0] < x && x < area[2] && area[1] < y && y < area[3]);
 }
 
+/** Returns how far a line keeps its direction at both of its ends, which it leaves and enters vertically. */
+export function bendOf(start: Point, end: Point): number {
+  return Math.max(12, Math.abs(end.y - start.y) / 2);
+}
+
 /** Returns some points of a line. */
 function samplesOf(points: Point[]): Point[] {
   return points.slice(1).flatMap((end, at) => {
     const start = points[at]!;
-    const count = Math.min(60, Math.ceil(Math.hypot(end.x - start.x, end.y - start.y) / 8));
+    const [dx, dy] = [end.x - start.x, end.y - start.y];
+    const bend = bendOf(start, end);
+    const count = Math.min(60, Math.ceil((Math.abs(dx) + Math.abs(dy)) / 8));
     return Array.from({ length: count }, (_, number) => {
       const part = (number + 0.5) / count;
-      // A line leaves and enters its points vertically.
+      const rest = 1 - part;
       const across = part * part * (3 - 2 * part);
-      return { x: start.x + (end.x - start.x) * across, y: start.y + (end.y - start.y) * part };
+      return {
+        x: start.x + dx * across,
+        y: start.y + 3 * rest * rest * part * bend + 3 * rest * part * part * (dy - bend) + part ** 3 * dy,
+      };
     });
   });
 }

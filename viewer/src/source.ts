@@ -1,6 +1,6 @@
 // The source pane: files with what each line became beside it.
 
-import { bytes, clean, countOps, cut, h, inSteps, listOps, percent, plural, short } from "./dom";
+import { bytes, clean, countOps, cut, h, inSteps, listOps, percent, plural, short, thousands } from "./dom";
 import type { LineChange, PlacedLine } from "./format";
 import { type Line, measure, type Metric, type Model } from "./model";
 import { type Block, charAt, type Nothing, nothing, parse, type Token } from "./python";
@@ -58,12 +58,10 @@ const MAX_PARSED = 20_000;
 const MAX_COLORS = 15_000;
 /** A longer line is cut. */
 const MAX_LINE = 1000;
-/** The height of the headings above the lines. */
-const TOP = 60;
+/** The height of the headings above the lines, and of the path of their file. */
+const TOP = 54;
 /** The files that a selection opens. */
 const MAX_OPENED = 3;
-/** The operators of a line are counted over so many nodes. */
-const MAX_COUNTED = 2000;
 
 const METRICS: [Metric, string][] = [
   ["nodes", "Nodes"],
@@ -78,6 +76,8 @@ export class SourcePane {
   private readonly sections = new Map<number, Section>();
   private readonly most = new Map<Metric, number>();
   private readonly list: HTMLElement;
+  /** Covers the end of lines that are wider than the pane. */
+  private readonly fade = h("div", { class: "fade", "aria-hidden": "true" });
   private linked: Row[] = [];
   private underlined: Row[] = [];
   private hovered: Row[] = [];
@@ -102,8 +102,17 @@ export class SourcePane {
     this.list = h("div", { class: "files" }, this.headings());
     element.classList.toggle("has-against", model.data.against !== null);
     element.dataset["by"] = this.metric;
-    element.append(this.toolbar(), this.list);
+    element.append(this.toolbar(), this.list, this.fade);
     this.build();
+    const cut = (): void => this.showCut();
+    this.list.addEventListener("scroll", cut, { passive: true });
+    new ResizeObserver(cut).observe(this.list);
+  }
+
+  private showCut(): void {
+    const { scrollWidth, scrollLeft, clientWidth, offsetWidth } = this.list;
+    this.fade.hidden = scrollLeft + clientWidth >= scrollWidth - 1;
+    this.fade.style.setProperty("right", `${offsetWidth - clientWidth}px`);
   }
 
   private toolbar(): HTMLElement {
@@ -179,7 +188,7 @@ export class SourcePane {
     const gone = this.model.data.against?.lines.filter((line) => line.after === null) ?? [];
     if (gone.length) this.list.append(this.goneLines(gone));
     if (files.length === 0) {
-      const why = "This model does not record where its nodes came from. Export it with provenance, or pass its source map with --map.";
+      const why = 'This model does not record where its nodes came from. Export it with provenance="indexed", or pass its source map with --map.';
       this.list.append(h("p", { class: "empty" }, why));
     }
     const first = files[0]?.[0];
@@ -499,24 +508,29 @@ function stateOf(source: string, isNewer: boolean): [string, string] | null {
   }
 }
 
+/** Returns an error with one or two digits: `1.1`, `5e-7`. */
+function errorText(error: number): string {
+  return error >= 0.01 && error < 1000 ? String(Number(error.toPrecision(2))) : error.toExponential(0).replace("e+", "e");
+}
+
 /** Returns a metric of a line as text. */
 export function shown(line: Line, metric: Metric): string {
   switch (metric) {
     case "nodes":
-      return line.own.length ? String(line.own.length) : "";
+      return line.own.length ? thousands(line.own.length) : "";
     case "weights":
       return line.bytes ? bytes(line.bytes) : "";
     case "time":
       return line.share ? percent(line.share) : "";
     case "error":
-      return line.error === null ? "" : line.error === 0 ? "0" : line.error === Infinity ? "NaN" : line.error.toExponential(0);
+      return line.error === null ? "" : line.error === 0 ? "0" : line.error === Infinity ? "NaN" : errorText(line.error);
   }
 }
 
 /** Describes what a line became: its operators, then in parentheses those of other lines. */
 function describe(model: Model, line: Line): string | null {
-  const own = countOps(line.own.slice(0, MAX_COUNTED).map((node) => model.op(node)));
-  const fused = countOps(line.fused.slice(0, MAX_COUNTED).map((node) => model.op(node)));
+  const own = countOps(line.own.map((node) => model.op(node)));
+  const fused = countOps(line.fused.map((node) => model.op(node)));
   if (own || fused) return [own, fused && `(${fused})`].filter(Boolean).join(", ");
   if (line.calls > 0) return `→ ${plural(line.calls, "node")}`;
   return null;

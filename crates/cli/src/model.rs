@@ -1,7 +1,9 @@
 //! The arguments of every command that reads a model.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use inspect::text::count;
 use inspect::{Document, ModelFile, Sources, Weights};
 
 use crate::command::Console;
@@ -29,6 +31,19 @@ impl ModelArgs {
     /// Returns the source files of a document.
     pub(crate) fn sources<'d, 'a>(&self, document: &'d Document<'a>) -> Sources<'d, 'a> {
         Sources::new(self.source_root.clone(), document)
+    }
+}
+
+/// Says how to show the lines of source files that were not found.
+pub(crate) fn note_missing(files: &[String], console: &mut Console<'_>) -> io::Result<()> {
+    match files {
+        [] => Ok(()),
+        [file] => console
+            .note(format_args!("`{file}` was not found here: pass its folder with --source-root")),
+        [file, rest @ ..] => console.note(format_args!(
+            "`{file}` and {} were not found here: pass their folder with --source-root",
+            count(rest.len(), "other file")
+        )),
     }
 }
 

@@ -8,7 +8,7 @@ mod weights;
 use std::collections::BTreeMap;
 
 use onnx::scan::{Attribute, AttributeValue, ValueInfo};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::show::attribute_text;
 use crate::{Document, Frame};
@@ -227,15 +227,40 @@ fn line_change<'d>(
             (old.len().saturating_sub(new.len()), new.len().saturating_sub(old.len()));
         change.lost.extend((lost > 0).then(|| (op.to_owned(), lost)));
         change.gained.extend((gained > 0).then(|| (op.to_owned(), gained)));
+        if lost + gained > 0 {
+            // The nodes with the same position need not be the same.
+            let same = same_names(a, old, b, new).into_iter();
+            pairs.extend(same.map(|(before, after)| Pair { before, after, is_different: false }));
+            continue;
+        }
         for (&before, &after) in old.iter().zip(new) {
-            // If the numbers differ, the nodes with the same position need not be the same.
-            let changed =
-                (lost == 0 && gained == 0).then(|| node_change(a, before, b, after)).flatten();
+            let changed = node_change(a, before, b, after);
             pairs.push(Pair { before, after, is_different: changed.is_some() });
             change.changed.extend(changed);
         }
     }
     change
+}
+
+/// Pairs nodes with the same name, and the others in order.
+fn same_names(
+    a: &Side<'_, '_>,
+    old: &[usize],
+    b: &Side<'_, '_>,
+    new: &[usize],
+) -> Vec<(usize, usize)> {
+    let mut named: BTreeMap<String, usize> =
+        new.iter().map(|&node| (b.document.node_name(node), node)).collect();
+    let (mut pairs, mut rest) = (Vec::new(), Vec::new());
+    for &node in old {
+        match named.remove(&a.document.node_name(node)) {
+            Some(other) => pairs.push((node, other)),
+            None => rest.push(node),
+        }
+    }
+    let taken: FxHashSet<usize> = pairs.iter().map(|&(_, other)| other).collect();
+    pairs.extend(rest.into_iter().zip(new.iter().copied().filter(|node| !taken.contains(node))));
+    pairs
 }
 
 /// Compares two nodes with the same operator.

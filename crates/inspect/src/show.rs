@@ -82,13 +82,18 @@ impl Style {
         self.wrapped(text, start, 0).join(&format!("\n{}", " ".repeat(start)))
     }
 
-    /// Joins as many texts as fit into this many columns. `…` replaces the others.
+    /// Joins as many texts as fit into this many columns. `…` replaces the others, and the end of the first one if
+    /// it does not fit.
     pub fn list(self, texts: &[String], columns: usize) -> String {
         let whole = texts.join(", ");
         if excerpt::width(&whole) <= columns {
             return whole;
         }
         let mut kept = String::new();
+        let first = texts.first().map_or(0, |text| excerpt::width(text));
+        if first + 3 > columns {
+            return self.fit(&whole, columns);
+        }
         for text in texts {
             // The comma, the space and the mark take three columns.
             if excerpt::width(&kept) + excerpt::width(text) + 3 > columns {
@@ -274,7 +279,7 @@ mod tests {
         let texts = ["Add", "MatMul", "Conv"].map(str::to_owned);
         assert_eq!(style.list(&texts, 17), "Add, MatMul, Conv");
         assert_eq!(style.list(&texts, 15), "Add, MatMul, …");
-        assert_eq!(style.list(&texts, 4), "…");
+        assert_eq!(style.list(&texts, 4), "Add…");
         assert_eq!(style.fit_end("a/long/path", 6), "…/path");
         assert_eq!(style.fit_end("path", 6), "path");
         assert_eq!(style.fit("a/long/path", 6), "a/lon…");

@@ -3,11 +3,13 @@
 mod notebooks;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use provenance::Tier;
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
@@ -98,6 +100,23 @@ impl<'d, 'a> Sources<'d, 'a> {
         let source = self.search(file);
         self.found.borrow_mut().insert(file.to_owned(), source.clone());
         source
+    }
+
+    /// Returns the user's files that were looked up and not found, without cells of notebooks.
+    pub fn missing(&self) -> Vec<String> {
+        let table = self.document.table();
+        let found = self.found.borrow();
+        let is_missing =
+            |file: &str| found.get(file) == Some(&Source::Missing) && !self.is_cell(file);
+        let files: BTreeSet<_> = table.all_locations().map(|at| at.file).collect();
+        let files = files.into_iter().map(|file| table.get_file(file));
+        let mut missing: Vec<String> = files
+            .filter(|file| file.tier == Tier::User && is_python(Path::new(&*file.path)))
+            .filter(|file| is_missing(&file.path))
+            .map(|file| file.path.to_string())
+            .collect();
+        missing.sort_unstable();
+        missing
     }
 
     /// True if a file is a cell of a notebook.

@@ -86,6 +86,10 @@ class Comparison(_Answer):
         """Return whether everything matches."""
         return self.is_match
 
+    def __repr__(self) -> str:
+        """Return the message, as a terminal shows it."""
+        return self.message
+
     def _repr_html_(self) -> str:
         sentence, *rest = self.message.splitlines()
         rows = [_cells(output) for output in self.outputs]

@@ -166,7 +166,7 @@ class Coverage:
         if self.covered:
             text += f", {self.covered} together with a later node"
         if self.skipped:
-            text += f", {self.skipped} did not run"
+            text += f", {self.skipped} did not run with these inputs: pass others to check them"
         return text
 
     @property
@@ -380,7 +380,7 @@ def _facts(first: First, runtime: str) -> list[str]:
     if first.kind in ("error", "optimizer") and statistics.elements:
         facts.append(
             f"{statistics.wrong} of {statistics.elements} elements are wrong, by at most "
-            f"{statistics.absolute:.3g} (relative error {_percent(statistics.relative)})"
+            f"{statistics.absolute:.3g}{_relative(statistics.relative)}"
         )
     if first.optimizer:
         facts.append(
@@ -420,9 +420,12 @@ def _facts(first: First, runtime: str) -> list[str]:
     return facts
 
 
-def _percent(share: float) -> str:
-    """Return a share in percent, with three digits: 10.7 %."""
-    return f"{100 * share:.3g} %"
+def _relative(share: float) -> str:
+    """Return a relative error in percent, with three digits; empty text for integers."""
+    if not share:
+        return ""
+    shown = f"{100 * share:.3g}" if share < 10 else "more than 1000"
+    return f" (relative error {shown} %)"
 
 
 def excerpt_of(first: First) -> list[str]:

@@ -91,6 +91,8 @@ class Explanation:
         """Return the lines with their source, and the hints."""
         return self._text
 
+    __repr__ = __str__
+
 
 class explain:  # noqa: N801 - it is used as a statement
     """Add your source line to exceptions of a runtime.

@@ -89,10 +89,10 @@ def _check_names(
                 f"{quoted(name)} of {quoted(shown)} is given twice: by position and by name"
             )
         if name not in known and not takes_any:
-            hint = did_you_mean(name, known, ": ") or (
-                f"; its parameters are: {', '.join(known) or 'none'}"
+            raise ConfigError(
+                f"{quoted(shown)} has no parameter {quoted(name)}; its parameters are: "
+                f"{', '.join(known) or 'none'}{did_you_mean(name, known, '; ')}"
             )
-            raise ConfigError(f"{quoted(shown)} has no parameter {quoted(name)}{hint}")
 
 
 def _joined(inputs: Sequence[tuple[str | None, Any]]) -> list[tuple[str | None, Any]]:

@@ -11,7 +11,7 @@ import jax
 
 from .. import _core
 from .._errors import InputSpecError, Jax2OnnxError, UnsupportedError
-from .._words import quoted
+from .._words import did_you_mean, quoted
 from . import call, failures
 from .compat import double_precision_kept
 from .modules import Modules, changing, modules_of, restored_on_failure
@@ -86,7 +86,7 @@ def _explained(
         flags = [name for name, spec in keywords.items() if call.is_flag(spec)]
         if flags and isinstance(error, jax.errors.ConcretizationTypeError):
             return _trace_both_values(watched, modules, specs, keywords, flags)
-        _check_signature(fn, specs, keywords, error)
+        _check_signature(fn, specs, keywords)
         failures.annotate(error, _name(fn), fn, specs, keywords)
         raise
     except Jax2OnnxError:
@@ -219,9 +219,7 @@ def folders() -> list[str]:
     return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
 
 
-def _check_signature(
-    fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any], error: TypeError
-) -> None:
+def _check_signature(fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any]) -> None:
     """Raise an error about too few or too many inputs, if that is why the call failed."""
     try:
         signature = inspect.signature(fn)
@@ -231,8 +229,10 @@ def _check_signature(
         signature.bind(*specs, **keywords)
     except TypeError as reason:
         count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
+        unknown = [name for name in keywords if name not in signature.parameters]
         if keywords:
             count += " and " + ", ".join(quoted(name) for name in sorted(keywords))
         raise InputSpecError(
             f"`{_name(fn)}{signature}` cannot be called with {count}: {reason}"
-        ) from error
+            + "".join(did_you_mean(name, signature.parameters, "; ") for name in unknown[:1])
+        ) from None

@@ -128,6 +128,17 @@ def large() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
 
 
+def repeated() -> onnx.ModelProto:
+    """2,100 nodes of one line."""
+
+    def repeat(x: jax.Array) -> jax.Array:
+        for _ in range(2100):
+            x = jax.numpy.sin(x)
+        return x
+
+    return export(repeat, array(3))
+
+
 #: The nodes of one block of the large model.
 BLOCK = (
     ("up/product", "MatMul"),
@@ -149,6 +160,9 @@ MODELS = {
     "constants": constants,
     "large": large,
 }
+
+#: Models for one test.
+OTHERS = {"repeated": repeated}
 
 
 class Opened:
@@ -224,7 +238,7 @@ class Pages:
     def model(self, name: str) -> Path:
         path = self.folder / f"{name}.onnx"
         if not path.exists():
-            onnx.save(MODELS[name](), path)
+            onnx.save((MODELS | OTHERS)[name](), path)
         return path
 
     def write(self, name: str, tag: str = "", **options: Any) -> Path:

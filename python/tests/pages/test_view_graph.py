@@ -466,6 +466,24 @@ def test_two_models_are_side_by_side_with_their_differences(browser: Browser, pa
 
 
 @needs_chromium
+def test_a_line_with_thousands_of_nodes_counts_them_and_opens_at_the_one_that_changed(
+    browser: Browser, pages: Pages
+) -> None:
+    before = onnx.load(pages.model("repeated"))
+    for number in (500, 1900):
+        before.graph.node[number].op_type = "Cos"
+    path = pages.folder / "repeated-before.onnx"
+    onnx.save(before, path)
+    opened = open_page(browser, pages.write("repeated", "-against", against=path))
+    page = opened.page
+    ops = page.evaluate("document.querySelector('.line.is-linked .ops').textContent")
+    assert ops == "Sin \N{MULTIPLICATION SIGN}2,100"
+    changed = f"document.querySelector('[data-node=\"{before.graph.node[500].name}\"]')"
+    assert page.evaluate(f"{IS_IN_SIGHT}({changed})")
+    close(opened)
+
+
+@needs_chromium
 def test_the_source_can_be_read_in_a_small_window(browser: Browser, pages: Pages) -> None:
     opened = open_page(browser, pages["cnn"], 1000, 700)
     page = opened.page

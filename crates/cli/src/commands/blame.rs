@@ -14,7 +14,7 @@ use provenance::report::excerpt::width;
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
-use crate::model::ModelArgs;
+use crate::model::{ModelArgs, note_missing};
 use crate::output::{Format, OutputArgs};
 use inspect::text::bytes;
 
@@ -162,7 +162,8 @@ impl Answer for Blamed<'_> {
                 if !rows.iter().any(Row::has_nodes) {
                     writeln!(console.err, "no node came from {}", clean(&place.to_string()))?;
                 }
-                print_rows(document, rows, console.style, console.out)
+                print_rows(document, rows, console.style, console.out)?;
+                note_missing(&sources.missing(), console)
             }
         }
     }
@@ -259,9 +260,9 @@ fn print_rows(
     let widest_source = texts.iter().zip(&ops).filter(|(_, ops)| !ops.is_empty());
     let widest_source = widest_source.map(|(text, _)| width(text)).max().unwrap_or(0);
     let widest_ops = ops.iter().map(|ops| width(&ops.join(", "))).max().unwrap_or(0);
-    // On a narrow screen, the operators get the columns that they need, but at most a third.
+    // On a narrow screen, the operators get the columns that they need, but at most two fifths.
     let room = style.width.saturating_sub(LEFT + 2).max(20);
-    let columns = widest_source.min(MAX_SOURCE).min(room - widest_ops.min(room / 3));
+    let columns = widest_source.min(MAX_SOURCE).min(room - widest_ops.min(room * 2 / 5));
     if !rows.is_empty() {
         writeln!(out, "{}", style.dim(" nodes    weights  line"))?;
     }
@@ -343,7 +344,10 @@ fn print_files(
 ) -> io::Result<()> {
     let err = &mut *console.err;
     let known: Vec<&str> = if found.is_empty() {
-        writeln!(err, "no node came from a file `{}`", clean(wanted))?;
+        match blame.files.is_empty() {
+            true => writeln!(err, "no node of `{}` has a line", clean(&document.name))?,
+            false => writeln!(err, "no node came from a file `{}`", clean(wanted))?,
+        }
         blame.files.keys().copied().filter(|&file| file != Frame::UNKNOWN).collect()
     } else {
         writeln!(err, "`{}` matches {} files:", clean(wanted), found.len())?;

@@ -12,7 +12,7 @@ use inspect::{Document, Recorded, Sources, open_regular};
 use serde_json::Value;
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
-use crate::model::ModelArgs;
+use crate::model::{ModelArgs, note_missing};
 use crate::output;
 
 /// Show how much time each line of Python takes, and where it runs
@@ -138,13 +138,15 @@ impl Answer for Summed {
         Outcome::found(self.summary.known > 0.0)
     }
 
-    fn print(&self, Console { out, style, .. }: &mut Console<'_>) -> io::Result<()> {
+    fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
+        let (out, style) = (&mut console.out, console.style);
         let Summed { document, summary, .. } = self;
         let stacks = || stacks(document, &self.profile, summary.warmup.len());
         match self.format {
             Format::Text => {
-                let text = text(summary, &self.placement, self.top, &self.sources, *style);
-                write!(out, "{text}")
+                let text = text(summary, &self.placement, self.top, &self.sources, style);
+                write!(out, "{text}")?;
+                note_missing(&self.sources.missing(), console)
             }
             Format::Flamegraph => {
                 let title = format!("{}: {} runs", document.name, summary.runs.len());

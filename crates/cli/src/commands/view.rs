@@ -13,7 +13,7 @@ use onnx::outputs::Files;
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
 use crate::files::stage_text;
-use crate::model::{ModelArgs, open};
+use crate::model::{ModelArgs, note_missing, open};
 use crate::output;
 use inspect::text::{bytes, count};
 
@@ -70,6 +70,8 @@ struct Viewed<'a> {
     args: &'a Args,
     view: View<'static>,
     files: Files,
+    /// The source files that were not found.
+    missing: Vec<String>,
 }
 
 impl Command for Args {
@@ -102,7 +104,7 @@ impl Command for Args {
         let name_of_report = || self.compare.as_deref().unwrap_or(Path::new("")).display();
         let view = view(document, &options).with_context(|| name_of_report().to_string())?;
         let files = self.inputs(document, &sources, against);
-        Ok(Box::new(Viewed { args: self, view, files }))
+        Ok(Box::new(Viewed { args: self, view, files, missing: sources.missing() }))
     }
 }
 
@@ -134,7 +136,7 @@ impl Answer for Viewed<'_> {
     }
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
-        let Viewed { args, view, files } = self;
+        let Viewed { args, view, files, missing } = self;
         let output = args.output.clone().unwrap_or_else(|| default_output(&args.model));
         let page = page(view);
         let file = files.clone().write("the page", &output).map_err(io::Error::other)?;
@@ -149,6 +151,7 @@ impl Answer for Viewed<'_> {
         for sentence in view.left_out() {
             console.note(format_args!("{}", clean(sentence)))?;
         }
+        note_missing(missing, console)?;
         if args.open && !open_in_browser(&output) {
             console.note(format_args!("no browser could be started: open `{shown}` yourself"))?;
         }

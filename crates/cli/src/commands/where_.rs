@@ -10,7 +10,7 @@ use inspect::{Document, Frame, Provenance, Sources, Style, json as values};
 use serde_json::{Value, json};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
-use crate::model::ModelArgs;
+use crate::model::{ModelArgs, note_missing};
 use crate::output::{Format, OutputArgs};
 
 /// Show the line of Python that a node came from
@@ -77,11 +77,13 @@ impl Answer for Located<'_> {
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         if let Some(answer) = &self.answer {
-            return self.print_answer(answer, console.style, console.out);
+            self.print_answer(answer, console.style, console.out)?;
+            return note_missing(&self.sources.missing(), console);
         }
         if let Some(line) = common_line(self.document, &self.found) {
+            print_candidates(self.document, self.wanted, &self.found, console.out)?;
             write!(console.out, "{}", excerpt(&line, &self.sources, console.style))?;
-            return print_candidates(self.document, self.wanted, &self.found, console.out);
+            return note_missing(&self.sources.missing(), console);
         }
         print_candidates(self.document, self.wanted, &self.found, console.err)
     }

@@ -186,7 +186,7 @@ fn errors_of_a_report_are_beside_their_lines() {
         })
         .collect();
     let expected = serde_json::json!([
-        [17, 0.25, true, "max error 2.500e-1, 3 of 8 elements wrong"],
+        [17, 0.25, true, "3 of 8 elements wrong, max error 0.25"],
         [25, null, false, "max error nan"],
     ]);
     assert_eq!(Value::Array(shown), expected);

@@ -204,6 +204,8 @@ fn torch_has_a_stack_trace_and_scopes() {
                = in        fc2.weight  f32[2,3]
                = in        fc2.bias  f32[2]
                = out       linear_1  f32[2,2]
+            --- stderr
+            note: `/home/ann/project/torch_model.py` was not found here: pass its folder with --source-root
         "#]],
     );
 }

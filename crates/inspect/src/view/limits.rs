@@ -162,14 +162,14 @@ impl Limits {
         let missing = lists.iter().filter(|(room, _)| room.used < room.wanted);
         let mut sentences: Vec<String> = missing
             .map(|(room, noun)| {
-                let (used, wanted) = (thousands(room.used), thousands(room.wanted));
+                let (used, wanted) = (thousands(room.used as u64), thousands(room.wanted as u64));
                 format!("The page contains {used} of {wanted} {noun}.")
             })
             .collect();
         match self.cut {
             0 => {}
             1 => sentences.push("One long text is cut.".to_owned()),
-            cut => sentences.push(format!("{} long texts are cut.", thousands(cut))),
+            cut => sentences.push(format!("{} long texts are cut.", thousands(cut as u64))),
         }
         if !sentences.is_empty() {
             sentences.push("`jax2onnx view --format json` prints everything.".to_owned());
@@ -177,14 +177,16 @@ impl Limits {
         match self.statistics.wanted {
             0 => {}
             1 => sentences.push("One weight has no statistics.".to_owned()),
-            count => sentences.push(format!("{} weights have no statistics.", thousands(count))),
+            count => {
+                sentences.push(format!("{} weights have no statistics.", thousands(count as u64)))
+            }
         }
         sentences
     }
 }
 
 /// Returns a number with commas: `1,234,567`.
-fn thousands(number: usize) -> String {
+pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 
-use super::limits::Limits;
+use super::limits::{Limits, thousands};
 use super::name;
 use super::places::Places;
 use crate::Document;
@@ -214,28 +214,40 @@ fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Returns the errors of a row in words: `max error 0.25, 3 of 8 elements wrong`.
+/// Returns the errors of a row in words: `3 of 8 elements wrong, max error 0.25`.
 fn describe_error(row: &Value) -> String {
-    let shown = |value: &Value| match value {
-        Value::Number(number) => number.as_f64().map(|number| format!("{number:.3e}")),
-        Value::String(text) => Some(text.clone()),
-        _ => None,
-    };
     let mut parts = Vec::new();
-    for (key, label) in [
-        ("max_absolute_error", "max error"),
-        ("max_ulp", "ulp"),
-        ("loss", "loss"),
-        ("snr_db", "SNR in dB"),
-    ] {
-        parts.extend(shown(&row[key]).map(|value| format!("{label} {value}")));
-    }
     if let (Some(wrong @ 1..), Some(all)) =
         (row["elements_wrong"].as_u64(), row["elements"].as_u64())
     {
-        parts.push(format!("{wrong} of {all} elements wrong"));
+        parts.push(format!("{} of {} elements wrong", thousands(wrong), thousands(all)));
+    }
+    for (key, before, after) in [
+        ("max_absolute_error", "max error ", ""),
+        ("max_ulp", "", " ulp"),
+        ("loss", "loss ", ""),
+        ("snr_db", "SNR ", " dB"),
+    ] {
+        let shown = match &row[key] {
+            Value::Number(number) => number.as_f64().map(three_digits),
+            Value::String(text) => Some(text.clone()),
+            _ => None,
+        };
+        parts.extend(shown.map(|value| format!("{before}{value}{after}")));
     }
     parts.join(", ")
+}
+
+/// Returns a number with three digits: `0.25`, `1.09`, `7.63e-6`.
+fn three_digits(number: f64) -> String {
+    let exponent = number.abs().log10().floor();
+    if number == 0.0 || !(-3.0..6.0).contains(&exponent) {
+        let text = format!("{number:.2e}");
+        return text.replace(".00e", "e").replace("0e0", "0");
+    }
+    let digits = (2.0 - exponent).max(0.0) as usize;
+    let text = format!("{number:.digits$}");
+    if digits == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
 
 fn verdict(report: &Value) -> String {
