@@ -75,7 +75,7 @@ pub fn profile(model: &[u8], data: &[u8]) {
     let json = profile::Json { summary: &summary, placement, name: "", sources: &sources };
     let _ = json_text(&json);
     let stacks = profile::stacks(&document, &profile, summary.warmup.len());
-    let _ = profile::flamegraph(&stacks, "");
+    let _ = profile::flamegraph(&stacks, "", "");
     let _ = profile::speedscope(&stacks, "");
 }
 

@@ -5,6 +5,7 @@
 
 pub mod blame;
 pub mod check;
+pub mod cost;
 pub mod diff;
 mod document;
 pub mod explain;

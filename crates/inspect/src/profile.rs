@@ -16,6 +16,7 @@ mod trace;
 use std::io::Read;
 use std::sync::Arc;
 
+pub(crate) use attribute::heaviest;
 pub use attribute::{Attribution, attribute};
 pub use copies::{CPU, Direction};
 pub(crate) use copies::{Copied, copies};
@@ -23,6 +24,7 @@ pub use flamegraph::flamegraph;
 pub use read::{ProfileError, Shapes};
 pub use runs::{Run, Spread};
 pub use show::{Json, text};
+pub(crate) use stacks::level;
 pub use stacks::{Level, speedscope, stacks};
 pub use summary::{By, Row, Summary, summarize};
 pub use trace::trace;

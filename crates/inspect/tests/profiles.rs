@@ -116,7 +116,7 @@ fn pictures_have_all_the_time() {
         assert_eq!(total, profile.total());
         let answer = speedscope(&stacks, name);
         assert_eq!(answer["profiles"][0]["endValue"], total);
-        let svg = flamegraph(&stacks, "a < b");
+        let svg = flamegraph(&stacks, "a < b", "µs");
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
         assert!(svg.contains("a &lt; b"), "{svg}");
         assert_eq!(svg.matches("<g>").count(), svg.matches("</g>").count());

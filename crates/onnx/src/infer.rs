@@ -113,6 +113,13 @@ impl Call<'_> {
         }
     }
 
+    pub(crate) fn float_attr(&self, name: &str, default: f32) -> f32 {
+        match self.attrs.get(name) {
+            Some(Attr::Float(value)) => *value,
+            _ => default,
+        }
+    }
+
     pub(crate) fn ints_attr(&self, name: &str) -> Option<&[i64]> {
         match self.attrs.get(name) {
             Some(Attr::Ints(values)) => Some(values),

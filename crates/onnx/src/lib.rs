@@ -5,6 +5,7 @@
 pub mod attr;
 pub mod build;
 pub mod check;
+pub mod cost;
 pub mod dtype;
 pub mod edit;
 pub mod expr;
@@ -24,6 +25,7 @@ pub mod pairs;
 pub mod proto;
 #[cfg(test)]
 mod round_trip;
+pub mod sized;
 pub mod source_map;
 pub mod staged;
 pub mod strip;
@@ -43,4 +45,4 @@ pub use model::{Function, Graph, Label, Model, Node, Note};
 pub use operator::{OpType, Operator};
 pub use proto::scan;
 pub use tensor::Tensor;
-pub use value::{Dim, Symbol, Type, Value, ValueId, Values, known_shape};
+pub use value::{Dim, Symbol, Total, Type, Value, ValueId, Values, known_shape};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use provenance::OriginId;
-pub use sizes::{Dim, Symbol};
+pub use sizes::{Dim, Symbol, Total};
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
@@ -35,6 +35,19 @@ impl Type {
 
     pub fn rank(&self) -> usize {
         self.shape.len()
+    }
+
+    /// Returns the size of the elements in bytes; `None` for strings, or if it is too large.
+    pub fn bytes(&self) -> Option<Dim> {
+        let elements = Dim::checked_product(&*self.shape)?;
+        match self.dtype.bits() {
+            0 => None,
+            bits if bits % 8 == 0 => elements.checked_mul(&Dim::Known(bits as i64 / 8)),
+            bits => {
+                let bits = elements.checked_mul(&Dim::Known(bits as i64))?;
+                bits.checked_add(&Dim::Known(7))?.checked_floordiv(&Dim::Known(8))
+            }
+        }
     }
 }
 

@@ -139,7 +139,7 @@ pub(crate) fn profile_summary(
                 sources: &sources,
             }),
             placement::report(&placement, top, &sources, Style::plain()),
-            flamegraph(&paths, &document.name),
+            flamegraph(&paths, &document.name, "µs"),
             json_text(&speedscope(&paths, &document.name)),
             inputs(&files),
         ))

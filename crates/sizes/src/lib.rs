@@ -10,6 +10,7 @@ mod facts;
 mod order;
 mod polynomial;
 mod text;
+mod total;
 mod value;
 
 #[cfg(test)]
@@ -17,3 +18,4 @@ mod laws;
 
 pub use dim::{Dim, Symbol};
 pub use polynomial::{Atom, Operation, Polynomial, Term};
+pub use total::Total;

@@ -41,7 +41,7 @@ impl Dim {
 }
 
 impl Atom {
-    fn value(&self, symbol: &dyn Fn(&Symbol) -> i64) -> Option<i128> {
+    pub(crate) fn value(&self, symbol: &dyn Fn(&Symbol) -> i64) -> Option<i128> {
         match self {
             Atom::Symbol(name) => Some(symbol(name).into()),
             Atom::Operation(op, operands) => {

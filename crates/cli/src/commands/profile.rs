@@ -150,7 +150,7 @@ impl Answer for Summed {
             }
             Format::Flamegraph => {
                 let title = format!("{}: {} runs", document.name, summary.runs.len());
-                write!(out, "{}", flamegraph(&stacks(), &title))
+                write!(out, "{}", flamegraph(&stacks(), &title, "µs"))
             }
             Format::Speedscope => print_json(*out, &speedscope(&stacks(), &document.name)),
             Format::Perfetto => print_json(*out, &self.events),

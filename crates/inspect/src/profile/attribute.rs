@@ -117,7 +117,7 @@ pub fn attribute<'d>(document: &'d Document<'_>, profile: &Profile) -> Vec<Attri
 }
 
 /// Returns the origin that takes most of the time: if a product was fused from several lines, that of the product.
-fn heaviest<'d>(
+pub(crate) fn heaviest<'d>(
     document: &'d Document<'_>,
     sure: Sure,
     origins: &[OriginId],

@@ -26,8 +26,16 @@ struct Branch<'s> {
     numbers: FxHashMap<&'s Level, usize>,
 }
 
-/// Draws a self-contained SVG, which shows the name, the location and the time of the box under the mouse.
-pub fn flamegraph(stacks: &[(Vec<Level>, u64)], title: &str) -> String {
+/// The whole picture.
+#[derive(Clone, Copy)]
+struct Whole<'u> {
+    scale: f64,
+    time: u64,
+    unit: &'u str,
+}
+
+/// Draws a self-contained SVG, which shows the name, the location and the number of the box under the mouse.
+pub fn flamegraph(stacks: &[(Vec<Level>, u64)], title: &str, unit: &str) -> String {
     let mut root = Branch::default();
     for (path, time) in stacks.iter().filter(|(_, time)| *time > 0) {
         add(&mut root, &path[..path.len().min(MAX_DEPTH)], *time);
@@ -44,7 +52,8 @@ pub fn flamegraph(stacks: &[(Vec<Level>, u64)], title: &str) -> String {
         escaped(title)
     );
     let scale = if root.time == 0 { 0.0 } else { WIDTH / root.time as f64 };
-    draw(&mut svg, &root, 0.0, 0, scale, root.time);
+    let whole = Whole { scale, time: root.time, unit };
+    draw(&mut svg, &root, 0.0, 0, whole);
     svg.push_str("</svg>\n");
     svg
 }
@@ -66,17 +75,18 @@ fn depth(branch: &Branch<'_>) -> usize {
     branch.branches.iter().map(|branch| 1 + depth(branch)).max().unwrap_or(0)
 }
 
-fn draw(svg: &mut String, branch: &Branch<'_>, mut x: f64, row: usize, scale: f64, all: u64) {
+fn draw(svg: &mut String, branch: &Branch<'_>, mut x: f64, row: usize, whole: Whole<'_>) {
     for inner in &branch.branches {
-        let width = inner.time as f64 * scale;
+        let width = inner.time as f64 * whole.scale;
         if let Some(level) = inner.level.filter(|_| width >= NARROWEST) {
             let y = TOP + row as f64 * HEIGHT;
             let place = match &level.file {
                 Some(file) => format!(" {file}:{}", level.line),
                 None => String::new(),
             };
-            let share = inner.time as f64 * 100.0 / all.max(1) as f64;
-            let said = format!("{}{place} — {} µs, {share:.1} %", level.name, inner.time);
+            let share = inner.time as f64 * 100.0 / whole.time.max(1) as f64;
+            let said =
+                format!("{}{place} — {} {}, {share:.1} %", level.name, inner.time, whole.unit);
             let _ = writeln!(
                 svg,
                 "<g><title>{}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{}\" rx=\"2\" \
@@ -87,7 +97,7 @@ fn draw(svg: &mut String, branch: &Branch<'_>, mut x: f64, row: usize, scale: f6
                 color(level),
                 label(level, x, y, width)
             );
-            draw(svg, inner, x, row + 1, scale, all);
+            draw(svg, inner, x, row + 1, whole);
         }
         x += width;
     }
@@ -164,7 +174,7 @@ mod tests {
             line: 1,
         };
         let path = vec![level("f", Some("a.py")), level("Add", None)];
-        let svg = flamegraph(&[(path, 5), (vec![level("(not known)", None)], 1)], "title");
+        let svg = flamegraph(&[(path, 5), (vec![level("(not known)", None)], 1)], "title", "µs");
         assert!(!svg.contains("hsl"), "{svg}");
         assert_eq!(svg.matches("fill=\"#").count(), 4, "{svg}");
     }

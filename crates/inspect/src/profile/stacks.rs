@@ -36,7 +36,7 @@ pub fn stacks(document: &Document<'_>, profile: &Profile, warmup: usize) -> Vec<
     stacks
 }
 
-fn level(frame: &Frame<'_>) -> Level {
+pub(crate) fn level(frame: &Frame<'_>) -> Level {
     let name = if frame.function.is_empty() { frame.place() } else { frame.function.to_owned() };
     let file = frame.has_file().then(|| frame.file.to_owned());
     Level { name, file, line: frame.line }
