@@ -10,6 +10,7 @@ from . import _export
 from ._config import Prefixes
 from ._types import (
     ExportMode,
+    HalfMode,
     Level,
     NanMode,
     NormalizationMode,
@@ -45,6 +46,7 @@ def to_onnx(
     normalization_mode: NormalizationMode | None = None,
     optimize: bool | None = None,
     nan: NanMode | None = None,
+    half: HalfMode | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -80,6 +82,7 @@ def to_onnx(
     normalization_mode: NormalizationMode | None = None,
     optimize: bool | None = None,
     nan: NanMode | None = None,
+    half: HalfMode | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -115,6 +118,7 @@ def to_onnx(
     normalization_mode: NormalizationMode | None = None,
     optimize: bool | None = None,
     nan: NanMode | None = None,
+    half: HalfMode | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -149,6 +153,7 @@ def to_onnx(
     normalization_mode: NormalizationMode | None = None,
     optimize: bool | None = None,
     nan: NanMode | None = None,
+    half: HalfMode | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -202,6 +207,10 @@ def to_onnx(
             the same. Use it to find out whether a pass causes a wrong result.
         nan: `"exact"`, the default, returns what JAX returns for NaN. `"ignore"` leaves out the
             nodes that only do this, and records the choice in the metadata of the model.
+        half: `"exact"`, the default, rounds `float16` and `bfloat16` where JAX does. `"fast"`
+            computes them in `float32`, so that the model has as few casts as a `float32` model, and
+            records the choice in the metadata of the model. Inputs, outputs and weights keep their
+            types.
         unroll: The maximum number of nodes of an unrolled loop, by default 32. 0 keeps all loops.
         explain_passes: Where to report the rewrites and the code that was nearly rewritten, with
             the source lines: `True` for standard error, or the path of a file.
@@ -258,6 +267,7 @@ def to_onnx(
         "normalization_mode": normalization_mode,
         "optimize": optimize,
         "nan": nan,
+        "half": half,
         "unroll": unroll,
         "explain_passes": explain_passes,
         "provenance": provenance,

@@ -12,6 +12,7 @@ ExportMode: TypeAlias = Literal["standard", "web"]
 WeightsMode: TypeAlias = Literal["inline", "external", "auto"]
 NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
 NanMode: TypeAlias = Literal["exact", "ignore"]
+HalfMode: TypeAlias = Literal["exact", "fast"]
 Level: TypeAlias = Literal["off", "minimal", "full", "indexed"]
 PathPolicy: TypeAlias = Literal["relative", "absolute", "basename"]
 SourcesMode: TypeAlias = Literal["hash", "embed"]
@@ -33,6 +34,7 @@ class Settings(NamedTuple):
     normalization_mode: NormalizationMode
     optimize: bool
     nan: NanMode
+    half: HalfMode
     unroll: int
     explain_passes: bool | StrPath
     provenance: Level

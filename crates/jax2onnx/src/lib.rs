@@ -231,6 +231,9 @@ pub fn annotate<'a>(
     if !model.exact_nan {
         added.push((keys::NAN.into(), keys::IGNORE.into()));
     }
+    if let Some(widened) = model.widened {
+        added.push((keys::HALF.into(), widened.to_string()));
+    }
     let source_map = sources.map(|sources| {
         let (text, id) = source_map(model, &mut renderer, sources);
         added.push((keys::DEBUG_ID.into(), id));

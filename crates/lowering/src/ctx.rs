@@ -3,13 +3,14 @@
 
 mod equation;
 mod functions;
+mod halves;
 mod pairs;
 mod recipe;
 mod recorder;
 mod sizes;
 mod walk;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use jaxpr::Aval;
@@ -32,6 +33,10 @@ pub(crate) struct Ctx<'g> {
     /// While a body of scalars is lowered on each element of some arrays: the shape of these
     /// arrays.
     on_each: RefCell<Option<Arc<[Dim]>>>,
+    /// True if float16 and bfloat16 are computed in float32, without JAX's rounding.
+    widens_halves: Cell<bool>,
+    /// The type that was computed in float32 instead; bfloat16 if there are both, because it has fewer digits.
+    widened: Cell<Option<onnx::DType>>,
     /// The named axes with one device, from all meshes that enclose the current equation.
     axes: RefCell<Vec<Arc<str>>>,
     /// The refusals of equations so far.
@@ -70,6 +75,8 @@ impl<'g> Ctx<'g> {
             definition,
             primitives: primitives.collect(),
             on_each: RefCell::default(),
+            widens_halves: Cell::default(),
+            widened: Cell::default(),
             axes: RefCell::default(),
             refused: RefCell::default(),
             dropped: RefCell::default(),
@@ -117,6 +124,7 @@ impl<'g> Ctx<'g> {
     pub fn ty(&self, aval: &Aval) -> std::result::Result<Type, Refused> {
         match aval {
             Aval::Array { dtype, shape } => {
+                let dtype = self.computed(dtype);
                 let Element { dtype, parts } = Element::for_model(dtype, self.builder)?;
                 let each = self.on_each.borrow().as_ref().filter(|_| shape.is_empty()).cloned();
                 let mut shape = match each {

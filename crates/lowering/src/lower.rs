@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use jaxpr::{Aval, Program};
+use jaxpr::{Atom, Aval, Program};
 use onnx::build::{Built, SourceContext};
 use onnx::kernels::Target;
 use onnx::pairs::Pairs;
-use onnx::{Builder, Expr, Function, Model, Note};
-use options::{NanMode, Options};
+use onnx::{Builder, DType, Expr, Function, Model, Note};
+use options::{HalfMode, NanMode, Options};
 use provenance::{Site, Table};
 
 use crate::ctx::{Ctx, Primitive};
@@ -61,8 +61,9 @@ pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Mod
     let target = call.target;
     let table = std::mem::take(&mut program.table);
     let builder = Builder::new(options.opset, table, exact_nan, target);
-    match lower_main(&builder, &program, call) {
-        Ok((inputs, outputs, notes, pairs)) => {
+    let is_fast = options.half == HalfMode::Fast;
+    match lower_main(&builder, &program, is_fast, call) {
+        Ok((inputs, outputs, widened, notes, pairs)) => {
             let ids = |exprs: Vec<Expr<'_>>| exprs.into_iter().map(|expr| expr.id).collect();
             let (inputs, outputs) = (ids(inputs), ids(outputs));
             let mut opsets = builder.opsets();
@@ -80,6 +81,7 @@ pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Mod
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
                 exact_nan,
+                widened,
                 target,
                 notes,
                 rewrite: None,
@@ -94,11 +96,12 @@ pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Mod
     }
 }
 
-type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>, Vec<Note>, Option<Box<Pairs>>);
+type Ends<'g> = (Vec<Expr<'g>>, Vec<Expr<'g>>, Option<DType>, Vec<Note>, Option<Box<Pairs>>);
 
 fn lower_main<'g>(
     builder: &'g Builder,
     program: &Program,
+    is_fast: bool,
     call: &Call,
 ) -> Result<Ends<'g>, Vec<LoweringError>> {
     let main = &program.main;
@@ -120,7 +123,11 @@ fn lower_main<'g>(
     };
     check_depth(builder, main, call.max_depth).map_err(|error| vec![error])?;
     let inputs = inputs(&ctx, program, call).map_err(|why| all(why.into()))?;
+    if is_fast {
+        ctx.widen_halves();
+    }
     let results = ctx.jaxpr(main, &inputs, SourceContext::default()).map_err(all)?;
+    let results = narrow(&ctx, main, results).map_err(|why| all(why.into()))?;
     let errors = ctx.refusals();
     if !errors.is_empty() {
         return Err(errors);
@@ -130,7 +137,7 @@ fn lower_main<'g>(
     let entered = builder.enter_plugin(place, &"output".into());
     let outputs = outputs(builder, &inputs, results, call);
     builder.leave(entered);
-    Ok((inputs, outputs, ctx.notes(), ctx.take_pairs()))
+    Ok((inputs, outputs, ctx.widened(), ctx.notes(), ctx.take_pairs()))
 }
 
 /// Refuses the equation with the deepest nesting of jaxprs, if the nesting is too deep.
@@ -186,6 +193,31 @@ fn bind_symbols(ctx: &Ctx<'_>, main: &jaxpr::Jaxpr) {
             ctx.bind_symbol_of(dim, input, axis);
         }
     }
+}
+
+/// Casts each result to its type in JAX, on the line that computes it.
+fn narrow<'g>(
+    ctx: &Ctx<'g>,
+    main: &jaxpr::Jaxpr,
+    results: Vec<Expr<'g>>,
+) -> Result<Vec<Expr<'g>>, Refused> {
+    let narrow = |(result, atom): (Expr<'g>, &Atom)| {
+        let Some(dtype) = main.atom_dtype(atom).filter(|dtype| ctx.widens(dtype)) else {
+            return Ok(result);
+        };
+        let computes = |eqn: &&jaxpr::Eqn| {
+            eqn.outputs.iter().any(|&output| matches!(atom, Atom::Var(var) if *var == output))
+        };
+        let eqn = main.eqns.iter().rev().find(computes);
+        let place = eqn.map_or(main.place, |eqn| eqn.place);
+        let primitive = eqn.map_or_else(|| "output".into(), |eqn| eqn.primitive.clone());
+        let entered =
+            ctx.builder.enter_plugin(ctx.place(place, SourceContext::default()), &primitive);
+        let narrowed = ctx.exactly(|| ctx.as_computed(result, &dtype));
+        ctx.builder.leave(entered);
+        narrowed
+    };
+    results.into_iter().zip(&main.outputs).map(narrow).collect()
 }
 
 /// Copies a result if it is an input, a constant or already an output, because each output must be

@@ -8,10 +8,16 @@ use crate::lower::{Call, lower};
 
 /// Lowers the jaxpr and compares the graph or the refusal with the expectation.
 #[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
 pub(crate) fn check(jaxpr: &str, expect: Expect) {
+    check_with(Options::default(), jaxpr, expect);
+}
+
+/// Does the same with other options.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a test is two texts")]
+pub(crate) fn check_with(options: Options, jaxpr: &str, expect: Expect) {
     let program = jaxpr::parse(jaxpr).expect("the jaxpr of a test can be parsed");
-    let options = Options { model_name: "test".into(), ..Options::default() };
+    let options = Options { model_name: "test".into(), ..options };
     let text = match lower(program, &options, &Call::default()) {
         Ok(mut model) => {
             inline_composites(&mut model);

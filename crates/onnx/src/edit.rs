@@ -24,6 +24,7 @@ use provenance::{OriginId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use crate::dtype::DType;
 use crate::facts::{Fact, Facts};
 use crate::kernels::Target;
 use crate::model::{Graph, Label, Model, Node, Note};
@@ -85,6 +86,7 @@ pub struct Edit<'m> {
     outside: &'m FxHashSet<ValueId>,
     opset: i64,
     exact_nan: bool,
+    widened: Option<DType>,
     target: Target,
     assumptions: Option<&'m Assumptions>,
     /// The domains of the operators that were inserted, apart from that of ONNX.
@@ -121,6 +123,7 @@ impl Model {
             reads_large: true,
             opset,
             exact_nan: self.exact_nan,
+            widened: self.widened,
             target: self.target,
             assumptions: self.assumptions.as_ref(),
             domains: BTreeSet::new(),
@@ -153,6 +156,7 @@ struct Around<'m> {
     uses: Uses,
     opset: i64,
     exact_nan: bool,
+    widened: Option<DType>,
     target: Target,
     assumptions: Option<&'m Assumptions>,
     domains: BTreeSet<Arc<str>>,
@@ -244,6 +248,7 @@ impl<'m> Edit<'m> {
             outside: &around.outside,
             opset: around.opset,
             exact_nan: around.exact_nan,
+            widened: around.widened,
             target: around.target,
             assumptions: around.assumptions,
             domains: &mut around.domains,

@@ -6,6 +6,7 @@ use provenance::{OriginId, SiteId, Table};
 use smallvec::SmallVec;
 
 use crate::attr::Attr;
+use crate::dtype::DType;
 use crate::kernels::Target;
 use crate::operator::Operator;
 use crate::pairs::Pairs;
@@ -28,6 +29,9 @@ pub struct Model {
     pub metadata: Vec<(String, String)>,
     /// True if the model must match JAX for NaN inputs too.
     pub exact_nan: bool,
+    /// The type of half precision that the model computes in float32, if any. Its constants have the digits of this
+    /// type.
+    pub widened: Option<DType>,
     /// The runtimes that it is for.
     pub target: Target,
     /// The rewrites that passes did and declined, in order. They are not written to the file.

@@ -10,5 +10,7 @@ mod value;
 
 pub use provenance::{Level, PathPolicy};
 pub use row::{OptionKind, Row};
-pub use table::{ExportMode, NanMode, NormalizationMode, Options, SourcesMode, WeightsMode, table};
+pub use table::{
+    ExportMode, HalfMode, NanMode, NormalizationMode, Options, SourcesMode, WeightsMode, table,
+};
 pub use value::Value;

@@ -143,6 +143,12 @@ options! {
     nan: NanMode = NanMode::Exact => word!(NanMode), GRAPH, "--nan MODE",
     "Return what JAX returns for NaN, or leave out the nodes that only do this [default: exact]";
 
+    /// `"exact"`, the default, rounds `float16` and `bfloat16` where JAX does. `"fast"` computes them in `float32`, so
+    /// that the model has as few casts as a `float32` model, and records the choice in the metadata of the model.
+    /// Inputs, outputs and weights keep their types.
+    half: HalfMode = HalfMode::Exact => word!(HalfMode), GRAPH, "--half MODE",
+    "Round half precision where JAX does, or compute it in float32 with fewer casts [default: exact]";
+
     /// The maximum number of nodes of an unrolled loop, by default 32. 0 keeps all loops.
     unroll: usize = 32 => OptionKind::Number {
         least: 0,
@@ -241,6 +247,15 @@ words! {
 }
 
 words! {
+    /// Decides where `float16` and `bfloat16` are rounded.
+    HalfMode, "a half-precision mode" {
+        #[default]
+        Exact = "exact",
+        Fast = "fast",
+    }
+}
+
+words! {
     /// The information about each source file in a source map.
     SourcesMode, "a way to keep sources" {
         #[default]
@@ -251,6 +266,7 @@ words! {
 
 represented_by_words!(
     ExportMode,
+    HalfMode,
     Level,
     NanMode,
     NormalizationMode,

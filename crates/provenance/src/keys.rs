@@ -16,10 +16,13 @@ pub const DEBUG_ID: &str = "pkg.jax2onnx.debug_id";
 pub const NAN: &str = "pkg.jax2onnx.nan";
 /// The value of [`NAN`].
 pub const IGNORE: &str = "ignore";
+/// On the model: the type of half precision that it computes in float32.
+pub const HALF: &str = "pkg.jax2onnx.half";
 /// The prefix of every metadata key of jax2onnx.
 pub const PREFIX: &str = "pkg.jax2onnx.";
 
-/// True if the key describes the origin of something. [`NAN`] describes what the model computes.
+/// True if the key describes the origin of something. [`NAN`] and [`HALF`] describe what the model
+/// computes.
 pub fn is_provenance(key: &str) -> bool {
-    key.starts_with(PREFIX) && key != NAN
+    key.starts_with(PREFIX) && key != NAN && key != HALF
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: Metadata of a model that leaves out what NaNs need.
 _NAN: Final = "pkg.jax2onnx.nan"
+_HALF: Final = "pkg.jax2onnx.half"
 #: Options that a model does not tell, to try if the names of a new export are others.
 _OTHER_OPTIONS: Final[tuple[dict[str, Any], ...]] = (
     {"unroll": 0},
@@ -109,7 +110,8 @@ def exported_again(
                     enable_double_precision=double,
                     input_names=[value.name for value in taken[:count]],
                     output_names=[value.name for value in graph.output],
-                    nan="ignore" if _ignores_nan(model) else "exact",
+                    nan="ignore" if _has(model, _NAN) else "exact",
+                    half="fast" if _has(model, _HALF) else "exact",
                     provenance="indexed",
                     provenance_paths="relative",
                     **options,
@@ -188,5 +190,5 @@ def _opset(model: Loaded) -> int:
     return min(max([*versions, 16]), 26)
 
 
-def _ignores_nan(model: Loaded) -> bool:
-    return any(each.key == _NAN for each in model.proto.metadata_props)
+def _has(model: Loaded, key: str) -> bool:
+    return any(each.key == key for each in model.proto.metadata_props)

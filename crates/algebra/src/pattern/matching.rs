@@ -61,9 +61,9 @@ impl Search<'_, '_> {
             PatternKind::Constant(name) => {
                 self.edit.tensor(value).is_some() && self.bindings.bind(name, value)
             }
-            PatternKind::Number(number) => {
-                self.number(value).is_some_and(|(found, dtype)| is_near(found, *number, dtype))
-            }
+            PatternKind::Number(number) => self
+                .number(value)
+                .is_some_and(|(found, dtype)| is_near(found, *number, self.digits(dtype))),
             PatternKind::AnyNumber(name) => {
                 let (found, known) = (self.number(value), self.bindings.value(name));
                 match known {
@@ -137,7 +137,7 @@ impl Search<'_, '_> {
     ) -> bool {
         let Some((&value, rest)) = open.split_first() else {
             let dtype = self.edit.ty(whole).map_or(DType::F32, |ty| ty.dtype);
-            return factors.is_empty() && is_near(1.0, number, dtype);
+            return factors.is_empty() && is_near(1.0, number, self.digits(dtype));
         };
         // A number is part of `number`, or matches a hole.
         if let Some((found, _)) = self.number(value)
@@ -182,6 +182,11 @@ impl Search<'_, '_> {
     fn number(&self, value: ValueId) -> Option<(f64, DType)> {
         let tensor = self.edit.tensor(value)?;
         Some((tensor.number()?, tensor.dtype))
+    }
+
+    /// Returns the type whose digits a constant of a type has.
+    fn digits(&self, dtype: DType) -> DType {
+        self.edit.widened().filter(|_| dtype == DType::F32).unwrap_or(dtype)
     }
 }
 

@@ -93,7 +93,7 @@ impl<'g> Ctx<'g> {
         let noted = self.noted_variables();
         let entered = self.builder.enter_plugin(shown, &enter.primitive);
         let results = (|| {
-            let arguments = self.atoms(&enter.inputs, values)?;
+            let arguments = self.atoms(all.jaxpr, &enter.inputs, values)?;
             self.builder.function(
                 &text(enter, "domain"),
                 &text(enter, "name"),
@@ -105,9 +105,9 @@ impl<'g> Ctx<'g> {
                         self.note_variable(all.jaxpr, var, definition, input, None);
                     }
                     self.equations(all, body.start + 1..body.end, Some(call), values)?;
-                    let outputs = self.atoms(&leave.inputs, values)?;
+                    let outputs = self.atoms(all.jaxpr, &leave.inputs, values)?;
                     let escaped: Vec<Atom> = escaping.iter().copied().map(Atom::Var).collect();
-                    let escaped = self.atoms(&escaped, values)?;
+                    let escaped = self.atoms(all.jaxpr, &escaped, values)?;
                     Ok(Results { outputs: own_results(self.builder, outputs), escaped })
                 },
             )

@@ -43,7 +43,7 @@ impl<'g> Ctx<'g> {
         recipe: &Recipe,
         values: &[Option<Expr<'g>>],
     ) -> Result<Vec<Expr<'g>>> {
-        let operands = self.atoms(&eqn.inputs, values)?;
+        let operands = self.atoms(jaxpr, &eqn.inputs, values)?;
         let mut slots = Slots { primitive: eqn.primitive.clone(), values: FxHashMap::default() };
         slots.fill((0..).map(Slot), &operands);
         let results = self.steps(recipe, &mut slots)?;

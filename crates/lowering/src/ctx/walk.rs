@@ -114,7 +114,7 @@ impl<'g> Ctx<'g> {
         }
         let equations = Equations::new(jaxpr, enclosing);
         self.equations(&equations, 0..jaxpr.eqns.len(), None, &mut values)?;
-        self.atoms(&jaxpr.outputs, &values)
+        self.atoms(jaxpr, &jaxpr.outputs, &values)
     }
 
     /// Lowers one equation. `place` is its location.
@@ -195,21 +195,23 @@ impl<'g> Ctx<'g> {
     /// Returns the values of atoms.
     pub(crate) fn atoms(
         &self,
+        jaxpr: &Jaxpr,
         atoms: &[Atom],
         values: &[Option<Expr<'g>>],
     ) -> Result<Vec<Expr<'g>>> {
-        atoms.iter().map(|atom| self.atom(atom, values)).collect()
+        atoms.iter().map(|atom| self.atom(jaxpr, atom, values)).collect()
     }
 
-    fn atom(&self, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
-        match atom {
-            Atom::Literal(literal) => Ok(self.constant(literal)?),
+    fn atom(&self, jaxpr: &Jaxpr, atom: &Atom, values: &[Option<Expr<'g>>]) -> Result<Expr<'g>> {
+        let value = match atom {
+            Atom::Literal(literal) => self.constant(literal)?,
             Atom::Var(var) => values[var.index()].ok_or_else(|| {
                 let what = format!("variable {} is used before it is defined", var.0);
                 let primitive = "jaxpr".into();
-                Refused::Internal { primitive, what }.into()
-            }),
-        }
+                Refused::Internal { primitive, what }
+            })?,
+        };
+        Ok(self.in_computed_type(jaxpr, atom, value)?)
     }
 
     /// Lowers one equation with its recipe or its plugin, and checks the results.
@@ -219,6 +221,14 @@ impl<'g> Ctx<'g> {
         data: &jaxpr::Eqn,
         values: &[Option<Expr<'g>>],
     ) -> Result<Vec<Expr<'g>>> {
+        if self.keeps_halves(data) {
+            let results = self.exactly(|| self.eqn(jaxpr, data, values))?;
+            let computed = results
+                .into_iter()
+                .zip(&data.outputs)
+                .map(|(result, &var)| self.in_computed_type(jaxpr, &Atom::Var(var), result));
+            return Ok(computed.collect::<std::result::Result<_, _>>()?);
+        }
         let primitive = &data.primitive;
         if let Some(recipe) = &data.recipe {
             return self.recipe(jaxpr, data, recipe, values);
@@ -231,14 +241,21 @@ impl<'g> Ctx<'g> {
             }
             .into());
         };
-        let inputs = self.atoms(&data.inputs, values)?;
+        let inputs = self.atoms(jaxpr, &data.inputs, values)?;
         let outputs = data.outputs.iter().map(|&var| self.ty(jaxpr.aval(var)));
+        let computed = |dtypes: Vec<jaxpr::DType>| -> Vec<jaxpr::DType> {
+            dtypes.iter().map(|dtype| self.computed(dtype).clone()).collect()
+        };
         let eqn = Eqn {
             primitive,
             inputs,
             outputs: outputs.collect::<std::result::Result<_, _>>()?,
-            input_dtypes: data.inputs.iter().filter_map(|atom| jaxpr.atom_dtype(atom)).collect(),
-            output_dtypes: data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
+            input_dtypes: computed(
+                data.inputs.iter().filter_map(|atom| jaxpr.atom_dtype(atom)).collect(),
+            ),
+            output_dtypes: computed(
+                data.outputs.iter().filter_map(|&var| jaxpr.aval(var).dtype()).collect(),
+            ),
             params: Rc::new(data.params.reading()),
         };
         eqn.ignore(SHARDINGS);

@@ -273,6 +273,11 @@ impl Edit<'_> {
         self.exact_nan
     }
 
+    /// Returns the type of half precision that the model computes in float32, if any.
+    pub fn widened(&self) -> Option<DType> {
+        self.widened
+    }
+
     /// Returns the runtimes that the model is for.
     pub fn target(&self) -> Target {
         self.target

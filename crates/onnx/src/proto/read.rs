@@ -147,6 +147,8 @@ impl<'a, 'f> Reader<'a, 'f> {
         let ignores_nan =
             |(key, value): &(String, String)| key == keys::NAN && value == keys::IGNORE;
         let exact_nan = !metadata.iter().any(ignores_nan);
+        let half = metadata.iter().find(|(key, _)| key == keys::HALF);
+        let widened = half.and_then(|(_, name)| DType::from_short(name));
         Ok(Model {
             graph,
             functions,
@@ -158,6 +160,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             producer_version: proto.producer_version.unwrap_or_default(),
             metadata,
             exact_nan,
+            widened,
             target: Target::default(),
             notes: Vec::new(),
             rewrite: None,
