@@ -125,12 +125,14 @@ test-runtimes: build
 	$(PY) tools/test_runtimes.py
 	$(PY) tools/matrix.py --write
 
-# Programs of other libraries, in an environment of their own; writes docs/libraries.md. Like the path that
+# Programs of other libraries, and Keras' own tests of its export, in an environment of their own; writes
+# docs/libraries.md. Like the path that
 # maturin writes into .venv, `jax2onnx.pth` names the folder of `jax2onnx` and `testkit`.
 test-libraries: build $(LIBRARIES)/installed
 	@echo "$(CURDIR)/python" >"$$($(LIBRARIES)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/jax2onnx.pth"
 	$(LIBRARIES)/bin/python -m pytest -q python/tests/repository/test_docs.py -k recipe
 	$(LIBRARIES)/bin/python -m pytest -q python/tests/errors/test_training_mode.py
+	KERAS_BACKEND=jax $(LIBRARIES)/bin/python -m pytest -q -p no:cacheprovider --pyargs keras.src.export.onnx_test
 	$(LIBRARIES)/bin/python tools/libraries.py
 
 # The documentation as a site that works offline, in target/site. A broken link is an error.

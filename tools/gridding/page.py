@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import collections
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .avoided import AVOIDED
@@ -13,6 +15,8 @@ from .types import FAMILIES
 Results = Mapping[str, list[dict[str, Any]]]
 HEAD = """\
 # Special values
+
+{result}
 
 This page compares every elementwise function of `jax.numpy`, `jax.nn`, `jax.lax` and
 `jax.scipy.special` with its model, for every element type, at special values: both zeros, both
@@ -46,14 +50,31 @@ TITLES = {
 
 def text(results: Results) -> str:
     """Returns the page for the verdicts of every cell."""
-    parts = [HEAD, *_counts(results)]
+    parts = [HEAD.replace("{result}", _result(results)), *_counts(results)]
+    parts.append('\n<div class="filterable" data-what="functions" markdown>\n')
     for module, title in TITLES.items():
         # Cells that run at the same time end in any order.
         names = [
             name for name in sorted(results) if _module(name) == module and _is_taken(results[name])
         ]
         parts += _table(title, names, results)
+    parts.append("\n</div>\n")
     return "".join([*parts, *_deviations(results), *_refusals(results), *_avoided()])
+
+
+def _result(results: Results) -> str:
+    """Return the outcome of all cells in a sentence."""
+    verdicts = [one["verdict"] for cells in results.values() for one in cells]
+    taken = [verdict for verdict in verdicts if verdict != "none"]
+    count = collections.Counter(taken)
+    rest = len(taken) - sum(count[verdict] for verdict in ("right", "deviates", "refused"))
+    wrong = "no result is wrong for an unknown reason" if not rest else f"{rest:,} are not right"
+    sentence = (
+        f"**Of {len(taken):,} pairs of a function and a type, {count['right']:,} are right at all "
+        f"special values, {count['deviates']:,} deviate from JAX for a reason given below, "
+        f"{count['refused']:,} are refused, and {wrong}.**"
+    )
+    return textwrap.fill(sentence, 100)
 
 
 def _module(name: str) -> str:
@@ -80,8 +101,9 @@ def _counts(results: Results) -> Iterable[str]:
         yield f"| {family} | {len(taken)} | {' | '.join(map(str, counts))} |\n"
 
 
-def _table(title: str, names: Iterable[str], results: Results) -> Iterable[str]:
-    yield f"\n## {title}\n\n| Function | {' | '.join(FAMILIES)} |\n"
+def _table(title: str, names: Sequence[str], results: Results) -> Iterable[str]:
+    yield f"\n<details markdown>\n<summary>{title}: {len(names)} rows</summary>\n"
+    yield f"\n| Function | {' | '.join(FAMILIES)} |\n"
     yield "| --- |" + " --- |" * len(FAMILIES) + "\n"
     for name in names:
         cells = {one["label"]: one for one in results[name]}
@@ -91,6 +113,7 @@ def _table(title: str, names: Iterable[str], results: Results) -> Iterable[str]:
         ]
         shown = name.removeprefix(title + ".").replace("|", "\\|")
         yield f"| `{shown}` | {' | '.join(row)} |\n"
+    yield "\n</details>\n"
 
 
 def _cell(cells: list[dict[str, Any]]) -> str:

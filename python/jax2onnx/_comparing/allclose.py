@@ -218,7 +218,7 @@ def _message(
     lines += [f"  {output}" for output in compared]
     if session.graph.node and not any(output.callsite for output in compared):
         lines.append(
-            "the model has no provenance: export it with `provenance='minimal'` to see lines"
+            "the model has no provenance: export it with `provenance='indexed'` to see lines"
         )
     return "\n".join(lines)
 

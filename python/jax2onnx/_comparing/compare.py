@@ -287,16 +287,10 @@ class Question:
         Raises:
             ConfigError: ONNX Runtime does not load the reference.
         """
-        from .refusals import loading_error, refusal
+        from .refusals import check_loads, loading_error
         from .summary import summarize
 
-        words = loading_error(self.reference.model)
-        if words is not None:
-            explained = refusal(self.reference, self.lines, words)
-            raise ConfigError(
-                f"ONNX Runtime refuses the reference {quoted(self.reference_name)}: "
-                f"{explained.sentence}{explained.where}"
-            ) from None
+        check_loads(self.reference, self.lines, f"the reference {quoted(self.reference_name)}")
         words = loading_error(self.model.model)
         if words is None:
             return None
@@ -304,11 +298,14 @@ class Question:
 
     def _read_refusal(self, words: str) -> "Refusal":
         """Find the line that makes the runtime refuse the model."""
-        from .refusals import refusal
+        from .refusals import refusal, with_lines
 
-        if self.model_lines.exist or not self.lines.exist:
-            return refusal(self.model, self.model_lines, words)
-        return refusal(self.reference, self.lines, words)
+        found = refusal(self.model, self.model_lines, words)
+        if found.lines or not self.lines.exist:
+            return found
+        # A new export has the same names.
+        other = refusal(self.reference, self.lines, words)
+        return other if other.lines else with_lines(found, self.reference, self.lines)
 
     def _answer_elsewhere(
         self,

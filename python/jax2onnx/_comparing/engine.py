@@ -25,6 +25,8 @@ from .walk import Place
 
 #: How often the float64 result of one value is computed.
 _MAX_REPLAYS: Final = 32
+#: The precision of the short types. What they add is added in float32.
+_SHORT: Final = 1e-5
 #: Behind everything that happens in the iterations of a loop.
 _AFTER_ALL: Final = 1 << 62
 #: How many faults are kept.
@@ -381,6 +383,12 @@ class Comparer:
         if shorter:
             verdict = judge(truth, got, segment.tolerance)
             return replace(verdict, statistics=plain.statistics) if verdict.is_wrong else verdict
+        terms = self._replay.terms(cut.reference, segment.partner, values)
+        epsilon = max(machine_epsilon(expected.dtype), machine_epsilon(got.dtype))
+        if terms is not None and terms.shape == expected.shape and epsilon < _SHORT:
+            verdict = judge(expected, got, segment.tolerance, ROUNDING_FACTOR * epsilon * terms)
+            if not verdict.is_wrong:
+                return verdict
         with np.errstate(all="ignore"):
             error = np.abs(truth - expected.astype(np.float64))
             error = np.where(np.isfinite(error), error, 0.0)

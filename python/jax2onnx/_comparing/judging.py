@@ -158,7 +158,9 @@ class Verdict:
         return self.excess > 1
 
 
-def judge(expected: Array, got: Array, tolerance: Tolerance, rounding: float = 0.0) -> Verdict:
+def judge(
+    expected: Array, got: Array, tolerance: Tolerance, rounding: "float | Array" = 0.0
+) -> Verdict:
     """Compare a result with what is expected.
 
     Args:
@@ -239,7 +241,9 @@ def _judge_exactly(expected: Array, got: Array) -> Verdict:
     return Verdict(statistics, np.inf, place, expected[place], got[place])
 
 
-def _judge_floats(expected: Array, got: Array, tolerance: Tolerance, rounding: float) -> Verdict:
+def _judge_floats(
+    expected: Array, got: Array, tolerance: Tolerance, rounding: "float | Array"
+) -> Verdict:
     with np.errstate(all="ignore"):
         wide_expected, wide_got = expected.astype(np.float64), got.astype(np.float64)
         size, finite = np.abs(wide_expected), np.isfinite(wide_expected)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _html, _progress
+from .._errors import ConfigError
 from .._types import StrPath
 from .._words import lines, quoted
-from .report import VERSION, First, excerpt_of, in_iterations
+from .report import UNKNOWN_LINE, VERSION, First, excerpt_of, in_iterations
 
 if TYPE_CHECKING:
     from .arrays import Array
@@ -23,13 +24,14 @@ _BORN: Final = {"nan": "a NaN", "infinity": "an infinity"}
 
 @dataclass(frozen=True)
 class NanReport:
-    """Contains the result of `find_nan`. Prints as text, and is true if all numbers are finite.
+    """Contains the result of `find_nan`. Prints as text, and is true if no node creates a NaN.
 
     Attributes:
         births: The first NaN or infinity of each value whose node created it, in the order of
             execution. A node creates a NaN if none of its operands contains one.
         model: The name of the model.
         outputs: The names of the outputs that are not finite.
+        inputs: The names of the inputs that are not finite.
     """
 
     __module__ = "jax2onnx"
@@ -37,6 +39,7 @@ class NanReport:
     births: tuple[First, ...]
     model: str
     outputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
 
     @property
     def first(self) -> First | None:
@@ -44,14 +47,14 @@ class NanReport:
         return self.births[0] if self.births else None
 
     def __bool__(self) -> bool:
-        """Return whether all numbers are finite."""
+        """Return whether no node creates a NaN or an infinity."""
         return not self.births
 
     def __str__(self) -> str:
         """Return the line of the first NaN or infinity."""
         first = self.first
         if first is None:
-            return lines([self._headline()])
+            return lines([self._headline(), *(f"   = {fact}" for fact in self._origins())])
         parts = [f"   = {fact}" for fact in self._facts(first)]
         return lines([self._headline(), *excerpt_of(first), *parts])
 
@@ -59,10 +62,21 @@ class NanReport:
 
     def _headline(self) -> str:
         first = self.first
+        if first is None and self.outputs:
+            return "no node creates a NaN or an infinity from finite numbers"
         if first is None:
             return f"{self.model} computes no NaN and no infinity"
         where = in_iterations(first.iterations)
         return f"{quoted(first.node)} ({first.op}) creates {_BORN[first.kind]}{where}"
+
+    def _origins(self) -> list[str]:
+        """Say where a NaN comes from that no node created."""
+        if not self.outputs:
+            return []
+        outputs = f"the outputs {_listed(self.outputs)} are not finite"
+        if not self.inputs:
+            return [f"{outputs}, because a weight or a constant is not"]
+        return [f"{outputs}, because the inputs {_listed(self.inputs)} are not"]
 
     def _facts(self, first: First) -> list[str]:
         place = f" at {list(first.index)}" if first.index else ""
@@ -73,6 +87,8 @@ class NanReport:
         facts.append(
             f"the outputs {reached} are not finite" if reached else "all outputs are finite"
         )
+        if not first.lines:
+            facts.append(UNKNOWN_LINE)
         later = len(self.births) - 1
         if later:
             nodes = (
@@ -90,6 +106,7 @@ class NanReport:
             "first": None if self.first is None else self.first.to_json(),
             "births": [birth.to_json() for birth in self.births],
             "outputs_not_finite": list(self.outputs),
+            "inputs_not_finite": list(self.inputs),
         }
 
     def _repr_html_(self) -> str:
@@ -107,7 +124,7 @@ class NanReport:
             self._headline(),
             is_right=bool(self),
             excerpt="" if first is None else first.excerpt,
-            facts=others + ([] if first is None else self._facts(first)),
+            facts=others + (self._origins() if first is None else self._facts(first)),
             table=_html.Table(
                 ("creates", "line", "node"),
                 rows,
@@ -116,6 +133,10 @@ class NanReport:
             if len(rows) > 1
             else None,
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))
 
 
 def find_nan(
@@ -141,7 +162,7 @@ def find_nan(
 
     Raises:
         InputSpecError: The inputs do not match the model.
-        ConfigError: ONNX Runtime is missing.
+        ConfigError: ONNX Runtime is missing, or does not load the model.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -159,6 +180,7 @@ def find_nan(
     from . import graphs, models
     from .inputs import feeds_of
     from .lines import Lines
+    from .refusals import check_loads
     from .runtime import onnxruntime_for
     from .walk import Walk
 
@@ -166,15 +188,26 @@ def find_nan(
     _progress.stage("reading")
     loaded = models.Loaded(model)
     graph = graphs.main(loaded)
-    watch = _Watch(Lines(loaded, source_map, source_roots))
-    found = Walk(watch).run(graph, feeds_of(loaded, inputs))
-    outputs = [
-        name
-        for name, array in found.items()
-        if array is not None and _is_float(array) and not np.isfinite(array).all()
-    ]
+    known = Lines(loaded, source_map, source_roots)
+    watch = _Watch(known)
+    feeds = feeds_of(loaded, inputs)
+    try:
+        found = Walk(watch).run(graph, feeds)
+    except ConfigError:
+        raise
+    except Exception:
+        check_loads(graph, known, loaded.name)
+        raise
+
+    def not_finite(arrays: "Mapping[str, Array | None]") -> tuple[str, ...]:
+        return tuple(
+            name
+            for name, array in arrays.items()
+            if array is not None and _is_float(array) and not np.isfinite(array).all()
+        )
+
     births = [birth for _, birth in sorted(watch.births.values(), key=lambda each: each[0])]
-    return NanReport(tuple(births), loaded.name, tuple(outputs))
+    return NanReport(tuple(births), loaded.name, not_finite(found), not_finite(feeds))
 
 
 class _Watch:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from .._errors import ConfigError
@@ -84,6 +84,30 @@ def refusal(graph: Graph, lines: Lines, words: str) -> Refusal:
     found = [_shown(known, SourceLine(x.file, x.line, x.function, x.text)) for x in finding.lines]
     is_sure = finding.sure in ("certain", "likely") and len({line.place for line in found}) == 1
     return Refusal(words, tuple(found), finding.node, is_sure)
+
+
+def with_lines(refusal: Refusal, graph: Graph, lines: Lines) -> Refusal:
+    """Add the lines of the node of another graph that has the same name and operator."""
+    same = [
+        number
+        for number, node in enumerate(graph.nodes)
+        if refusal.node is not None and refusal.node[0] == node.name
+    ]
+    found = tuple(lines.of_nodes(graph, same))
+    is_sure = len({line.place for line in found}) == 1
+    return replace(refusal, lines=found, is_sure=is_sure)
+
+
+def check_loads(graph: Graph, lines: Lines, name: str) -> None:
+    """Raise an error with the line if ONNX Runtime does not load a model.
+
+    Raises:
+        ConfigError: ONNX Runtime does not load the model.
+    """
+    words = loading_error(graph.model)
+    if words is not None:
+        found = refusal(graph, lines, words)
+        raise ConfigError(f"ONNX Runtime refuses {name}: {found.sentence}{found.where}") from None
 
 
 def _shown(known: Sequence[SourceLine], line: SourceLine) -> SourceLine:

@@ -19,12 +19,38 @@ _SHORT_TYPES: Final = (
 )
 
 
+#: Operators that add products or elements.
+_SUMS: Final = frozenset(
+    (
+        *("AveragePool", "Conv", "ConvTranspose", "CumSum", "Einsum", "Gemm", "MatMul"),
+        *("GlobalAveragePool", "ReduceMean", "ReduceSum", "Sum"),
+    )
+)
+
+
 class Replay:
     """Runs nodes of a graph alone."""
 
     def __init__(self) -> None:
         """Keep the models of the nodes that were run."""
         self._runners: dict[Any, Runner | None] = {}
+
+    def terms(self, graph: Graph, value: str, values: Mapping[str, Array]) -> "Array | None":
+        """Return the sums of the sizes of what a node adds; None if it adds nothing.
+
+        The terms of a sum may cancel. Its error is as large as rounding makes it for its terms.
+        """
+        number = graph.produced.get(value)
+        if number is None or graph.nodes[number].op_type not in _SUMS:
+            return None
+        if any(each.f < 0 for each in graph.nodes[number].attribute):
+            return None
+        sizes = {}
+        for name in graph.reads(number):
+            array = contents(graph, values, name)
+            if array is not None:
+                sizes[name] = np.abs(array) if is_floating(array.dtype) else array
+        return self.run(graph, value, sizes, wide=True)
 
     def run(
         self, graph: Graph, value: str, values: Mapping[str, Array], *, wide: bool

@@ -166,7 +166,9 @@ class Coverage:
         if self.covered:
             text += f", {self.covered} together with a later node"
         if self.skipped:
-            text += f", {self.skipped} did not run with these inputs: pass others to check them"
+            text += f", {self.skipped} did not run"
+        if self.skipped and self.compared + self.covered:
+            text += " with these inputs: pass others to check them"
         return text
 
     @property
@@ -403,11 +405,10 @@ def _facts(first: First, runtime: str) -> list[str]:
             else "certain: this line or one of these lines causes the error"
         )
         facts += [f"  {line}" for line in others[:_MAX_LINES]]
+    elif first.is_read and not first.node:
+        facts.append("the line is unknown, because the message names no node")
     elif not first.lines:
-        facts.append(
-            "the line is unknown, because the model has no provenance: export it with "
-            "`provenance='indexed'`"
-        )
+        facts.append(UNKNOWN_LINE)
     else:
         facts.append(
             "certain: only this line can cause the error"
@@ -418,6 +419,13 @@ def _facts(first: First, runtime: str) -> list[str]:
         nodes = ", ".join(map(quoted, first.nodes[:_MAX_LINES]))
         facts.append(f"together with the nodes {nodes}")
     return facts
+
+
+#: What to do about a node without a line.
+UNKNOWN_LINE: Final = (
+    "the line is unknown, because the model has no provenance: export it with "
+    "`provenance='indexed'`"
+)
 
 
 def _relative(share: float) -> str:

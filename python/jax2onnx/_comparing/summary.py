@@ -102,7 +102,7 @@ def _refused(
     if fault is not None:
         found = _first(question, replace(fault, is_clear=is_sure), None, agrees=False)
         return fault, replace(found, problem=refusal.sentence)
-    if refusal.node is None and not refusal.lines:
+    if refusal.node is None and not refusal.lines and not question.executor.is_local:
         return None, None
     best = refusal.lines[0] if refusal.lines else SourceLine(None, None, "")
     node = refusal.node or ("", "")

@@ -156,3 +156,42 @@ def test_a_converted_model_in_which_only_rounding_adds_up_says_so() -> None:
     assert not report
     assert report.keep_float32() == []
     assert any("many small rounding errors" in note for note in report.notes)
+
+
+def test_a_sum_whose_terms_cancel_is_rounding() -> None:
+    def total(x: Any) -> Any:
+        return x @ jnp.ones((12, 3)), x.sum(-1)
+
+    model = to_onnx(total, [(50, 12)], provenance="indexed")
+    x = np.random.default_rng(1).normal(size=(50, 12)).astype(np.float32)
+    x -= x.mean(-1, keepdims=True)
+    assert compare(total, model, [x])
+    # A wrong weight is not rounding.
+    (weight,) = [tensor for tensor in model.graph.initializer if len(tensor.dims) == 2]
+    wrong = np.ones((12, 3), np.float32)
+    wrong[3, 1] = 1.0001
+    weight.CopyFrom(onnx.numpy_helper.from_array(wrong, weight.name))
+    report = compare(total, model, [x])
+    assert report.first is not None
+    assert report.first.op == "MatMul"
+
+
+def test_a_refused_model_without_provenance_has_the_line_of_the_function() -> None:
+    def net(x: Any) -> Any:
+        return jnp.exp(x @ jnp.ones((4, 3)))
+
+    model = to_onnx(net, [(2, 4)])
+    node = next(node for node in model.graph.node if node.op_type == "MatMul")
+    node.input[1] = "nothing"
+    report = compare(net, model, [np.ones((2, 4), np.float32)])
+    shown = str(report)
+    assert shown.startswith("error: ONNX Runtime refuses the model because of `dot_general`")
+    assert "return jnp.exp(x @ jnp.ones((4, 3)))" in shown
+    assert "0 of 2 nodes are compared one by one, 2 did not run\n" in shown + "\n"
+    other = compare(model_of(net), model, [np.ones((2, 4), np.float32)])
+    assert str(other).startswith("error: ONNX Runtime refuses the second model because of")
+    assert "export it with `provenance='indexed'`" in str(other)
+
+
+def model_of(function: Any) -> onnx.ModelProto:
+    return to_onnx(function, [(2, 4)])

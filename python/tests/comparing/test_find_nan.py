@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jax2onnx import InputSpecError, find_nan, profile, to_onnx
+from jax2onnx import ConfigError, InputSpecError, find_nan, profile, to_onnx
 from testkit.lines import line_of
 
 
@@ -57,7 +57,33 @@ def test_infinities_of_masks_and_inputs_are_not_reported(value: float) -> None:
     report = find_nan(to_onnx(masked, [(3,)]), [np.array([-1, 1, 2], np.float32)])
     assert report
     assert report.outputs == ("out_0",)
-    assert str(report) == "the model computes no NaN and no infinity"
+    assert str(report) == (
+        "no node creates a NaN or an infinity from finite numbers\n"
+        "   = the outputs `out_0` are not finite, because a weight or a constant is not"
+    )
+
+
+def test_numbers_that_are_not_finite_in_the_inputs_are_named() -> None:
+    model = to_onnx(lambda x, y: (x + 1, y * 2), [(3,), (3,)])
+    report = find_nan(model, [np.ones(3, np.float32), np.full(3, np.nan, np.float32)])
+    assert report
+    assert "`out_1` are not finite, because the inputs `y` are not" in str(report)
+
+
+def test_a_nan_of_a_model_without_provenance_says_how_to_get_its_line() -> None:
+    report = find_nan(to_onnx(lambda x: 1 / x, [(3,)]), [np.zeros(3, np.float32)])
+    assert "export it with `provenance='indexed'`" in str(report)
+
+
+def test_a_model_that_the_runtime_refuses_is_an_error_with_the_line() -> None:
+    def halved(x: Any) -> Any:
+        return jnp.tanh(x) / 2
+
+    model = to_onnx(halved, [(3,)], provenance="indexed")
+    model.graph.node[1].input[0] = "nothing"
+    with pytest.raises(ConfigError, match=r"refuses the model: .*nothing") as caught:
+        find_nan(model, [np.zeros(3, np.float32)])
+    assert "return jnp.tanh(x) / 2" in str(caught.value)
 
 
 def _scaled(x: Any, params: Any) -> Any:
