@@ -84,6 +84,7 @@ pub struct Edit<'m> {
     place: LoopPlace,
     /// The large constants that other graphs read, if this graph is a body.
     outside: &'m FxHashSet<ValueId>,
+    is_fallback: bool,
     opset: i64,
     exact_nan: bool,
     widened: Option<DType>,
@@ -120,6 +121,7 @@ impl Model {
             pairs: self.pairs.as_deref_mut(),
             place: LoopPlace::default(),
             outside: FxHashSet::default(),
+            is_fallback: false,
             reads_large: true,
             opset,
             exact_nan: self.exact_nan,
@@ -142,6 +144,9 @@ impl Model {
     }
 }
 
+/// The name of a branch that runs where a fused operator is not right.
+pub const FALLBACK: &str = "recurrent/scan";
+
 /// The state that all graphs of a model share.
 struct Around<'m> {
     values: &'m mut Values,
@@ -151,6 +156,7 @@ struct Around<'m> {
     pairs: Option<&'m mut Pairs>,
     place: LoopPlace,
     outside: FxHashSet<ValueId>,
+    is_fallback: bool,
     /// False in the bodies of a graph that reads no large constant: there is nothing to count in them.
     reads_large: bool,
     uses: Uses,
@@ -190,6 +196,7 @@ fn edit_graph(
     for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
         let is_new = is_new || is_one(node, &with_new_bodies);
         let (depth, outside) = (around.place.depth, around.outside.clone());
+        let is_fallback = around.is_fallback;
         around.place.depth += usize::from(node.op.is(LOOPS));
         for body in node.bodies_mut() {
             if around.reads_large {
@@ -197,7 +204,9 @@ fn edit_graph(
                 let is_outside = |id: &&ValueId| read.get(*id) > own.get(*id);
                 around.outside.extend(read.keys().filter(is_outside));
             }
+            around.is_fallback = is_fallback || &*body.name == FALLBACK;
             changed |= edit_graph(body, is_new, around, pass);
+            around.is_fallback = is_fallback;
             around.outside.clone_from(&outside);
         }
         around.place.depth = depth;
@@ -246,6 +255,7 @@ impl<'m> Edit<'m> {
             pairs: around.pairs.as_deref_mut(),
             place: around.place,
             outside: &around.outside,
+            is_fallback: around.is_fallback,
             opset: around.opset,
             exact_nan: around.exact_nan,
             widened: around.widened,

@@ -337,6 +337,11 @@ impl Edit<'_> {
         self.place.depth > 0
     }
 
+    /// True inside of a branch that runs where a fused operator is not right.
+    pub fn is_fallback(&self) -> bool {
+        self.is_fallback
+    }
+
     /// Returns the opset of the model.
     pub fn opset(&self) -> i64 {
         self.opset

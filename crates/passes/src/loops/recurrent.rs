@@ -9,21 +9,28 @@
 //! Its operators are wrong for some values: see [`guard`]. So the scan stays as the other branch of an `If`.
 
 mod body;
+mod form;
 mod gru;
 mod guard;
-mod linear;
 mod lstm;
+mod mask;
+mod moves;
+mod polynomial;
 #[cfg(test)]
 mod tests;
+mod weights;
 
-use algebra::rewrite::{Declined, Result, ensure};
+use algebra::rewrite::{Declined, Result, ensure, require};
+use onnx::edit::FALLBACK;
 use onnx::kernels::Limit;
 use onnx::{Attr, DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId};
 
 use body::Body;
-use linear::Linear;
+use mask::{Kept, Mask};
+use weights::{Gate, Weights};
 
 pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
+    require(!patch.is_fallback())?;
     let found = find(patch, patch.root())?;
     let results = fuse(patch, found);
     patch.settle(results)
@@ -32,19 +39,27 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 /// A cell in the body of a scan.
 struct Cell {
     op: OpType,
-    /// The input of each gate, in ONNX's order, and the size of the state.
-    gates: Vec<Linear>,
-    size: usize,
+    /// The input of each gate, in ONNX's order.
+    gates: Vec<Gate>,
+    /// The state that the gates read. For a `GRU`, it may be the one that the reset gate scaled.
+    state: ValueId,
     /// The indices of the carries with the hidden state and, for an `LSTM`, the memory.
     hidden: usize,
     memory: Option<usize>,
+    /// The memories that the first three gates read, if there are peepholes.
+    peepholes: Option<[ValueId; 3]>,
+    mask: Option<Mask>,
+    /// The results of the steps.
+    kept: Vec<Kept>,
     attrs: Vec<(&'static str, Attr)>,
 }
 
 /// A scan over a cell. It may be the whole branch of an `If`.
 struct CellScan {
     cell: Cell,
-    /// The operands of the scan: the carries, and the array that it runs over.
+    /// The states before the first step, with the hidden one first.
+    states: Vec<ValueId>,
+    /// The arrays that the cell reads.
     inputs: Vec<ValueId>,
     direction: Result<Vec<(&'static str, Attr)>>,
     /// The condition of the `If`.
@@ -75,42 +90,57 @@ fn find(edit: &Edit<'_>, index: usize) -> Option<CellScan> {
     let (scan, condition) = scan_of(edit, index)?;
     let body = Body::of(edit, scan)?;
     let cell = lstm::find(&body).or_else(|| gru::find(&body))?;
-    // The output of each step must be the hidden state.
-    let carries = body.carries();
-    let hidden = body.output(cell.hidden)?;
-    let outputs = carries..scan.outputs.len();
-    let is_hidden = |output| body.output(output) == Some(hidden);
-    let inputs = scan.inputs.iter().copied().collect::<Option<_>>()?;
-    let direction = direction(scan, carries);
-    let found = CellScan { cell, inputs, direction, condition };
-    outputs.into_iter().all(is_hidden).then_some(found)
+    let states = std::iter::once(cell.hidden).chain(cell.memory);
+    let states = states.map(|carry| scan.inputs.get(carry).copied()?).collect::<Option<_>>()?;
+    let inputs = cell.inputs()?;
+    let direction = direction(scan, body.carries());
+    Some(CellScan { cell, states, inputs, direction, condition })
 }
 
 fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId)>> {
     let index = edit.root();
-    let CellScan { cell, inputs, direction, condition } = found;
+    let CellScan { cell, inputs, states, direction, condition } = found;
     let cell = &cell;
-    let carries = if cell.memory.is_some() { 2 } else { 1 };
     let unknown = || Declined::from("the type of a value is unknown");
-    let x = inputs[carries];
-    let states = std::iter::once(cell.hidden).chain(cell.memory);
-    let states: Vec<ValueId> = states.map(|carry| inputs[carry]).collect();
-    let ty = edit.ty(x).cloned().ok_or_else(unknown)?;
+    let &first = inputs.first().ok_or("no gate reads an input")?;
+    let ty = edit.ty(first).cloned().ok_or_else(unknown)?;
     // ONNX Runtime has kernels for doubles, but they fail.
     if ty.dtype != DType::F32 {
         return Err(Declined(format!("the runtime has no {} of {}", cell.op, ty.dtype)));
     }
     ensure(edit.target().has(cell.op, edit.opset()), "a runtime of the target lacks the operator")?;
-    let is_batched = is_batched(edit, cell, &ty, &states)?;
+    let state = edit.ty(states[0]).ok_or_else(unknown)?;
+    let size = state.shape.last().and_then(onnx::Dim::known).ok_or_else(unknown)?;
+    let is_batched = is_batched(edit, size, &ty, &states)?;
     let direction = direction?;
     let has = |limit| edit.target().has_limit(limit);
     let is_linear = cell.attrs.contains(&("linear_before_reset", Attr::Int(1)));
     let is_limited =
         is_linear && has(Limit::GruLinear) || !direction.is_empty() && has(Limit::LstmReversed);
     ensure(!is_limited, "a runtime of the target does not take this form of the operator")?;
-    let weights = Weights::of(edit, cell, ty.dtype).ok_or("the weights are not all known")?;
+    let is_plain = cell.mask.is_none() && cell.peepholes.is_none();
+    ensure(
+        is_plain || edit.target().is_default() && edit.target().device_name().is_none(),
+        "a runtime of the target may not take lengths or peepholes",
+    )?;
+    // The zeros of the identity matrix turn infinity into NaN. The guard excludes infinity.
+    let has_identity = cell.gates.iter().any(|gate| gate.form.has_identity);
+    ensure(
+        edit.exact_nan() || !has_identity,
+        "an infinity among the inputs would spread, and nothing looks for it",
+    )?;
+    let weights = Weights::of(edit, cell, &inputs, size).ok_or("the weights are not all known")?;
     ensure(weights.are_small(), "a weight is not finite, or so large that a gate may overflow")?;
-    let fits = guard::fits(edit, cell.op, x, &states, condition);
+    let x = match inputs[..] {
+        [x] => x,
+        _ => edit.insert(Op::new(OpType::Concat, &inputs).attr("axis", ty.rank() as i64 - 1)),
+    };
+    let lengths = match cell.mask {
+        Some(mask) => Some(mask::lengths(edit, mask, ty.rank() - 2)?),
+        None => None,
+    };
+    let conditions = condition.into_iter().chain(lengths.as_ref().map(|found| found.are_lengths));
+    let fits = guard::fits(edit, cell.op, x, &states, conditions.collect());
 
     let x = if is_batched { x } else { unsqueeze(edit, x, &[1])? };
     let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };
@@ -121,29 +151,45 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         _ => unsqueeze(edit, state, state_axes).map(Some),
     });
     let states: Vec<Option<ValueId>> = states.collect::<Result<_>>()?;
-    // The results of the operator: all hidden states, the last one, and the last memory.
+    let carries = states.len();
+    // The results of the operator: all hidden states, the last one, and the last memory. With a mask, the hidden states
+    // follow in which masked steps keep the last one.
     let slots: Vec<Slot<'_>> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
             _ if output == cell.hidden => (1, state_axes),
             _ if Some(output) == cell.memory => (2, state_axes),
+            _ if lengths.is_some() && cell.kept.get(output - carries) == Some(&Kept::State) => {
+                (1 + carries, step_axes)
+            }
             _ => (0, step_axes),
         })
         .collect();
     let run = |edit: &mut Patch<'_, '_>| {
-        let sources = &weights.sources;
+        let from = &weights.from;
         let constant =
-            |edit: &mut Patch<'_, '_>, tensor: &Tensor| edit.constant(tensor.clone(), sources);
+            |edit: &mut Patch<'_, '_>, tensor: &Tensor| edit.constant(tensor.clone(), from);
         let [w, r, b] =
             [&weights.input, &weights.state, &weights.bias].map(|tensor| constant(edit, tensor));
-        let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), None];
+        let given = lengths.as_ref().map(|found| found.lengths);
+        let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), given];
         inputs.extend(&states);
+        if let Some(peepholes) = &weights.peepholes {
+            inputs.push(Some(constant(edit, peepholes)));
+        }
         let given = inputs.iter().rposition(Option::is_some);
         inputs.truncate(given.map_or(0, |last| last + 1));
         let op = Op { op: cell.op.into(), inputs, attrs: Vec::new() };
-        let size = ("hidden_size", Attr::Int(cell.size as i64));
+        let size = ("hidden_size", Attr::Int(size));
         let attrs = direction.iter().chain([&size]).chain(&cell.attrs);
         let op = attrs.fold(op, |op, (name, attr)| op.attr(name, attr.clone()));
-        edit.insert_all_for(&[], op, 1 + carries)
+        let mut made = edit.insert_all_for(&[], op, 1 + carries);
+        if let Some(found) = &lengths
+            && slots.iter().any(|&(slot, _)| slot > carries)
+        {
+            let kept = Op::new(OpType::Where, &[found.flags, made[0], made[1]]);
+            made.push(edit.insert(kept));
+        }
+        made
     };
     let made: Vec<(usize, ValueId)> = match fits {
         None => {
@@ -183,7 +229,7 @@ fn choose(
         }
     }
     ensure(!read.is_empty(), "nothing reads it")?;
-    let otherwise = edit.branch("recurrent/scan", |edit| {
+    let otherwise = edit.branch(FALLBACK, |edit| {
         let scanned = edit.insert_copy();
         let shaped = read
             .iter()
@@ -200,18 +246,18 @@ fn choose(
 }
 
 /// Returns whether there is a batch axis. The states must have the batch of the input.
-fn is_batched(edit: &Edit<'_>, cell: &Cell, input: &Type, states: &[ValueId]) -> Result<bool> {
+fn is_batched(edit: &Edit<'_>, hidden: i64, input: &Type, states: &[ValueId]) -> Result<bool> {
     let [steps, batch @ .., depth] = &input.shape[..] else {
         return Err("the input has no axis of features".into());
     };
     for &state in states {
         let state = edit.ty(state).ok_or("the type of a value is unknown")?;
         match state.shape.split_last() {
-            Some((size, leading)) if size.is(cell.size as i64) && leading == batch => {}
+            Some((size, leading)) if size.is(hidden) && leading == batch => {}
             _ => return Err("the batch of the input is not that of the state".into()),
         }
     }
-    if cell.size == 0 || [steps, depth].into_iter().chain(batch).any(|dim| dim.is(0)) {
+    if hidden == 0 || [steps, depth].into_iter().chain(batch).any(|dim| dim.is(0)) {
         return Err("an axis is empty".into());
     }
     match batch {
@@ -228,7 +274,8 @@ fn direction(node: &Node, carries: usize) -> Result<Vec<(&'static str, Attr)>> {
         Some(Attr::Ints(ways)) => ways.to_vec(),
         _ => vec![0; count],
     };
-    let mut ways = runs("scan_input_directions", 1);
+    let arrays = node.inputs.len() - carries;
+    let mut ways = runs("scan_input_directions", arrays);
     ways.extend(runs("scan_output_directions", steps));
     let is_axis = |name: &str| node.attr(name).is_some();
     ensure(
@@ -249,45 +296,4 @@ fn is_zero(tensor: &Tensor) -> bool {
 
 fn unsqueeze(edit: &mut Patch<'_, '_>, value: ValueId, axes: &[i64]) -> Result<ValueId> {
     edit.unsqueeze(value, axes).ok_or_else(|| "no axes".into())
-}
-
-/// The weights in ONNX's layout: the gates below each other, one row per number of a gate.
-struct Weights {
-    input: Tensor,
-    state: Tensor,
-    bias: Tensor,
-    sources: Vec<ValueId>,
-}
-
-impl Weights {
-    /// True if no gate overflows for inputs that [`guard::fits`] accepts.
-    fn are_small(&self) -> bool {
-        [&self.input, &self.state, &self.bias].into_iter().all(guard::is_small)
-    }
-
-    fn of(edit: &Edit<'_>, cell: &Cell, dtype: DType) -> Option<Weights> {
-        let depth = cell.gates.iter().find_map(|gate| gate.input_depth())?;
-        let rows = (cell.gates.len() * cell.size) as i64;
-        let (mut input, mut state) = (Vec::new(), Vec::new());
-        let (mut of_input, mut of_state) = (Vec::new(), Vec::new());
-        for gate in &cell.gates {
-            let (weights, biases) = gate.rows(edit, dtype, cell.size, depth)?;
-            let ([of_x, of_h], [bias_of_x, bias_of_h]) = (weights, biases);
-            input.push(of_x);
-            state.push(of_h);
-            of_input.extend(bias_of_x);
-            of_state.extend(bias_of_h);
-        }
-        let bias = [of_input, of_state].concat();
-        let below_each_other = |gates: &[Tensor], depth: i64| {
-            let gates: Vec<&Tensor> = gates.iter().collect();
-            Some(Tensor::joined(&gates, 0, vec![rows, depth])?.with_shape(vec![1, rows, depth]))
-        };
-        Some(Weights {
-            input: below_each_other(&input, depth as i64)?,
-            state: below_each_other(&state, cell.size as i64)?,
-            bias: Tensor::of_floats(dtype, vec![1, 2 * rows], &bias)?,
-            sources: cell.gates.iter().flat_map(Linear::sources).collect(),
-        })
-    }
 }

@@ -1,30 +1,106 @@
 //! Reads the body of a scan backward from its results.
 
 use algebra::rewrite::require;
-use onnx::infer::axes_from_front;
-use onnx::{Edit, Graph, Node, OpType, ValueId};
+use onnx::{Attr, DType, Dim, Edit, Graph, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
+
+use super::form::Form;
+use super::moves::Move;
+
+/// The depth of formulas that are read.
+const MAX_DEPTH: usize = 48;
 
 /// A body, with the producers of its values.
 pub(super) struct Body<'b> {
     pub edit: &'b Edit<'b>,
     graph: &'b Graph,
     makers: FxHashMap<ValueId, &'b Node>,
+    /// The entries of arrays in a step, and the arrays.
+    elements: FxHashMap<ValueId, ValueId>,
+    /// The entries of arrays that are products computed outside of the loop.
+    computed: FxHashMap<ValueId, Form>,
+    /// The sizes of the batch axes.
+    batch: Vec<Dim>,
+    /// True for the graph around the loop, in which any value may be a source.
+    is_outside: bool,
+}
+
+/// The elements of a value, after moves, of which the first is the last one of the program.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct View {
+    pub value: ValueId,
+    pub moves: Vec<Move>,
 }
 
 impl<'b> Body<'b> {
-    /// Reads the body of a scan over one array.
+    /// Reads the body of a scan whose states have one axis of features.
     pub(super) fn of(edit: &'b Edit<'b>, node: &'b Node) -> Option<Body<'b>> {
-        let is_over_one = node.attr("num_scan_inputs") == Some(&onnx::Attr::Int(1));
-        let graph = node.bodies().next().filter(|_| is_over_one)?;
+        let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs") else { return None };
+        let graph = node.bodies().next()?;
+        let carries = graph.inputs.len().checked_sub(usize::try_from(arrays).ok()?)?;
         let makers = graph.nodes.iter();
         let makers = makers.flat_map(|node| node.outputs.iter().map(move |&output| (output, node)));
-        Some(Body { edit, graph, makers: makers.collect() })
+        let wholes = node.inputs.get(carries..)?.iter().flatten().copied();
+        let elements = graph.inputs.get(carries..)?.iter().copied().zip(wholes).collect();
+        let (_, batch) =
+            edit.shape(*graph.inputs.first().filter(|_| carries > 0)?)?.split_last()?;
+        let mut body = Body {
+            edit,
+            graph,
+            makers: makers.collect(),
+            elements,
+            computed: FxHashMap::default(),
+            batch: batch.to_vec(),
+            is_outside: false,
+        };
+        body.computed = body.computed();
+        Some(body)
+    }
+
+    /// Returns the forms of the arrays that are products computed outside of the loop.
+    fn computed(&self) -> FxHashMap<ValueId, Form> {
+        let read = |(&element, &whole): (&ValueId, &ValueId)| {
+            let steps = self.edit.shape(whole)?.first()?.clone();
+            let batch = std::iter::once(steps).chain(self.batch.iter().cloned()).collect();
+            let outside = Body {
+                edit: self.edit,
+                graph: self.graph,
+                makers: FxHashMap::default(),
+                elements: FxHashMap::default(),
+                computed: FxHashMap::default(),
+                batch,
+                is_outside: true,
+            };
+            let mut form = outside.form(whole, None, MAX_DEPTH).filter(|form| form.at.is_some())?;
+            // Without the axis of steps, the first one.
+            form.at = form.at.filter(|_| !self.batch.is_empty());
+            Some((element, form))
+        };
+        self.elements.iter().filter_map(read).collect()
     }
 
     /// Returns the number of carries.
     pub(super) fn carries(&self) -> usize {
-        self.graph.inputs.len() - 1
+        self.graph.inputs.len() - self.elements.len()
+    }
+
+    /// Returns the number of results.
+    pub(super) fn outputs(&self) -> usize {
+        self.graph.outputs.len()
+    }
+
+    /// True if the condition of a choice between states has one flag per example, which are those of a value.
+    pub(super) fn is_per_example(&self, condition: ValueId, flags: ValueId) -> bool {
+        let is_flags = |value: ValueId, units: &[usize]| {
+            self.ty(value).is_some_and(|ty| {
+                let rest = ty.shape.strip_prefix(&self.batch[..]);
+                let is_of_units = |rest: &[Dim]| rest.iter().all(|dim| dim.is(1));
+                ty.dtype == DType::Bool
+                    && rest.is_some_and(|rest| units.contains(&rest.len()) && is_of_units(rest))
+            })
+        };
+        let of_state: &[usize] = if self.batch.is_empty() { &[0, 1] } else { &[1] };
+        is_flags(condition, of_state) && is_flags(flags, &[0, 1])
     }
 
     /// Returns a carry at the start of a step.
@@ -32,9 +108,9 @@ impl<'b> Body<'b> {
         self.graph.inputs[number]
     }
 
-    /// Returns the entry of the array in a step.
-    pub(super) fn input(&self) -> Option<ValueId> {
-        self.graph.inputs.last().copied()
+    /// Returns the array of which a value is the entry in a step.
+    pub(super) fn array(&self, value: ValueId) -> Option<ValueId> {
+        self.elements.get(&self.original(value)).copied()
     }
 
     /// Returns a result, looking through copies.
@@ -42,7 +118,7 @@ impl<'b> Body<'b> {
         self.graph.outputs.get(number).map(|&output| self.original(output))
     }
 
-    fn original(&self, mut value: ValueId) -> ValueId {
+    pub(super) fn original(&self, mut value: ValueId) -> ValueId {
         while let Some(node) = self.makers.get(&value)
             && node.op == OpType::Identity
             && let Some(Some(source)) = node.inputs.first()
@@ -53,79 +129,225 @@ impl<'b> Body<'b> {
     }
 
     pub(super) fn maker(&self, value: ValueId) -> Option<&'b Node> {
-        let node = self.makers.get(&self.original(value)).copied();
+        let inside = self.makers.get(&self.original(value)).copied();
+        let outside = || self.edit.producer(value).map(|index| self.edit.node(index));
+        let node = if self.is_outside { outside() } else { inside };
         node.filter(|node| node.op.is_onnx())
     }
 
-    /// Returns the operand of a unary operator.
-    pub(super) fn unary(&self, op: OpType, value: ValueId) -> Option<ValueId> {
-        let node = self.maker(value).filter(|node| node.op == op)?;
-        node.inputs.first().copied()?.map(|operand| self.original(operand))
+    /// Returns the operator that computes a value, and its operands.
+    pub(super) fn formula(&self, value: ValueId) -> Option<(OpType, Vec<ValueId>)> {
+        let node = self.maker(value)?;
+        let operands = node.inputs.iter().map(|input| input.map(|id| self.original(id)));
+        Some((node.op.onnx()?, operands.collect::<Option<_>>()?))
     }
 
-    /// Returns the operands of a binary operator.
-    pub(super) fn binary(&self, op: OpType, value: ValueId) -> Option<[ValueId; 2]> {
-        let node = self.maker(value).filter(|node| node.op == op)?;
-        match node.inputs[..] {
-            [Some(a), Some(b)] => Some([self.original(a), self.original(b)]),
+    /// Returns the value and the moves that a view consists of.
+    pub(super) fn view(&self, value: ValueId) -> View {
+        self.peel(View { value, moves: Vec::new() })
+    }
+
+    /// Looks through the nodes that only move elements.
+    pub(super) fn peel(&self, mut view: View) -> View {
+        view.value = self.original(view.value);
+        while view.moves.len() < MAX_DEPTH
+            && let Some(node) = self.maker(view.value)
+            && let Some(moves) = Move::of(self.edit, node, view.value)
+            && let Some(&Some(operand)) = node.inputs.first()
+        {
+            view.moves.extend(moves.into_iter().rev());
+            view.value = self.original(operand);
+        }
+        view
+    }
+
+    /// Returns the view of an operand of the value of a view. The operand has as many elements, or one number.
+    pub(super) fn operand(&self, view: &View, operand: ValueId) -> Option<View> {
+        let is_whole = self.edit.shape(operand)? == self.edit.shape(view.value)?;
+        let moves = view.moves.clone();
+        (is_whole || moves.is_empty()).then(|| self.peel(View { value: operand, moves }))
+    }
+
+    /// Reads a view as an affine function. `scaled` takes the place of the state in products, if there is one.
+    pub(super) fn form_of(&self, view: &View, scaled: Option<ValueId>) -> Option<Form> {
+        let form = self.form(view.value, scaled, MAX_DEPTH)?;
+        view.moves.iter().rev().try_fold(form, |form, step| form.moved(step, self.batch.len()))
+    }
+
+    /// Returns the sum of two forms of a state.
+    pub(super) fn sum(&self, a: Form, b: Form) -> Option<Form> {
+        let size = a.features.last().max(b.features.last()).copied()?;
+        let shape: Vec<Dim> = self.batch.iter().cloned().chain([Dim::Known(size)]).collect();
+        a.plus(b, &shape, self.batch.len())
+    }
+
+    fn ty(&self, value: ValueId) -> Option<&'b Type> {
+        self.edit.ty(value)
+    }
+
+    fn first_batch_axis(&self) -> Option<usize> {
+        (!self.batch.is_empty()).then_some(0)
+    }
+
+    /// Returns the number of features of a value that may be a source: it has the batch axes, and one of features.
+    fn depth(&self, value: ValueId) -> Option<i64> {
+        let ty = self.ty(value).filter(|ty| ty.dtype == DType::F32)?;
+        let (depth, batch) = ty.shape.split_last()?;
+        require(batch == self.batch)?;
+        depth.known()
+    }
+
+    /// Returns the source that a value is: a state, the entry of an array, or outside the loop any value.
+    fn source(&self, value: ValueId, scaled: Option<ValueId>) -> Option<ValueId> {
+        let is_carry = || self.graph.inputs[..self.carries()].contains(&value);
+        let is_state = !self.is_outside && (is_carry() || scaled == Some(value));
+        let source = match self.elements.get(&value) {
+            Some(&whole) => Some(whole),
+            None => (is_state || self.is_outside).then_some(value),
+        };
+        self.depth(value)?;
+        source.filter(|_| self.edit.tensor(value).is_none())
+    }
+
+    fn form(&self, value: ValueId, scaled: Option<ValueId>, depth: usize) -> Option<Form> {
+        let value = self.original(value);
+        let depth = depth.checked_sub(1)?;
+        if let Some(tensor) = self.edit.tensor(value) {
+            return Some(Form::of_constant(value, tensor)).filter(|_| tensor.dtype == DType::F32);
+        }
+        if let Some(form) = self.computed.get(&value) {
+            return Some(form.clone());
+        }
+        // Outside the loop, any value may be a source, if it is not a formula.
+        if !self.is_outside
+            && let Some(source) = self.source(value, scaled)
+        {
+            let (width, at) = (self.depth(value)?, self.first_batch_axis());
+            return Form::of_source(source, width, DType::F32, at);
+        }
+        let node = self.maker(value)?;
+        let shape = self.edit.shape(value)?;
+        if let Some(moves) = Move::of(self.edit, node, value) {
+            let form = self.form(node.inputs.first().copied()??, scaled, depth)?;
+            return moves.iter().try_fold(form, |form, step| form.moved(step, self.batch.len()));
+        }
+        let (op, operands) = self.formula(value)?;
+        let number = |id: ValueId| self.edit.number(id).filter(|number| number.is_finite());
+        match (op, &operands[..]) {
+            (OpType::Add | OpType::Sub, &[a, b]) => {
+                let sign = if op == OpType::Sub { -1.0 } else { 1.0 };
+                let b = self.form(b, scaled, depth)?.scaled(sign);
+                self.form(a, scaled, depth)?.plus(b, shape, self.batch.len())
+            }
+            (OpType::Neg, &[a]) => Some(self.form(a, scaled, depth)?.scaled(-1.0)),
+            (OpType::Mul, &[a, b]) => match (number(a), number(b)) {
+                (Some(factor), _) => Some(self.form(b, scaled, depth)?.scaled(factor)),
+                (_, Some(factor)) => Some(self.form(a, scaled, depth)?.scaled(factor)),
+                _ => self.diagonal(a, b, scaled).or_else(|| self.diagonal(b, a, scaled)),
+            },
+            (OpType::Div, &[a, b]) => {
+                let factor = number(b).filter(|number| *number != 0.0)?;
+                Some(self.form(a, scaled, depth)?.scaled(factor.recip()))
+            }
+            (OpType::MatMul, &[a, b]) => self.product(a, b, scaled),
             _ => None,
         }
     }
 
-    /// Matches one operand of a commutative operator with `first`. Returns the match and the other operand.
-    pub(super) fn either<T>(
-        &self,
-        op: OpType,
-        value: ValueId,
-        first: impl Fn(ValueId) -> Option<T>,
-    ) -> Option<(T, ValueId)> {
-        let [a, b] = self.binary(op, value)?;
-        first(a).map(|found| (found, b)).or_else(|| first(b).map(|found| (found, a)))
+    /// `s ⊙ p` with a source `s` and a constant `p`
+    fn diagonal(&self, source: ValueId, weights: ValueId, scaled: Option<ValueId>) -> Option<Form> {
+        let tensor = self.edit.tensor(weights).filter(|tensor| tensor.dtype == DType::F32)?;
+        let depth = self.depth(source)?;
+        let numbers = tensor.with_shape(vec![1, depth]);
+        let is_row = tensor.shape.last() == Some(&depth) && tensor.len() as i64 == depth;
+        let source = self.source(source, scaled).filter(|_| is_row && !self.is_outside)?;
+        Some(Form::of_diagonal(source, numbers, weights, self.first_batch_axis()))
     }
 
-    /// Returns the operand of the transpose that computes a matrix.
-    pub(super) fn transposed(&self, value: ValueId) -> Option<ValueId> {
-        let node = self.maker(value).filter(|node| node.op == OpType::Transpose)?;
-        let is_matrix = self.edit.ty(value)?.rank() == 2 && node.perm(2)? == [1, 0];
-        node.inputs.first().copied()?.filter(|_| is_matrix).map(|source| self.original(source))
-    }
-
-    /// Returns the start of a part of an array along its last axis, or along its first if it is transposed.
-    pub(super) fn start_of_part(
-        &self,
-        node: &Node,
-        value: ValueId,
-        is_transposed: bool,
-    ) -> Option<usize> {
-        let rank = self.edit.ty(value)?.rank();
-        let along = if is_transposed { 0 } else { rank.checked_sub(1)? };
-        let ints = |operand: usize| self.edit.tensor(node.inputs.get(operand).copied()??)?.ints();
-        let start = if node.op == OpType::Split {
-            require(node.axis(rank)? == along)?;
-            let before = node.outputs.iter().take_while(|&&output| output != value);
-            let widths = before.map(|&output| self.edit.ty(output)?.shape[along].known());
-            widths.sum::<Option<i64>>()?
-        } else {
-            let (starts, axes) = (ints(1)?, axes_from_front(&ints(3)?, rank)?);
-            let is_stepped = node.inputs.len() > 4 && ints(4)? != [1];
-            match (&starts[..], &axes[..]) {
-                (&[start], &[axis]) if axis == along && start >= 0 && !is_stepped => start,
+    /// `x·W`, `W·xᵀ`, or products with several matrices at once
+    fn product(&self, a: ValueId, b: ValueId, scaled: Option<ValueId>) -> Option<Form> {
+        let weights = |value: ValueId| self.edit.tensor(value).filter(|w| w.dtype == DType::F32);
+        let batch = self.batch.len();
+        if let Some(matrices) = weights(b) {
+            let (operand, missing) = self.without_unit_axes(a)?;
+            let rows_first = match matrices.shape[..] {
+                [_, _] if missing == 0 => matrices.clone(),
+                [_, _, _] if batch <= 1 => matrices.transposed(&[1, 0, 2])?,
                 _ => return None,
+            };
+            let at = self.first_batch_axis().map(|at| at + matrices.shape.len() - 2);
+            return self.products(operand, &rows_first, b, at, scaled);
+        }
+        let matrices = weights(a)?;
+        let rank = matrices.shape.len();
+        require(rank >= 2 && batch <= 1)?;
+        let order: Vec<usize> = std::iter::once(rank - 1).chain(0..rank - 1).collect();
+        let rows_first = matrices.transposed(&order)?;
+        let (operand, at) = match batch {
+            0 => (b, None),
+            _ => {
+                let node = self.maker(b).filter(|node| node.op == OpType::Transpose)?;
+                require(node.perm(2)? == [1, 0])?;
+                (self.original(node.inputs.first().copied()??), Some(rank - 1))
             }
         };
-        usize::try_from(start).ok()
+        require(self.edit.rank(b)? == batch + 1)?;
+        self.products(operand, &rows_first, a, at, scaled)
     }
 
-    /// Returns the input of a gate, and the index of its first number: the gate may be a part of a larger one.
-    pub(super) fn gate(&self, value: ValueId) -> Option<(ValueId, usize)> {
-        if let Some(inner) = self.unary(OpType::Sigmoid, value) {
-            return Some((inner, 0));
+    /// Returns the operand of a product without leading unit axes, and how many there are.
+    fn without_unit_axes(&self, value: ValueId) -> Option<(ValueId, usize)> {
+        let missing = self.edit.rank(value)?.checked_sub(self.batch.len() + 1)?;
+        if missing == 0 {
+            return Some((value, 0));
         }
         let node = self.maker(value)?;
-        let is_part = matches!(node.op.onnx(), Some(OpType::Split | OpType::Slice));
-        let whole = node.inputs.first().copied()?.filter(|_| is_part)?;
-        let start = self.start_of_part(node, value, false)?;
-        Some((self.unary(OpType::Sigmoid, whole)?, start))
+        let operand = self.original(node.inputs.first().copied()??);
+        let (shape, own) = (self.edit.shape(value)?, self.edit.shape(operand)?);
+        let is_padded = matches!(node.op.onnx(), Some(OpType::Unsqueeze | OpType::Reshape));
+        let (units, rest) = shape.split_at(missing);
+        (is_padded && rest == own && units.iter().all(|dim| dim.is(1)))
+            .then_some((operand, missing))
+    }
+
+    /// Returns the product of sources next to each other with weights, whose first axis is that of the features.
+    fn products(
+        &self,
+        operand: ValueId,
+        weights: &Tensor,
+        from: ValueId,
+        at: Option<usize>,
+        scaled: Option<ValueId>,
+    ) -> Option<Form> {
+        let concat = self.maker(operand).filter(|node| node.op == OpType::Concat);
+        let parts: Vec<ValueId> = match concat {
+            Some(node) if !self.is_outside => {
+                let rank = self.edit.rank(operand)?;
+                require(node.axis(rank)? + 1 == rank)?;
+                node.inputs
+                    .iter()
+                    .map(|id| id.map(|id| self.original(id)))
+                    .collect::<Option<_>>()?
+            }
+            _ => vec![operand],
+        };
+        let mut row = 0;
+        let mut form: Option<Form> = None;
+        for part in parts {
+            let (depth, source) = (self.depth(part)?, self.source(part, scaled)?);
+            let mut starts = vec![0; weights.shape.len()];
+            starts[0] = row;
+            let shape = [&[depth], &weights.shape[1..]].concat();
+            let rows = weights.sliced(&starts, &vec![1; shape.len()], &shape)?;
+            row += depth;
+            let product = Form::of_product(source, rows, vec![from], at);
+            match &mut form {
+                Some(form) => form.terms.extend(product.terms),
+                None => form = Some(product),
+            }
+        }
+        require(row == weights.shape[0])?;
+        form
     }
 
     /// Returns the results of all nodes of an operator.

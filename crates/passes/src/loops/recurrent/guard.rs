@@ -8,7 +8,7 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId};
 /// If the sums of magnitudes and the weights are below this, no gate overflows.
 const MAX_SUM: f32 = (1u64 << 60) as f32;
 
-/// Inserts a condition under which the operator is correct: the `condition` of the scan holds, the input has an
+/// Inserts a condition under which the operator is correct: the `conditions` hold, the input has an
 /// element, and the input and the states are finite and so small that no gate overflows. `None` if the operator is
 /// always correct. If NaN need not be exact, the condition ignores the numbers.
 ///
@@ -18,7 +18,7 @@ pub(super) fn fits(
     op: OpType,
     x: ValueId,
     states: &[ValueId],
-    condition: Option<ValueId>,
+    conditions: Vec<ValueId>,
 ) -> Option<ValueId> {
     // A device may propagate NaN.
     let is_exact = edit.target().is_right_on_device(op, edit.opset(), DType::F32);
@@ -45,7 +45,7 @@ pub(super) fn fits(
         let zero = edit.integer(0)?;
         Some(edit.insert(Op::new(OpType::Greater, &[size, zero])))
     });
-    let all = [condition, is_small, has_elements.flatten()].into_iter().flatten();
+    let all = conditions.into_iter().chain(is_small).chain(has_elements.flatten());
     all.reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])))
 }
 
