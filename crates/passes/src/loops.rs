@@ -1,10 +1,12 @@
 //! Describes loops whose number of iterations is known.
 
 mod batches;
+mod biases;
 pub(crate) mod buffers;
 pub(crate) mod choices;
 pub(crate) mod counters;
 pub(crate) mod iterations;
+pub(crate) mod layers;
 pub(crate) mod layouts;
 pub(crate) mod linear;
 pub(crate) mod recurrent;

@@ -218,6 +218,7 @@ pub static PHASES: &[Phase] = &[
             nodes("count-iterations", "computes the number of iterations of a loop that ends at a limit of a counter", loops::iterations::run),
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
             nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
+            nodes("split-layers", "writes a scan over several cells as one scan for each", loops::layers::run),
             nodes("fuse-computed-cells", "writes a scan over an LSTM or GRU cell as one operator, when what depends only on the inputs is computed", recurrent::run).fusing(),
             nodes("stack-buffers", "writes an array that a loop fills entry by entry as a stack", loops::buffers::run),
             nodes("settle-flags", "decides for all iterations of a loop at once which ones drop entries of an array", loops::settle::run),

@@ -88,7 +88,7 @@ pub(crate) fn is_cell(edit: &Edit<'_>, index: usize) -> bool {
 
 fn find(edit: &Edit<'_>, index: usize) -> Option<CellScan> {
     let (scan, condition) = scan_of(edit, index)?;
-    let body = Body::of(edit, scan)?;
+    let body = Body::of(edit, scan, &edit.node(index).outputs)?;
     let cell = lstm::find(&body).or_else(|| gru::find(&body))?;
     let states = std::iter::once(cell.hidden).chain(cell.memory);
     let states = states.map(|carry| scan.inputs.get(carry).copied()?).collect::<Option<_>>()?;
@@ -152,13 +152,16 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
     });
     let states: Vec<Option<ValueId>> = states.collect::<Result<_>>()?;
     let carries = states.len();
+    let is_reverse = !direction.is_empty();
+    // In reverse, masked steps keep the initial state, which may be zero.
+    let keeps_state = lengths.is_some() && !(is_reverse && states[0].is_none());
     // The results of the operator: all hidden states, the last one, and the last memory. With a mask, the hidden states
     // follow in which masked steps keep the last one.
     let slots: Vec<Slot<'_>> = (0..edit.node(index).outputs.len())
         .map(|output| match output {
             _ if output == cell.hidden => (1, state_axes),
             _ if Some(output) == cell.memory => (2, state_axes),
-            _ if lengths.is_some() && cell.kept.get(output - carries) == Some(&Kept::State) => {
+            _ if keeps_state && cell.kept.get(output - carries) == Some(&Kept::State) => {
                 (1 + carries, step_axes)
             }
             _ => (0, step_axes),
@@ -186,8 +189,9 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         if let Some(found) = &lengths
             && slots.iter().any(|&(slot, _)| slot > carries)
         {
-            let kept = Op::new(OpType::Where, &[found.flags, made[0], made[1]]);
-            made.push(edit.insert(kept));
+            // Masked steps come last, or first if the loop runs in reverse.
+            let kept = states[0].filter(|_| is_reverse).unwrap_or(made[1]);
+            made.push(edit.insert(Op::new(OpType::Where, &[found.flags, made[0], kept])));
         }
         made
     };

@@ -10,7 +10,7 @@ use onnx::{OpType, Outcome, Patch, Tensor, ValueId, declined};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
-use super::{Array, Counted};
+use super::{Array, Counted, biases};
 
 /// Larger constants are not inspected.
 const MAX_CONSTANT: usize = 1 << 16;
@@ -34,6 +34,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
             kept.push(node);
         }
     }
+    biases::move_out(edit, &mut batches, &mut kept, &results);
     let Batches { of, lifted, too_large, .. } = batches;
     let mut renamed: FxHashMap<ValueId, ValueId> = lifted;
     let mut is_moved = !renamed.is_empty();

@@ -14,6 +14,8 @@ const MAX_DEPTH: usize = 48;
 pub(super) struct Body<'b> {
     pub edit: &'b Edit<'b>,
     graph: &'b Graph,
+    /// The results of the loop.
+    results: &'b [ValueId],
     makers: FxHashMap<ValueId, &'b Node>,
     /// The entries of arrays in a step, and the arrays.
     elements: FxHashMap<ValueId, ValueId>,
@@ -33,8 +35,13 @@ pub(super) struct View {
 }
 
 impl<'b> Body<'b> {
-    /// Reads the body of a scan whose states have one axis of features.
-    pub(super) fn of(edit: &'b Edit<'b>, node: &'b Node) -> Option<Body<'b>> {
+    /// Reads the body of a scan whose states have one axis of features. The `results` of the scan may be those of the
+    /// `If` around it.
+    pub(super) fn of(
+        edit: &'b Edit<'b>,
+        node: &'b Node,
+        results: &'b [ValueId],
+    ) -> Option<Body<'b>> {
         let Some(&Attr::Int(arrays)) = node.attr("num_scan_inputs") else { return None };
         let graph = node.bodies().next()?;
         let carries = graph.inputs.len().checked_sub(usize::try_from(arrays).ok()?)?;
@@ -47,6 +54,7 @@ impl<'b> Body<'b> {
         let mut body = Body {
             edit,
             graph,
+            results,
             makers: makers.collect(),
             elements,
             computed: FxHashMap::default(),
@@ -65,6 +73,7 @@ impl<'b> Body<'b> {
             let outside = Body {
                 edit: self.edit,
                 graph: self.graph,
+                results: self.results,
                 makers: FxHashMap::default(),
                 elements: FxHashMap::default(),
                 computed: FxHashMap::default(),
@@ -87,6 +96,11 @@ impl<'b> Body<'b> {
     /// Returns the number of results.
     pub(super) fn outputs(&self) -> usize {
         self.graph.outputs.len()
+    }
+
+    /// True if something reads a result of the loop.
+    pub(super) fn is_read(&self, number: usize) -> bool {
+        self.results.get(number).is_some_and(|&result| self.edit.reads(result) > 0)
     }
 
     /// True if the condition of a choice between states has one flag per example, which are those of a value.

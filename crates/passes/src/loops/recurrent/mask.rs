@@ -71,7 +71,7 @@ impl Kept {
         let stacks = carries..body.outputs();
         let kept = stacks.map(|number| {
             let output = body.output(number)?;
-            if output == state {
+            if output == state || !body.is_read(number) {
                 return Some(Kept::State);
             }
             let (mask, on_true, on_false) = chosen(body, output)?;
@@ -119,7 +119,6 @@ pub(super) fn lengths(edit: &mut Patch<'_, '_>, mask: Mask, batch: usize) -> Res
     let total = |edit: &mut Patch<'_, '_>, value: ValueId| {
         edit.insert(Op::new(OpType::ReduceSum, &[value, none]).attr("keepdims", 0))
     };
-    let _ = &total;
     let others = edit.integers(&[0, 1, 3]).ok_or("no axes")?;
     let lengths = edit.insert(Op::new(OpType::ReduceSum, &[count, others]).attr("keepdims", 0));
     let one = Tensor::of_ints(DType::I32, Vec::new(), &[1]).ok_or("no number")?;
