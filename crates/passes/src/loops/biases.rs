@@ -90,3 +90,114 @@ fn find(edit: &Patch<'_, '_>, batches: &Batches, kept: &[Node], place: usize) ->
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use crate::testing::{check_lean, each};
+
+    #[track_caller]
+    fn check(nodes: &str, expect: Expect) {
+        let text = format!(
+            "graph g(xs:f32[5,2,4], h:f32[2,4], u:f32[4,4]) -> (y)
+y:f32[2,4] = Scan(h, xs) {{body={{
+  graph b(c:f32[2,4], x:f32[2,4]) -> (n)
+  p:f32[2,4] = MatMul(c, u)
+{nodes}
+  n:f32[2,4] = Tanh(s)
+}}, num_scan_inputs=1}}"
+        );
+        check_lean(each(crate::loops::steps::run), &text, expect);
+    }
+
+    #[test]
+    fn a_bias_is_added_to_the_inputs_of_all_steps() {
+        check(
+            "  a:f32[2,4] = Add(x, p)
+  s:f32[2,4] = Add(a, [1.0, 2.0, 3.0, 4.0])",
+            expect![[r#"
+                graph g(xs:f32[5,2,4], h:f32[2,4], u:f32[4,4]) -> (y)
+                %0 = Add(xs, [1.0, 2.0, 3.0, 4.0])  # 6
+                y:f32[2,4] = Scan(h, %0) {body={  # 2
+                  graph b(c:f32[2,4], %1:f32[2,4]) -> (n)
+                  p = MatMul(c, u)  # 4
+                  s = Add(p, %1)  # 5
+                  n:f32[2,4] = Tanh(s)  # 7
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_bias_of_the_product_is_added_to_the_inputs_of_all_steps() {
+        check(
+            "  a:f32[2,4] = Add(p, [1.0, 2.0, 3.0, 4.0])
+  s:f32[2,4] = Add(x, a)",
+            expect![[r#"
+                graph g(xs:f32[5,2,4], h:f32[2,4], u:f32[4,4]) -> (y)
+                %0 = Add(xs, [1.0, 2.0, 3.0, 4.0])  # 6
+                y:f32[2,4] = Scan(h, %0) {body={  # 2
+                  graph b(c:f32[2,4], %1:f32[2,4]) -> (n)
+                  p = MatMul(c, u)  # 4
+                  s = Add(p, %1)  # 5
+                  n:f32[2,4] = Tanh(s)  # 7
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_large_bias_and_a_sum_that_is_read_twice_stay() {
+        check(
+            "  a:f32[2,4] = Add(x, p)
+  s:f32[2,4] = Add(a, [1e30, 2.0, 3.0, 4.0])",
+            expect![[r#"
+                graph g(xs:f32[5,2,4], h:f32[2,4], u:f32[4,4]) -> (y)
+                y:f32[2,4] = Scan(h, xs) {body={  # 2
+                  graph b(c:f32[2,4], x:f32[2,4]) -> (n)
+                  p = MatMul(c, u)  # 4
+                  a = Add(x, p)  # 5
+                  s = Add(a, [1e30, 2.0, 3.0, 4.0])  # 6
+                  n:f32[2,4] = Tanh(s)  # 7
+                }, num_scan_inputs=1}
+            "#]],
+        );
+        check(
+            "  a:f32[2,4] = Add(x, p)
+  t:f32[2,4] = Add(a, [1.0, 2.0, 3.0, 4.0])
+  s:f32[2,4] = Mul(a, t)",
+            expect![[r#"
+                graph g(xs:f32[5,2,4], h:f32[2,4], u:f32[4,4]) -> (y)
+                y:f32[2,4] = Scan(h, xs) {body={  # 2
+                  graph b(c:f32[2,4], x:f32[2,4]) -> (n)
+                  p = MatMul(c, u)  # 4
+                  a = Add(x, p)  # 5
+                  t = Add(a, [1.0, 2.0, 3.0, 4.0])  # 6
+                  s = Mul(a, t)  # 7
+                  n:f32[2,4] = Tanh(s)  # 8
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_bias_of_a_state_without_a_product_stays() {
+        check(
+            "  a:f32[2,4] = Add(x, c)
+  t:f32[2,4] = Add(a, [1.0, 2.0, 3.0, 4.0])
+  s:f32[2,4] = Mul(p, t)",
+            expect![[r#"
+                graph g(xs:f32[5,2,4], h:f32[2,4], u:f32[4,4]) -> (y)
+                y:f32[2,4] = Scan(h, xs) {body={  # 2
+                  graph b(c:f32[2,4], x:f32[2,4]) -> (n)
+                  p = MatMul(c, u)  # 4
+                  a = Add(x, c)  # 5
+                  t = Add(a, [1.0, 2.0, 3.0, 4.0])  # 6
+                  s = Mul(p, t)  # 7
+                  n:f32[2,4] = Tanh(s)  # 8
+                }, num_scan_inputs=1}
+            "#]],
+        );
+    }
+}

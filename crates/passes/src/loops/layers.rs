@@ -250,3 +250,135 @@ fn behind(
     }
     (places, values)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use crate::testing::{check_lean, each};
+
+    /// The nodes of a GRU.
+    fn cell(name: &str, state: &str, input: &str) -> String {
+        format!(
+            "  wx{name}:f32[3,3] = MatMul({input}, [[1.0, 2.0, 3.0]])
+  wh{name}:f32[3,3] = MatMul({state}, [[4.0, 5.0, 6.0]])
+  xr{name}:f32[3,1], xz{name}:f32[3,1], xn{name}:f32[3,1] = Split(wx{name}, [1, 1, 1]:i64) {{axis=1}}
+  hr{name}:f32[3,1], hz{name}:f32[3,1], hn{name}:f32[3,1] = Split(wh{name}, [1, 1, 1]:i64) {{axis=1}}
+  sr{name}:f32[3,1] = Add(xr{name}, hr{name})
+  r{name}:f32[3,1] = Sigmoid(sr{name})
+  sz{name}:f32[3,1] = Add(xz{name}, hz{name})
+  u{name}:f32[3,1] = Sigmoid(sz{name})
+  rn{name}:f32[3,1] = Mul(r{name}, hn{name})
+  sn{name}:f32[3,1] = Add(xn{name}, rn{name})
+  n{name}:f32[3,1] = Tanh(sn{name})
+  d{name}:f32[3,1] = Sub({state}, n{name})
+  k{name}:f32[3,1] = Mul(u{name}, d{name})
+  h{name}:f32[3,1] = Add(n{name}, k{name})"
+        )
+    }
+
+    #[track_caller]
+    fn check(second: &str, expect: Expect) {
+        let first = cell("1", "a", "x0");
+        let text = format!(
+            "graph g(x:f32[5,3,1], h:f32[3,1]) -> (last, ys, zs)
+o:f32[3,1], last:f32[3,1], ys:f32[5,3,1], zs:f32[5,3,1] = Scan(h, h, x) {{body={{
+  graph g2(a:f32[3,1], b:f32[3,1], x0:f32[3,1]) -> (h1, h2, y1, z1)
+{first}
+{second}
+  y1:f32[3,1] = Identity(h1)
+  z1:f32[3,1] = Identity(h2)
+}}, num_scan_inputs=1}}"
+        );
+        check_lean(each(super::run), &text, expect);
+    }
+
+    #[test]
+    fn the_second_cell_runs_over_the_states_of_the_first() {
+        check(
+            &cell("2", "b", "h1"),
+            expect![[r#"
+            graph g(x:f32[5,3,1], h:f32[3,1]) -> (last, ys, zs)
+            o, ys:f32[5,3,1] = Scan(h, x) {body={  # 2
+              graph g2(a:f32[3,1], x0:f32[3,1]) -> (h1, %0)
+              wx1 = MatMul(x0, [[1.0, 2.0, 3.0]])  # 4
+              wh1 = MatMul(a, [[4.0, 5.0, 6.0]])  # 5
+              xr1, xz1, xn1 = Split(wx1, [1, 1, 1]:i64) {axis=1}  # 6
+              hr1, hz1, hn1 = Split(wh1, [1, 1, 1]:i64) {axis=1}  # 7
+              sr1 = Add(xr1, hr1)  # 8
+              r1 = Sigmoid(sr1)  # 9
+              sz1 = Add(xz1, hz1)  # 10
+              u1 = Sigmoid(sz1)  # 11
+              rn1 = Mul(r1, hn1)  # 12
+              sn1 = Add(xn1, rn1)  # 13
+              n1 = Tanh(sn1)  # 14
+              d1 = Sub(a, n1)  # 15
+              k1 = Mul(u1, d1)  # 16
+              h1:f32[3,1] = Add(n1, k1)  # 17
+              %0:f32[3,1] = Identity(h1)  # 17
+            }, num_scan_inputs=1}
+            last:f32[3,1], zs:f32[5,3,1] = Scan(h, ys) {body={  # 2
+              graph g2(b:f32[3,1], %1:f32[3,1]) -> (h2, z1)
+              wx2 = MatMul(%1, [[1.0, 2.0, 3.0]])  # 18
+              wh2 = MatMul(b, [[4.0, 5.0, 6.0]])  # 19
+              xr2, xz2, xn2 = Split(wx2, [1, 1, 1]:i64) {axis=1}  # 20
+              hr2, hz2, hn2 = Split(wh2, [1, 1, 1]:i64) {axis=1}  # 21
+              sr2 = Add(xr2, hr2)  # 22
+              r2 = Sigmoid(sr2)  # 23
+              sz2 = Add(xz2, hz2)  # 24
+              u2 = Sigmoid(sz2)  # 25
+              rn2 = Mul(r2, hn2)  # 26
+              sn2 = Add(xn2, rn2)  # 27
+              n2 = Tanh(sn2)  # 28
+              d2 = Sub(b, n2)  # 29
+              k2 = Mul(u2, d2)  # 30
+              h2:f32[3,1] = Add(n2, k2)  # 31
+              z1:f32[3,1] = Identity(h2)  # 33
+            }, num_scan_inputs=1}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_cell_that_reads_the_old_state_of_the_first_stays() {
+        check(
+            &cell("2", "b", "a"),
+            expect![[r#"
+            graph g(x:f32[5,3,1], h:f32[3,1]) -> (last, ys, zs)
+            o, last:f32[3,1], ys:f32[5,3,1], zs:f32[5,3,1] = Scan(h, h, x) {body={  # 2
+              graph g2(a:f32[3,1], b:f32[3,1], x0:f32[3,1]) -> (h1, h2, y1, z1)
+              wx1 = MatMul(x0, [[1.0, 2.0, 3.0]])  # 4
+              wh1 = MatMul(a, [[4.0, 5.0, 6.0]])  # 5
+              xr1, xz1, xn1 = Split(wx1, [1, 1, 1]:i64) {axis=1}  # 6
+              hr1, hz1, hn1 = Split(wh1, [1, 1, 1]:i64) {axis=1}  # 7
+              sr1 = Add(xr1, hr1)  # 8
+              r1 = Sigmoid(sr1)  # 9
+              sz1 = Add(xz1, hz1)  # 10
+              u1 = Sigmoid(sz1)  # 11
+              rn1 = Mul(r1, hn1)  # 12
+              sn1 = Add(xn1, rn1)  # 13
+              n1 = Tanh(sn1)  # 14
+              d1 = Sub(a, n1)  # 15
+              k1 = Mul(u1, d1)  # 16
+              h1:f32[3,1] = Add(n1, k1)  # 17
+              wx2 = MatMul(a, [[1.0, 2.0, 3.0]])  # 18
+              wh2 = MatMul(b, [[4.0, 5.0, 6.0]])  # 19
+              xr2, xz2, xn2 = Split(wx2, [1, 1, 1]:i64) {axis=1}  # 20
+              hr2, hz2, hn2 = Split(wh2, [1, 1, 1]:i64) {axis=1}  # 21
+              sr2 = Add(xr2, hr2)  # 22
+              r2 = Sigmoid(sr2)  # 23
+              sz2 = Add(xz2, hz2)  # 24
+              u2 = Sigmoid(sz2)  # 25
+              rn2 = Mul(r2, hn2)  # 26
+              sn2 = Add(xn2, rn2)  # 27
+              n2 = Tanh(sn2)  # 28
+              d2 = Sub(b, n2)  # 29
+              k2 = Mul(u2, d2)  # 30
+              h2:f32[3,1] = Add(n2, k2)  # 31
+              y1:f32[3,1] = Identity(h1)  # 32
+              z1:f32[3,1] = Identity(h2)  # 33
+            }, num_scan_inputs=1}
+        "#]],
+        );
+    }
+}
