@@ -139,7 +139,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         Some(mask) => Some(mask::lengths(edit, mask, ty.rank() - 2)?),
         None => None,
     };
-    let conditions = condition.into_iter().chain(lengths.as_ref().map(|found| found.are_lengths));
+    let conditions = condition.into_iter().chain(lengths.as_ref().map(|found| found.are_prefixes));
     let fits = guard::fits(edit, cell.op, x, &states, conditions.collect());
 
     let x = if is_batched { x } else { unsqueeze(edit, x, &[1])? };
@@ -173,7 +173,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
             |edit: &mut Patch<'_, '_>, tensor: &Tensor| edit.constant(tensor.clone(), from);
         let [w, r, b] =
             [&weights.input, &weights.state, &weights.bias].map(|tensor| constant(edit, tensor));
-        let given = lengths.as_ref().map(|found| found.lengths);
+        let given = lengths.as_ref().map(|found| found.counts);
         let mut inputs = vec![Some(x), Some(w), Some(r), Some(b), given];
         inputs.extend(&states);
         if let Some(peepholes) = &weights.peepholes {

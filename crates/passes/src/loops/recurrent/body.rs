@@ -1,6 +1,7 @@
 //! Reads the body of a scan backward from its results.
 
 use algebra::rewrite::require;
+use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, DType, Dim, Edit, Graph, Node, OpType, Tensor, Type, ValueId};
 use rustc_hash::FxHashMap;
 
@@ -297,13 +298,12 @@ impl<'b> Body<'b> {
         require(rank >= 2 && batch <= 1)?;
         let order: Vec<usize> = std::iter::once(rank - 1).chain(0..rank - 1).collect();
         let rows_first = matrices.transposed(&order)?;
-        let (operand, at) = match batch {
-            0 => (b, None),
-            _ => {
-                let node = self.maker(b).filter(|node| node.op == OpType::Transpose)?;
-                require(node.perm(2)? == [1, 0])?;
-                (self.original(node.inputs.first().copied()??), Some(rank - 1))
-            }
+        let (operand, at) = if batch == 0 {
+            (b, None)
+        } else {
+            let node = self.maker(b).filter(|node| node.op == OpType::Transpose)?;
+            require(node.perm(2)? == [1, 0])?;
+            (self.original(node.inputs.first().copied()??), Some(rank - 1))
         };
         require(self.edit.rank(b)? == batch + 1)?;
         self.products(operand, &rows_first, a, at, scaled)
@@ -318,9 +318,8 @@ impl<'b> Body<'b> {
         let node = self.maker(value)?;
         let operand = self.original(node.inputs.first().copied()??);
         let (shape, own) = (self.edit.shape(value)?, self.edit.shape(operand)?);
-        let is_padded = matches!(node.op.onnx(), Some(OpType::Unsqueeze | OpType::Reshape));
         let (units, rest) = shape.split_at(missing);
-        (is_padded && rest == own && units.iter().all(|dim| dim.is(1)))
+        (node.op.is(RESHAPES) && rest == own && units.iter().all(|dim| dim.is(1)))
             .then_some((operand, missing))
     }
 

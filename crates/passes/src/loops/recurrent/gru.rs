@@ -29,12 +29,11 @@ pub(super) fn find(body: &Body<'_>) -> Option<Cell> {
 
     let (view, factor) = (atoms.all[candidate].view.clone(), atoms.all[candidate].factor);
     let after = reset_after_product(body, &mut atoms, &view, state);
-    let (reset, candidate, state, is_after) = match after {
-        Some((reset, gate)) => (reset, gate.scaled(factor), state, 1),
-        None => {
-            let (reset, gate, scaled) = reset_before_product(body, &mut atoms, &view, state)?;
-            (reset, gate.scaled(factor), scaled, 0)
-        }
+    let (reset, candidate, state, is_after) = if let Some((reset, gate)) = after {
+        (reset, gate.scaled(factor), state, 1)
+    } else {
+        let (reset, gate, scaled) = reset_before_product(body, &mut atoms, &view, state)?;
+        (reset, gate.scaled(factor), scaled, 0)
     };
     // The order of ONNX: update, reset, hidden.
     let [update, reset] = [update, reset].map(|gate| Gate::of(body, &atoms, gate, None));

@@ -89,11 +89,11 @@ impl Kept {
 /// The mask as operands of the operator.
 pub(super) struct Lengths {
     /// The numbers of steps, for `sequence_lens`.
-    pub lengths: ValueId,
+    pub counts: ValueId,
     /// The flags of the steps that are not masked, in the shape of the operator's result, with one feature.
     pub flags: ValueId,
     /// True if the masked steps are the last ones, and each example has a step.
-    pub are_lengths: ValueId,
+    pub are_prefixes: ValueId,
 }
 
 /// Inserts the nodes that compute the lengths of the examples.
@@ -134,7 +134,7 @@ pub(super) fn lengths(edit: &mut Patch<'_, '_>, mask: Mask, batch: usize) -> Res
     let wrong = edit.insert(Op::new(OpType::Add, &[gaps, empty]));
     let are_lengths = edit.insert(Op::new(OpType::Less, &[wrong, one]));
     ensure(edit.dtype(are_lengths).is_some(), "the lengths have no type")?;
-    Ok(Lengths { lengths, flags, are_lengths })
+    Ok(Lengths { counts: lengths, flags, are_prefixes: are_lengths })
 }
 
 #[cfg(test)]

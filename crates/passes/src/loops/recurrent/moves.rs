@@ -2,6 +2,7 @@
 
 use algebra::rewrite::require;
 use onnx::infer::axes_from_front;
+use onnx::operator::properties::RESHAPES;
 use onnx::{Dim, Edit, Node, OpType, ValueId};
 
 /// A node that takes elements of an array and computes nothing.
@@ -26,12 +27,12 @@ impl Move {
             let size = to.get(axis)?.known()?;
             Some(Move::Slice { axis, start, step, size })
         };
+        if node.op.is(RESHAPES) {
+            return Some(vec![Move::Reshape { from: from.to_vec(), to: to.to_vec() }]);
+        }
         match node.op.onnx()? {
             OpType::Identity => Some(Vec::new()),
             OpType::Transpose => Some(vec![Move::Transpose(node.perm(rank)?)]),
-            OpType::Reshape | OpType::Squeeze | OpType::Unsqueeze | OpType::Flatten => {
-                Some(vec![Move::Reshape { from: from.to_vec(), to: to.to_vec() }])
-            }
             OpType::Split => {
                 let axis = node.axis(rank)?;
                 let before = node.outputs.iter().take_while(|&&output| output != value);
