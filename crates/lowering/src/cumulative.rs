@@ -2,11 +2,12 @@
 
 use onnx::{Attr, Dim, Expr, OpType};
 
+use crate::bodies::joined_along;
 use crate::complex;
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::arithmetic::{max, min};
 use crate::elementwise::exponential::log1p;
-use crate::error::{Refused, Result};
+use crate::error::Result;
 
 /// With more elements, doubling takes fewer nodes.
 const MAX_SPLIT: i64 = 16;
@@ -97,8 +98,11 @@ fn by_doubling<'g>(
     let reverse: bool = eqn.param("reverse")?;
     let [x] = eqn.operands()?;
     let Some(size) = x.shape()[axis].known() else {
-        let what = format!("{} along an axis of unknown size", eqn.primitive);
-        return Err(Refused::NoCounterpart { what }.into());
+        let join_all = |far: &[Expr<'g>], near: &[Expr<'g>]| {
+            Ok(far.iter().zip(near).map(|(&far, &near)| join(far, near)).collect())
+        };
+        let joined = joined_along(eqn.primitive, &[x], axis, reverse, join_all)?;
+        return Ok(joined[0]);
     };
 
     let mut running = x;
@@ -192,12 +196,58 @@ mod tests {
     }
 
     #[test]
-    fn a_cumulative_product_needs_a_known_size() {
+    fn an_axis_of_unknown_size_is_joined_in_a_loop() {
         check(
-            "x:f32[B] -> y:f32[B] = cumprod{axis=0; reverse=False} x",
-            expect![[r"
-                refused: `cumprod along an axis of unknown size` has no ONNX counterpart
-            "]],
+            "x:f32[3,B] -> y:f32[3,B] = cumprod{axis=1; reverse=True} x",
+            expect![[r#"
+            graph test(in_0:f32[3,B]) -> (out_0)
+            %0 = Shape(in_0) {end=2, start=1}
+            %1 = Squeeze(%0, [0]:i64)
+            %2 = Range(0:i64, %1, 1:i64)
+            %3 = Greater(%1, 1:i64)
+            %4, out_0:f32[3,B] = Loop(_, %3, 1:i64, in_0) {body={
+              graph cumprod(%5:i64[], %6:bool[], %7:i64[], %8:f32[3,B]) -> (%17, %16, %18)
+              %9 = Add(%2, %7)
+              %10 = Sub(%1, 1:i64)
+              %11 = Less(%9, %10)
+              %12 = Where(%11, %9, %10)
+              %13 = Less(%9, %1)
+              %14 = Gather(%8, %12) {axis=1}
+              %15 = Mul(%14, %8)
+              %16:i64[] = Mul(%7, 2:i64)
+              %17:bool[] = Less(%16, %1)
+              %18:f32[3,B] = Where(%13, %15, %8)
+            }}
+        "#]],
+        );
+        check(
+            "x:i8[B,2] -> y:i8[B,2] = cummax{axis=0; reverse=False} x",
+            expect![[r#"
+            graph test(in_0:i8[B,2]) -> (out_0)
+            %0 = Shape(in_0) {end=1, start=0}
+            %1 = Squeeze(%0, [0]:i64)
+            %2 = Range(0:i64, %1, 1:i64)
+            %3 = Greater(%1, 1:i64)
+            %4, out_0:i8[B,2] = Loop(_, %3, 1:i64, in_0) {body={
+              graph cummax(%5:i64[], %6:bool[], %7:i64[], %8:i8[B,2]) -> (%19, %18, %24)
+              %9 = Sub(%2, %7)
+              %10 = Greater(%9, 0:i64)
+              %11 = Where(%10, %9, 0:i64)
+              %12 = GreaterOrEqual(%9, 0:i64)
+              %13 = Gather(%8, %11) {axis=0}
+              %14 = Cast(%13) {to=6}
+              %15 = Cast(%8) {to=6}
+              %16 = Max(%14, %15)
+              %17 = Cast(%16) {to=3}
+              %18:i64[] = Mul(%7, 2:i64)
+              %19:bool[] = Less(%18, %1)
+              %20 = Unsqueeze(%12, [1]:i64)
+              %21 = Cast(%17) {to=6}
+              %22 = Cast(%8) {to=6}
+              %23 = Where(%20, %21, %22)
+              %24:i8[B,2] = Cast(%23) {to=3}
+            }}
+        "#]],
         );
     }
 }

@@ -146,24 +146,22 @@ pub const PLUGINS: &[Plugin] = &[
     // Reductions.
     eqn("argmax", argmax),
     eqn("argmin", argmin),
-    eqn("reduce_and", reduce_and).limits(KNOWN_SIZE_FOR_INTS),
+    eqn("reduce_and", reduce_and),
     eqn("reduce_max", reduce_max).complex_eqn(complex_reduce_max).limits(EXTREME),
     eqn("reduce_min", reduce_min).complex_eqn(complex_reduce_min).limits(EXTREME),
-    eqn("reduce_or", reduce_or).limits(KNOWN_SIZE_FOR_INTS),
+    eqn("reduce_or", reduce_or),
     eqn("reduce_prod", reduce_prod)
         .complex_eqn(complex_reduce_prod)
         .limits(&[
-            "for integers and complex numbers, reduced axes must have known sizes",
             "JAX multiplies complex numbers by 1 + 0i, which makes parts of infinite ones NaN",
         ]),
     eqn("reduce_sum", reduce_sum).linear(),
-    eqn("reduce_xor", reduce_xor).limits(KNOWN_SIZE_FOR_INTS),
+    eqn("reduce_xor", reduce_xor),
     // Cumulative.
-    eqn("cumlogsumexp", cumlogsumexp).limits(KNOWN_SIZE),
-    eqn("cummax", cummax).limits(KNOWN_SIZE),
-    eqn("cummin", cummin).limits(KNOWN_SIZE),
+    eqn("cumlogsumexp", cumlogsumexp),
+    eqn("cummax", cummax),
+    eqn("cummin", cummin),
     eqn("cumprod", cumprod).complex_eqn(complex_cumprod).limits(&[
-        "the axis must have a known size",
         "JAX multiplies complex numbers by 1 + 0i, which makes parts of infinite ones NaN",
         "with more than 16 elements, or more than 5 in reverse, other products may overflow than in JAX",
     ]),
@@ -208,7 +206,6 @@ pub const PLUGINS: &[Plugin] = &[
         .limits(&["`precision` is ignored", "along each axis, the size of the kernel or of the result must be known"]),
     many("reduce", reduce).limits(&[
         "operations other than `add`, `mul`, `max`, `min`, `and`, `or` and `xor` must be elementwise",
-        "for other operations, the axis must have a known size",
     ]),
     many("reduce_window", reduce_window).limits(&[
         "operations other than `add`, `mul`, `max`, `min`, `and`, `or` and `xor` must be elementwise",
@@ -384,10 +381,8 @@ pub fn emitted_ops(primitive: &str) -> EmittedOps {
     found.map_or_else(EmittedOps::default, |(_, real, complex)| EmittedOps { real, complex })
 }
 
-const KNOWN_SIZE: &[&str] = &["the axis must have a known size"];
 const KNOWN_MATRIX: &[&str] = &["only for matrices of known size"];
-const KNOWN_SIZE_FOR_INTS: &[&str] = &["for integers, reduced axes must have known sizes"];
 const EXTREME: &[&str] = &[
     "for 64-bit integers, ONNX Runtime fails if the size of a symbolic axis is 0",
-    "for complex numbers, reduced axes must have known sizes, and a NaN may be left out",
+    "for complex numbers, a NaN may be left out",
 ];

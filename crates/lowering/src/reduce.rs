@@ -5,9 +5,10 @@ mod monoid;
 
 use onnx::{DType, Dim, Expr, OpType};
 
+use crate::bodies::joined_to_one;
 use crate::complex;
 use crate::ctx::{Ctx, Eqn};
-use crate::error::{Refused, Result};
+use crate::error::Result;
 
 pub(crate) use extreme::{argmax, argmin, ordered_as_signed, reduce_max, reduce_min};
 pub(crate) use monoid::Monoid;
@@ -143,10 +144,11 @@ fn by_halves<'g>(
     let mut rest = x;
     for &axis in axes {
         let Some(mut size) = rest.shape()[axis].known() else {
-            return Err(Refused::NoCounterpart {
-                what: format!("{} over an axis of unknown size", eqn.primitive),
-            }
-            .into());
+            let join_all = |lefts: &[Expr<'g>], rights: &[Expr<'g>]| {
+                Ok(lefts.iter().zip(rights).map(|(&left, &right)| join(left, right)).collect())
+            };
+            rest = joined_to_one(eqn.primitive, &[rest], axis, &[identity], join_all)?[0];
+            continue;
         };
         if size == 0 {
             let mut shape = rest.shape().to_vec();
@@ -256,12 +258,33 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_of_bits_needs_a_known_size() {
+    fn bits_of_an_axis_of_unknown_size_are_joined_in_a_loop() {
         check(
             "x:i32[B] -> y:i32[] = reduce_xor{axes=[0]} x",
-            expect![[r"
-                refused: `reduce_xor over an axis of unknown size` has no ONNX counterpart
-            "]],
+            expect![[r#"
+            graph test(in_0:i32[B]) -> (out_0)
+            %0 = Shape(in_0) {end=1, start=0}
+            %1 = Squeeze(%0, [0]:i64)
+            %2 = Range(0:i64, %1, 1:i64)
+            %3 = Greater(%1, 1:i64)
+            %4, %5 = Loop(_, %3, 1:i64, in_0) {body={
+              graph reduce_xor(%10:i64[], %11:bool[], %12:i64[], %13:i32[B]) -> (%21, %20, %22)
+              %14 = Sub(%2, %12)
+              %15 = Greater(%14, 0:i64)
+              %16 = Where(%15, %14, 0:i64)
+              %17 = GreaterOrEqual(%14, 0:i64)
+              %18 = Gather(%13, %16) {axis=0}
+              %19 = BitwiseXor(%18, %13)
+              %20:i64[] = Mul(%12, 2:i64)
+              %21:bool[] = Less(%20, %1)
+              %22:i32[B] = Where(%17, %19, %13)
+            }}
+            %6 = Expand(0:i32, [1]:i64)
+            %7 = Concat(%6, %5) {axis=0}
+            %8 = Unsqueeze(%1, [0]:i64)
+            %9 = Gather(%7, %8) {axis=0}
+            out_0:i32[] = Squeeze(%9, [0]:i64)
+        "#]],
         );
     }
 }

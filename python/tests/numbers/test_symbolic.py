@@ -391,18 +391,39 @@ def test_one_model_serves_every_size(case: Use) -> None:
             bench.assert_same(one_found, one_want, case.rtol, case.rtol)
 
 
-REFUSED = [
+def joined_by(fn: Callable[..., Any], start: float) -> Callable[..., Any]:
+    """A reduction of the first axis with a function of two elements."""
+    return lambda x: lax.reduce(x, jnp.asarray(start, x.dtype), fn, (0,))
+
+
+JOINED = [
     use("product of integers", lambda x: jnp.prod(x, axis=0), ("B",), dtype=np.int32),
-    use("running product", lambda x: jnp.cumprod(x), ("B",)),
-    use("running extreme", lambda x: lax.cummax(x), ("B",)),
+    use("product of bytes", lambda x: jnp.prod(x, axis=(0, 1), dtype=x.dtype), ("B", "B", 2),
+        dtype=np.int8),
+    use("running product of integers", lambda x: jnp.cumprod(x, axis=1), (2, "B"), dtype=np.int32),
+    use("running product", lambda x: lax.cumprod(x, 0), ("B", 2), rtol=1e-6),
+    use("running product in reverse", lambda x: lax.cumprod(x, 1, reverse=True), (2, "B"),
+        rtol=1e-6),
+    use("running extremes", lambda x: (lax.cummax(x), lax.cummin(x, 0, reverse=True)), ("B",)),
+    use("running log of sums", lambda x: lax.cumlogsumexp(x, 0), ("B", 3), rtol=1e-6),
     use("bits joined", lambda x: lax.reduce_xor_p.bind(x, axes=(0,)), ("B",), dtype=np.int32),
-]
+    use("bits of all", lambda x: lax.reduce_and(x, (0, 1)), ("B", 3), dtype=np.uint8),
+    use("the last one", joined_by(lambda a, b: b + a * 0, 0), ("B", 2)),
+    use("the length of a vector", joined_by(jnp.hypot, 0), ("B", 2), rtol=1e-6),
+    use("the largest complex number", lambda x: (x * (1 - 2j)).max(0).imag, ("B", 2), sizes=SOME),
+    use("a product of complex numbers", lambda x: jnp.prod(x * 1j, 0).real, ("B", 2), rtol=1e-6),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=repr)
-def test_an_operation_that_needs_a_known_size_is_refused(case: Use) -> None:
-    with pytest.raises(jax2onnx.UnsupportedError, match="unknown size"):
-        jax2onnx.to_onnx(case.fn, symbolic(case))
+@pytest.mark.parametrize("case", JOINED, ids=repr)
+@pytest.mark.parametrize("optimize", [True, False])
+def test_elements_along_an_axis_of_unknown_size_are_joined(case: Use, optimize: bool) -> None:
+    model = bench.convert(case.fn, symbolic(case), optimize=optimize)
+    for sizes in case.sizes:
+        inputs = [fill(concrete(shape, sizes), case.dtype) for shape in case.shapes]
+        want = bench.expected(case.fn, inputs)
+        for found, one in zip(bench.run(model, inputs), want, strict=True):
+            bench.assert_same(found, one, case.rtol, case.rtol)
 
 
 def test_a_parameter_that_depends_on_a_size_is_refused_at_its_line() -> None:

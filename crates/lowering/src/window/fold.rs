@@ -6,6 +6,7 @@ use jaxpr::{Atom, Jaxpr};
 use onnx::{Dim, Expr};
 
 use super::{over_windows, slides};
+use crate::bodies::joined_to_one;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::{Refused, Result};
 use crate::reduce::Monoid;
@@ -42,7 +43,12 @@ pub(crate) fn reduce<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g
         joined = along_axis(ctx, eqn, &body, joined, axis, &initial)?;
     }
     let joined: Vec<Expr<'g>> = joined.iter().map(|x| x.squeeze(&axes)).collect();
-    apply(ctx, eqn, &body, &initial, &joined)
+    let whole = apply(ctx, eqn, &body, &initial, &joined)?;
+    if count.known().is_some() {
+        return Ok(whole);
+    }
+    let is_one = ctx.builder.size(&count).equal(1.0);
+    Ok(joined.iter().zip(whole).map(|(joined, whole)| is_one.select(*joined, whole)).collect())
 }
 
 /// `reduce_window((x, y, …), (x₀, y₀, …), op)`: joins the elements of each window and the initial
@@ -113,8 +119,8 @@ fn along_axis<'g>(
     initial: &[Expr<'g>],
 ) -> Result<Vec<Expr<'g>>> {
     let Some(mut size) = arrays.first().and_then(|x| x.shape()[axis].known()) else {
-        let what = format!("{} over an axis of unknown size", eqn.primitive);
-        return Err(Refused::NoCounterpart { what }.into());
+        let join = |lefts: &[Expr<'g>], rights: &[Expr<'g>]| apply(ctx, eqn, body, lefts, rights);
+        return joined_to_one(eqn.primitive, &arrays, axis, initial, join);
     };
     if size == 0 {
         let one = |(x, initial): (&Expr<'g>, &Expr<'g>)| {
