@@ -117,6 +117,11 @@ impl Target {
         self.oldest[1..].iter().all(Option::is_none)
     }
 
+    /// True if the model is for a device.
+    pub fn has_device(self) -> bool {
+        self.device.is_some()
+    }
+
     /// True if every runtime has the operator `LinearAttention` of the domain `com.microsoft`.
     pub fn has_linear_attention(self) -> bool {
         let has = |range: Range| {

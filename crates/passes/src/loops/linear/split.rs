@@ -22,6 +22,21 @@ pub(super) struct Split<'l> {
 }
 
 impl<'l> Split<'l> {
+    /// Reads a loop of which nothing stays.
+    pub(super) fn without_rest(scan: &'l Counted) -> Split<'l> {
+        let makers = scan.nodes.iter().enumerate();
+        let makers =
+            makers.flat_map(|(place, node)| node.outputs.iter().map(move |&id| (id, place)));
+        let mut batches = Batches::beside(scan);
+        batches.inside.extend(scan.carries.iter().map(|carry| carry.before));
+        Split { scan, makers: makers.collect(), batches, kept: Vec::new(), shape: Vec::new() }
+    }
+
+    /// Sets the sizes of the state whose factors are read from now on.
+    pub(super) fn set_shape(&mut self, shape: Vec<i64>) {
+        self.shape = shape;
+    }
+
     /// Removes a state and everything that depends on it from a loop. The rest of the loop returns for all steps
     /// what the update or a result `needs`.
     pub(super) fn of(
@@ -32,13 +47,8 @@ impl<'l> Split<'l> {
         needs: &[ValueId],
     ) -> Result<Split<'l>> {
         let shape = onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?;
-        let makers = scan.nodes.iter().enumerate();
-        let makers =
-            makers.flat_map(|(place, node)| node.outputs.iter().map(move |&id| (id, place)));
-        let mut batches = Batches::beside(scan);
-        batches.inside.extend(scan.carries.iter().map(|carry| carry.before));
-        let makers = makers.collect();
-        let mut split = Split { scan, makers, batches, kept: Vec::new(), shape };
+        let mut split = Split::without_rest(scan);
+        split.set_shape(shape);
         let mut rest = scan.clone();
         rest.carries.retain(|carry| carry.before != state.before);
         if rest.carries.is_empty() {

@@ -1,9 +1,10 @@
-//! Tests of recurrences that become `LinearAttention`.
+//! Tests of linear recurrences.
 
 use expect_test::{Expect, expect};
 
 use super::attention::run;
-use crate::testing::check_for;
+use super::chunks;
+use crate::testing::{check_for, check_lean, each};
 
 const TARGET: &str = "onnxruntime>=1.31";
 
@@ -235,5 +236,139 @@ y:f32[3,4] = Scan(s, k, v) {body={
         let mut model = onnx::text::parse_graph(graph).expect("a graph");
         model.target = onnx::kernels::Target::parse([target]).expect("a target");
         assert!(!model.edit(&mut |edit| crate::phases::run_each(edit, run)), "{target}");
+    }
+}
+
+#[test]
+fn a_constant_decay_is_computed_by_powers() {
+    check_lean(
+        each(chunks::run),
+        "graph g(x:f32[36,2]) -> (ys)
+%y:f32[2], ys:f32[36,2] = Scan([0.0, 0.0], x) {body={
+  graph b(h:f32[2], x0:f32[2]) -> (n, o)
+  %0:f32[2] = Mul(h, 0.5)
+  n:f32[2] = Add(%0, x0)
+  o:f32[2] = Identity(n)
+}, num_scan_inputs=1}",
+        expect![[r#"
+            graph g(x:f32[36,2]) -> (ys)
+            %0 = ReduceL1(x) {keepdims=0}  # 2
+            %1 = Less(%0, 1.1529215e18)  # 2
+            ys:f32[36,2] = If(%1) {else_branch={  # 2 4 5 6
+              graph recurrence/scan() -> (%3)
+              %2, %3:f32[36,2] = Scan([0.0, 0.0], x) {body={  # 2
+                graph b(h:f32[2], x0:f32[2]) -> (n, o)
+                %4 = Mul(h, 0.5)  # 4
+                n:f32[2] = Add(%4, x0)  # 5
+                o:f32[2] = Identity(n)  # 6
+              }, num_scan_inputs=1}
+            }, then_branch={
+              graph recurrence/chunks() -> (%13)
+              %5 = Reshape(x, [6, 6, 2]:i64)  # 2 4 5 6
+              %6 = MatMul(const f32[6,6], %5)  # 2 4 5 6
+              %7 = Gather(%6, 5:i64) {axis=1}  # 2 4 5 6
+              %8 = MatMul(const f32[6,6], %7)  # 2 4 5 6
+              %9 = Unsqueeze(%8, [1]:i64)  # 2 4 5 6
+              %10 = Mul([[0.5], [0.25], [0.125], [0.0625], [0.03125], [0.015625]], %9)  # 2 4 5 6
+              %11 = Add(%6, %10)  # 2 4 5 6
+              %12 = Reshape(%11, [36, 2]:i64)  # 2 4 5 6
+              %13:f32[36,2] = Identity(%12)  # 6
+            }}
+        "#]],
+    );
+}
+
+#[test]
+fn a_decay_of_each_step_is_multiplied_in_chunks() {
+    check_lean(
+        each(chunks::run),
+        "graph g(h:f32[2], x:f32[40,2], z:f32[40,2]) -> (y, ys)
+y:f32[2], ys:f32[40,2] = Scan(h, x, z) {body={
+  graph b(a:f32[2], x0:f32[2], z0:f32[2]) -> (n, o)
+  %0:f32[2] = Sigmoid(z0)
+  %1:f32[2] = Sub(x0, a)
+  %2:f32[2] = Mul(%0, %1)
+  n:f32[2] = Add(a, %2)
+  o:f32[2] = Tanh(n)
+}, num_scan_inputs=2, scan_input_directions=[1, 1], scan_output_directions=[1]}",
+        expect![[r#"
+            graph g(h:f32[2], x:f32[40,2], z:f32[40,2]) -> (y, ys)
+            %0 = Sigmoid(z)  # 4
+            %1 = Sub([[1.0]], %0)  # 2
+            %2 = Mul(x, %0)  # 2
+            %3 = ReduceL1(%2) {keepdims=0}  # 2
+            %4 = ReduceL1(h) {keepdims=0}  # 2
+            %5 = Add(%3, %4)  # 2
+            %6 = Less(%5, 1.1529215e18)  # 2
+            y:f32[2], ys:f32[40,2] = If(%6) {else_branch={  # 2 4 5 6 7 8
+              graph recurrence/scan() -> (%7, %8)
+              %7:f32[2], %8:f32[40,2] = Scan(h, x, z) {body={  # 2
+                graph b(a:f32[2], x0:f32[2], z0:f32[2]) -> (n, o)
+                %9 = Sigmoid(z0)  # 4
+                %10 = Sub(x0, a)  # 5
+                %11 = Mul(%9, %10)  # 6
+                n:f32[2] = Add(a, %11)  # 7
+                o:f32[2] = Tanh(n)  # 8
+              }, num_scan_inputs=2, scan_input_directions=[1, 1], scan_output_directions=[1]}
+            }, then_branch={
+              graph recurrence/chunks() -> (%27, %28)
+              %12 = Reshape(%2, [8, 5, 2]:i64)  # 2 4 5 6 7 8
+              %13 = Reshape(%1, [8, 5, 2]:i64)  # 2 4 5 6 7 8
+              %14 = Transpose(%12) {perm=[1, 0, 2]}  # 2 4 5 6 7 8
+              %15 = Transpose(%13) {perm=[1, 0, 2]}  # 2 4 5 6 7 8
+              %16, %17, %18, %19 = Scan(const f32[8,2], const f32[8,2], %15, %14) {body={  # 2 4 5 6 7 8
+                graph b(%29:f32[8,2], %30:f32[8,2], %31:f32[8,2], %32:f32[8,2]) -> (%34, %35, %36, %37)
+                %33 = Mul(%31, %29)  # 7
+                %34:f32[8,2] = Add(%33, %32)  # 7
+                %35:f32[8,2] = Mul(%31, %30)  # 7
+                %36:f32[8,2] = Identity(%34)  # 7
+                %37:f32[8,2] = Identity(%35)  # 7
+              }, num_scan_inputs=2, scan_input_directions=[1, 1], scan_output_directions=[1, 1]}
+              %20 = Reshape(h, [2]:i64)  # 2 4 5 6 7 8
+              %21, %22 = Scan(%20, %17, %16) {body={  # 2 4 5 6 7 8
+                graph b(%38:f32[2], %39:f32[2], %40:f32[2]) -> (%42, %43)
+                %41 = Mul(%39, %38)  # 7
+                %42:f32[2] = Add(%41, %40)  # 7
+                %43:f32[2] = Identity(%38)  # 7
+              }, num_scan_inputs=2, scan_input_directions=[1, 1], scan_output_directions=[1]}
+              %23 = Mul(%19, %22)  # 2 4 5 6 7 8
+              %24 = Add(%18, %23)  # 2 4 5 6 7 8
+              %25 = Transpose(%24) {perm=[1, 0, 2]}  # 2 4 5 6 7 8
+              %26 = Reshape(%25, [40, 2]:i64)  # 2 4 5 6 7 8
+              %27:f32[2] = Gather(%26, 0:i64) {axis=0}  # 2 4 5 6 7 8
+              %28:f32[40,2] = Tanh(%26)  # 8
+            }}
+        "#]],
+    );
+}
+
+/// Near misses: each must stay a loop.
+#[test]
+fn states_that_are_not_linear_or_depend_on_another_are_not_computed_in_chunks() {
+    let graph = |lines: &str| {
+        format!(
+            "graph g(h:f32[2], m:f32[2], x:f32[40,2], w:f32[2,2]) -> (y, z)
+y:f32[2], z:f32[2] = Scan(h, m, x) {{body={{
+  graph b(a:f32[2], c:f32[2], x0:f32[2]) -> (n, l)
+  %9:f32[2] = Mul(c, 0.5)
+{lines}
+}}, num_scan_inputs=1}}"
+        )
+    };
+    let linear = "  l:f32[2] = Add(%9, x0)\n";
+    let lines = [
+        // The control: both states are linear.
+        (true, "  %0:f32[2] = Mul(a, 0.5)\n  n:f32[2] = Add(%0, x0)"),
+        (false, "  %0:f32[2] = Max(a, x0)\n  n:f32[2] = Add(%0, x0)"),
+        (false, "  %0:f32[2] = Mul(a, a)\n  n:f32[2] = Add(%0, x0)"),
+        (false, "  %0:f32[2] = MatMul(a, w)\n  n:f32[2] = Add(%0, x0)"),
+        (false, "  %0:f32[2] = Mul(a, 0.5)\n  n:f32[2] = Add(%0, c)"),
+        (false, "  %0:f32[2] = Mul(a, 1.5)\n  n:f32[2] = Add(%0, x0)"),
+        (false, "  %0:f32[2] = Mul(a, -0.001)\n  %1:f32[2] = Add(%0, a)\n  n:f32[2] = Add(%1, x0)"),
+    ];
+    for (is_linear, lines) in lines {
+        let text = graph(&format!("{linear}{lines}"));
+        let mut model = onnx::text::parse_graph(&text).expect("a graph");
+        assert_eq!(model.edit(&mut |edit| each(chunks::run)(edit)), is_linear, "{text}");
     }
 }
