@@ -4,7 +4,10 @@
 //! of runs, attributed to lines and summed.
 
 mod attribute;
+mod budget;
+mod change;
 mod flame;
+pub mod memory;
 mod show;
 mod tally;
 
@@ -12,6 +15,8 @@ use onnx::sized::{SizedModel, Sizes, SymbolOf, SymbolUse};
 
 use crate::Document;
 pub use attribute::Lines;
+pub use budget::{Budget, BudgetError, Verdict};
+pub use change::{CostChange, Side};
 pub use flame::stacks;
 pub use show::{Json, text};
 pub use tally::{Amounts, By, Costs, Row, Uncounted, costs, runs};

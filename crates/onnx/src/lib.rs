@@ -16,6 +16,7 @@ pub mod hoist;
 pub mod infer;
 pub mod kernels;
 pub mod locate;
+pub mod memory;
 pub mod model;
 pub mod names;
 pub mod operator;

@@ -12,6 +12,9 @@ const LARGE: f64 = 1e6;
 /// The maximum number of terms of a sum.
 const MAX_TERMS: usize = 1 << 14;
 
+/// The maximum number of pairs of terms to compare.
+const MAX_COMPARED: usize = 1 << 10;
+
 /// The maximum number of terms in the text of a sum.
 const MAX_SHOWN: usize = 1 << 9;
 
@@ -63,6 +66,47 @@ impl Total {
     pub fn add_total(&mut self, other: &Total) -> Option<()> {
         let mut terms = other.terms.iter();
         terms.try_for_each(|(factors, count)| self.add_term(factors, *count))
+    }
+
+    /// Subtracts a size; `None` if the difference is too large.
+    pub fn subtract(&mut self, dim: &Dim) -> Option<()> {
+        match dim {
+            Dim::Known(number) => self.add_term(&Factors::new(), -i128::from(*number)),
+            Dim::Symbolic(polynomial) => polynomial
+                .terms()
+                .iter()
+                .try_for_each(|term| self.add_term(&term.factors, -i128::from(term.coefficient))),
+        }
+    }
+
+    /// True if the sum is at least as large as the other one for all symbols that are at least 1. May be false although
+    /// it is.
+    pub fn is_never_less_than(&self, other: &Total) -> bool {
+        let (mut more, mut less) = (Vec::new(), Vec::new());
+        let others = other.terms.keys().filter(|factors| !self.terms.contains_key(*factors));
+        for factors in self.terms.keys().chain(others) {
+            let of = |total: &Total| total.terms.get(factors).copied().unwrap_or(0);
+            match of(self).checked_sub(of(other)) {
+                None => return false,
+                Some(0) => {}
+                Some(difference @ 1..) => more.push((factors, difference)),
+                Some(difference) => less.push((factors, difference)),
+            }
+        }
+        if less.len().saturating_mul(more.len()) > MAX_COMPARED {
+            return false;
+        }
+        // What a term lacks can be made up by a term that is larger for all symbols.
+        less.into_iter().all(|(factors, mut missing)| {
+            for (larger, rest) in &mut more {
+                if missing < 0 && is_multiple(larger, factors) {
+                    let taken = (*rest).min(missing.saturating_neg());
+                    *rest -= taken;
+                    missing += taken;
+                }
+            }
+            missing >= 0
+        })
     }
 
     fn add_term(&mut self, factors: &Factors, coefficient: i128) -> Option<()> {
@@ -137,6 +181,19 @@ impl Total {
             }
         }
     }
+}
+
+/// True if a product is another one times symbols.
+fn is_multiple(product: &Factors, of: &Factors) -> bool {
+    let exponent = |factors: &Factors, atom: &Atom| {
+        factors.iter().find(|(other, _)| other == atom).map_or(0, |(_, exponent)| *exponent)
+    };
+    let is_symbol = |atom: &Atom| matches!(atom, Atom::Symbol(_));
+    let fits = |(atom, count): &(Atom, u32)| {
+        let needed = exponent(of, atom);
+        *count == needed || (*count > needed && is_symbol(atom))
+    };
+    product.iter().all(fits) && of.iter().all(|(atom, count)| exponent(product, atom) >= *count)
 }
 
 impl Dim {
@@ -269,6 +326,25 @@ mod tests {
         check(&["b - 7", "-2*b*b"], "-2*b*b + b - 7");
         check(&["4*floordiv(b + 1, 2)"], "4*((b + 1) // 2)");
         check(&["mod(b, 8)", "max(b - 3, 0)"], "max(b - 3, 0) + (b % 8)");
+    }
+
+    #[test]
+    fn a_sum_is_never_less_than_one_with_smaller_coefficients() {
+        assert!(total(&["2*b*t + 3"]).is_never_less_than(&total(&["2*b*t"])));
+        assert!(total(&["4*b"]).is_never_less_than(&total(&["4*b - 4"])));
+        assert!(total(&["8*b*t"]).is_never_less_than(&total(&["4*b*t + 3*b + 1"])));
+        assert!(!total(&["8*b*t"]).is_never_less_than(&total(&["4*b*t + 3*b + 2"])));
+        assert!(!total(&["b*t + t"]).is_never_less_than(&total(&["2*t + b"])));
+        assert!(!total(&["8*max(b - 1, 0)"]).is_never_less_than(&total(&["1"])));
+        assert!(!total(&["4*b - 4"]).is_never_less_than(&total(&["4*b"])));
+        assert!(!total(&["b*t"]).is_never_less_than(&total(&["100*b"])));
+    }
+
+    #[test]
+    fn what_was_added_can_be_subtracted() {
+        let mut sum = total(&["2*b + 1", "t"]);
+        sum.subtract(&size("2*b + 1")).unwrap();
+        assert_eq!(sum, total(&["t"]));
     }
 
     #[test]

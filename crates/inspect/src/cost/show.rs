@@ -193,7 +193,7 @@ fn source(
 }
 
 /// Formats a number with three digits and a prefix, such as `1.77 G`. A space follows it.
-fn number(number: i128) -> String {
+pub(super) fn number(number: i128) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     if number < 1000 {
         return format!("{number} ");
@@ -336,7 +336,7 @@ fn described(row: &Row<'_>) -> Map<String, Value> {
 }
 
 /// Returns a number as JSON; one of more than 64 bits is rounded.
-fn integer(number: i128) -> Value {
+pub(super) fn integer(number: i128) -> Value {
     match (u64::try_from(number), i64::try_from(number)) {
         (Ok(number), _) => number.into(),
         (_, Ok(number)) => number.into(),

@@ -76,6 +76,16 @@ impl Amounts {
         self.bytes_written.add_product(bytes_written, runs)
     }
 
+    /// Adds the sums of another row. Sums that are too large stay as they are.
+    pub(super) fn add_amounts(&mut self, other: &Amounts) {
+        let Amounts { flops, transcendentals, operations, bytes_read, bytes_written, weights } =
+            self;
+        let own = [flops, transcendentals, operations, bytes_read, bytes_written, weights];
+        for (own, other) in own.into_iter().zip(other.all()) {
+            let _ = own.add_total(other);
+        }
+    }
+
     /// Returns the sizes by which costs are ordered: operations first, then bytes.
     pub fn order(&self) -> (f64, f64) {
         let of = |totals: [&Total; 3]| totals.map(Total::at_large_sizes).iter().sum::<f64>();

@@ -178,7 +178,7 @@ impl Limits {
             0 => {}
             1 => sentences.push("One weight has no statistics.".to_owned()),
             count => {
-                sentences.push(format!("{} weights have no statistics.", thousands(count as u64)))
+                sentences.push(format!("{} weights have no statistics.", thousands(count as u64)));
             }
         }
         sentences

@@ -65,6 +65,10 @@ pub const HOLDS_PRODUCTS: Properties = Properties(1 << 26);
 pub const RESERVES_NAME: Properties = Properties(1 << 27);
 /// Compares two operands, element by element.
 pub const COMPARISONS: Properties = Properties(1 << 28);
+/// ONNX Runtime lets the first result be another name for the memory of the first operand.
+pub const ALIASES: Properties = Properties(1 << 29);
+/// ONNX Runtime may write the first result over the first operand, if nothing else needs it.
+pub const IN_PLACE: Properties = Properties(1 << 30);
 
 /// The layout ops: they keep every element, and change only its position.
 pub const LAYOUT_OPS: Properties = RESHAPES.or(TRANSPOSES);

@@ -1,0 +1,1 @@
+"""Measures how much memory ONNX Runtime allocates during a run, byte by byte."""
