@@ -1,6 +1,7 @@
 //! Lowers `dot_general`, the product of tensors over any axes.
 
-use onnx::{DType, Dim, Expr};
+use onnx::kernels::Support;
+use onnx::{DType, Dim, Expr, OpType};
 
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
@@ -23,6 +24,13 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
 
     let (left, right) = Axes::of_both(lhs, rhs, batch, contracted);
     let depth = ctx.builder.product(&dims(lhs, &left.contracted));
+    let is_of_bytes = are_bytes(ctx, lhs, rhs, result.dtype);
+    let has_matrices = !left.free.is_empty() && !right.free.is_empty();
+    // ONNX Runtime does not write the result of `MatMulInteger` if it sums over nothing.
+    if is_of_bytes && has_matrices && !left.contracted.is_empty() && depth.is_positive() {
+        let product = matrix_product(lhs, &left, rhs, &right, depth, product_of_bytes);
+        return Ok(product.reshape(&result.shape));
+    }
     let compute = compute_type(lhs.dtype(), rhs.dtype(), result.dtype, &depth);
     let (lhs, rhs) = (lhs.cast(compute), rhs.cast(compute));
     let product = if depth.is(0) {
@@ -30,7 +38,7 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     } else if left.contracted.is_empty() {
         outer_product(lhs, &left, rhs, &right)
     } else {
-        matrix_product(lhs, &left, rhs, &right, depth).reshape(&result.shape)
+        matrix_product(lhs, &left, rhs, &right, depth, Expr::matmul).reshape(&result.shape)
     };
     Ok(match result.dtype {
         DType::Bool => product.not_equal(0.0),
@@ -38,7 +46,39 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     })
 }
 
-/// Returns one `MatMul` of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`. Where
+/// True if the product can be written as `MatMulInteger`.
+fn are_bytes(ctx: &Ctx<'_>, lhs: Expr<'_>, rhs: Expr<'_>, result: DType) -> bool {
+    let is_byte = |x: Expr<'_>| matches!(x.dtype(), DType::I8 | DType::U8);
+    let (target, opset) = (ctx.builder.target(), ctx.builder.opset());
+    let runs = |op| target.runs(op, opset, DType::U8) == Support::Yes;
+    // Other runtimes were not tried with zero points.
+    target.is_default()
+        && result == DType::I32
+        && is_byte(lhs)
+        && is_byte(rhs)
+        && runs(OpType::MatMulInteger)
+        && (runs(OpType::BitwiseXor) || lhs.dtype() == DType::U8 && rhs.dtype() == DType::U8)
+}
+
+/// `MatMulInteger`, of unsigned bytes with a zero point
+///
+/// On a CPU without VNNI, ONNX Runtime adds the products of signed bytes with saturation, and is wrong. The product of
+/// unsigned bytes is exact, and on other CPUs it is as fast.
+fn product_of_bytes<'g>(lhs: Expr<'g>, rhs: Expr<'g>) -> Expr<'g> {
+    let builder = lhs.builder;
+    let zero = |x: Expr<'g>| {
+        builder.constant_ints(DType::U8, &[], &[if x.dtype() == DType::I8 { 128 } else { 0 }])
+    };
+    // `x + 128` as an unsigned byte: the sign bit flipped
+    let unsigned = |x: Expr<'g>| match x.dtype() {
+        DType::I8 => x.cast(DType::U8).bitwise_xor(zero(x)),
+        _ => x,
+    };
+    let operands = [unsigned(lhs), unsigned(rhs), zero(lhs), zero(rhs)];
+    builder.node(OpType::MatMulInteger, &operands, vec![])
+}
+
+/// Returns one product of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`. Where
 /// `MatMul` supports only one axis, the axes of the group are merged.
 fn matrix_product<'g>(
     lhs: Expr<'g>,
@@ -46,6 +86,7 @@ fn matrix_product<'g>(
     rhs: Expr<'g>,
     right: &Axes,
     depth: Dim,
+    multiply: impl FnOnce(Expr<'g>, Expr<'g>) -> Expr<'g>,
 ) -> Expr<'g> {
     let batch = dims(lhs, &left.batch);
     let (rows, columns) = (dims(lhs, &left.free), dims(rhs, &right.free));
@@ -65,7 +106,7 @@ fn matrix_product<'g>(
     let right_order = [&right.batch[..], &right.contracted, &right.free].concat();
     let lhs = lhs.transpose(&left_order).reshape(&[&batch[..], &rows, &depth].concat());
     let rhs = rhs.transpose(&right_order).reshape(&[&batch[..], &depth, &columns].concat());
-    lhs.matmul(rhs)
+    multiply(lhs, rhs)
 }
 
 /// `out[b…, m…, n…] = lhs[b…, m…] · rhs[b…, n…]`
@@ -153,6 +194,49 @@ mod tests {
                 graph test(in_0:f32[2,3], in_1:f32[3,4]) -> (out_0)
                 out_0:f32[2,4] = MatMul(in_0, in_1)
             "]],
+        );
+    }
+
+    #[test]
+    fn a_product_of_bytes_has_unsigned_operands() {
+        check(
+            "x:i8[2,3] y:u8[3,4] -> z:i32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:i8[2,3], in_1:u8[3,4]) -> (out_0)
+                %0 = Cast(in_0) {to=2}
+                %1 = BitwiseXor(%0, 128:u8)
+                out_0:i32[2,4] = MatMulInteger(%1, in_1, 128:u8, 0:u8)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_product_of_bytes_that_may_sum_over_nothing_is_of_integers() {
+        check(
+            "x:i8[2,K] y:i8[K,4] -> z:i32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:i8[2,K], in_1:i8[K,4]) -> (out_0)
+                %0 = Cast(in_0) {to=6}
+                %1 = Cast(in_1) {to=6}
+                out_0:i32[2,4] = MatMul(%0, %1)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_product_of_bytes_that_wraps_is_not_of_wider_integers() {
+        check(
+            "x:i8[2,3] y:i8[3,4] -> z:i8[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:i8[2,3], in_1:i8[3,4]) -> (out_0)
+                %0 = Cast(in_0) {to=6}
+                %1 = Cast(in_1) {to=6}
+                %2 = MatMul(%0, %1)
+                out_0:i8[2,4] = Cast(%2) {to=3}
+            "#]],
         );
     }
 
@@ -276,12 +360,14 @@ mod tests {
         check(
             "x:i8[2,3] y:i8[3,4] -> z:i32[2,4] = \
              dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
-            expect![[r"
+            expect![[r#"
                 graph test(in_0:i8[2,3], in_1:i8[3,4]) -> (out_0)
-                %0 = Cast(in_0) {to=6}
-                %1 = Cast(in_1) {to=6}
-                out_0:i32[2,4] = MatMul(%0, %1)
-            "]],
+                %0 = Cast(in_0) {to=2}
+                %1 = BitwiseXor(%0, 128:u8)
+                %2 = Cast(in_1) {to=2}
+                %3 = BitwiseXor(%2, 128:u8)
+                out_0:i32[2,4] = MatMulInteger(%1, %3, 128:u8, 128:u8)
+            "#]],
         );
     }
 

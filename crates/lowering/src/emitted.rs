@@ -43,7 +43,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("cumsum", &["Cast", "CumSum", "Neg", "Sub"], &["Concat", "Gather", "Unsqueeze"]),
     ("digamma", &["Add", "And", "Cast", "Cos", "Div", "Equal", "Floor", "Less", "LessOrEqual", "Log", "Mul", "Reciprocal", "Round", "Sin", "Sub", "Where"], &[]),
     ("div", &["Cast", "Div", "Equal", "Identity", "Neg", "Or", "Reciprocal", "ReduceMean", "Softmax", "Sub", "Where"], &["Abs", "Add", "And", "Concat", "Gather", "IsInf", "IsNaN", "Less", "Mul", "Sign", "Unsqueeze"]),
-    ("dot_general", &["Cast", "Equal", "Expand", "Gemm", "Identity", "MatMul", "Max", "Mul", "Not", "Reshape", "Transpose", "Unsqueeze"], &["Add", "Concat", "Gather", "Slice", "Squeeze", "Sub"]),
+    ("dot_general", &["BitwiseXor", "Cast", "Equal", "Expand", "Gemm", "Identity", "MatMul", "MatMulInteger", "Max", "Mul", "Not", "Reshape", "Transpose", "Unsqueeze"], &["Add", "Concat", "Gather", "Slice", "Squeeze", "Sub"]),
     ("dynamic_slice", &["Add", "Cast", "Clip", "Concat", "Gather", "Greater", "Less", "Min", "Relu", "Slice", "Unsqueeze", "Where"], &[]),
     ("dynamic_update_slice", &["Add", "Cast", "Clip", "Concat", "Min", "Relu", "ScatterND", "Squeeze", "Unsqueeze"], &[]),
     ("eig", &[], &["Abs", "Add", "Concat", "Div", "Equal", "Expand", "GreaterOrEqual", "Less", "Max", "Min", "Mul", "Neg", "Sign", "Slice", "Sqrt", "Squeeze", "Sub", "Unsqueeze", "Where"]),

@@ -1,0 +1,80 @@
+"""Programs that quantize in JAX: products of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from testkit import bench
+
+RNG = np.random.default_rng(0)
+EXTREMES = np.array([-128, 127, -127, 0, 1, -1, 126, 2], np.int8)
+WEIGHT = RNG.integers(-128, 128, (96, 40)).astype(np.int8)
+SCALES = np.linspace(0.01, 0.02, 40, dtype=np.float32)
+
+
+def product(x: jax.Array, y: Any, axes: Any = ((1,), (0,)), batch: Any = ((), ())) -> jax.Array:
+    return lax.dot_general(x, y, (axes, batch), preferred_element_type=jnp.int32)
+
+
+def quantized_layer(x: jax.Array) -> jax.Array:
+    scale = jnp.abs(x).max(-1, keepdims=True) / 127
+    rounded = jnp.clip(jnp.round(x / scale), -127, 127).astype(jnp.int8)
+    return product(rounded, WEIGHT).astype(jnp.float32) * scale * SCALES
+
+
+def ops(fn: Callable[..., Any], *inputs: Any, **options: Any) -> list[str]:
+    """Convert, compare all bits with JAX, and return the operators."""
+    model = bench.convert(fn, inputs, **options)
+    for found, want in zip(bench.run(model, inputs), bench.expected(fn, inputs), strict=True):
+        np.testing.assert_array_equal(found, want)
+    return [node.op_type for node in model.graph.node]
+
+
+@pytest.mark.parametrize("types", [("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8")])
+@pytest.mark.parametrize(
+    ("shapes", "axes", "batch"),
+    [
+        (((5, 700), (700, 3)), ((1,), (0,)), ((), ())),
+        (((2, 5, 64), (3, 64)), ((2,), (1,)), ((), ())),
+        (((4, 5, 33), (4, 33, 6)), ((2,), (1,)), ((0,), (0,))),
+        (((5, 4, 3), (4, 3, 2)), ((1, 2), (0, 1)), ((), ())),
+    ],
+    ids=["matrix", "rows", "batch", "two-axes"],
+)
+def test_a_product_of_bytes_is_exact(types: Any, shapes: Any, axes: Any, batch: Any) -> None:
+    x, y = (
+        RNG.choice(EXTREMES, shape).astype(dtype)
+        for shape, dtype in zip(shapes, types, strict=True)
+    )
+    found = ops(lambda x, y: product(x, y, axes, batch), x, y)
+    assert "MatMulInteger" in found
+    assert "MatMul" not in found
+
+
+@pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0))])
+def test_a_product_of_empty_bytes_is_empty_or_zero(shapes: Any) -> None:
+    x, y = (np.ones(shape, np.int8) for shape in shapes)
+    ops(product, x, y)
+
+
+@pytest.mark.parametrize("opset", [17, 18, 23])
+def test_a_quantized_layer_multiplies_bytes(opset: int) -> None:
+    x = RNG.standard_normal((7, 96)).astype(np.float32)
+    model = bench.convert(quantized_layer, [x], opset=opset)
+    found = [node.op_type for node in model.graph.node]
+    assert ("MatMulInteger" in found) == (opset >= 18)
+    for got, want in zip(bench.run(model, [x]), bench.expected(quantized_layer, [x]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_a_product_for_another_runtime_is_one_of_integers() -> None:
+    x = RNG.choice(EXTREMES, (3, 96))
+    found = ops(lambda x: product(x, WEIGHT), x, target=["tract"])
+    assert "MatMulInteger" not in found
