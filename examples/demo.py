@@ -54,7 +54,7 @@ def main() -> None:
             [("B", 8)],
             return_mode="file",
             output_path=Path(folder) / "predict.onnx",
-            provenance="minimal",
+            provenance="indexed",
         )
         model = onnx.load(path)
         check(path)

@@ -5,7 +5,7 @@ import { h } from "./dom";
 const KEYS: [string, string][] = [
   ["/", "search nodes, operators, lines, weights and shapes"],
   ["↑ ↓", "go along an edge, or to the next line with nodes"],
-  ["← →", "go to the box beside"],
+  ["← →", "go to the next box on the left or right"],
   ["o or Enter", "open or close a box"],
   ["s, g", "go to the source, to the graph"],
   ["f", "show the whole graph"],

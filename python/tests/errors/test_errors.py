@@ -320,6 +320,41 @@ def test_an_exception_of_the_user_keeps_its_traceback() -> None:
     assert [name for name in names if name in ("fn", "inner")] == ["fn", "inner"]
 
 
+@pytest.mark.parametrize(
+    ("fn", "inputs", "options"),
+    [
+        (lambda x: jax.pure_callback(np.sort, x, x), [(2,)], {}),
+        (lambda x: x, [(2,)], {"provenance": "index"}),
+        (lambda x: x, [(2,), (2,)], {}),
+        (lambda image: image, ["imge=f32[2]"], {}),
+    ],
+    ids=["primitive", "option", "inputs", "name"],
+)
+def test_the_traceback_of_an_error_contains_no_frames_of_the_converter(
+    fn: Any, inputs: list[Any], options: dict[str, Any]
+) -> None:
+    with pytest.raises(jax2onnx.Jax2OnnxError) as error:
+        to_onnx(fn, inputs, **options)
+    frames = traceback.extract_tb(error.value.__traceback__)
+    assert {Path(frame.filename) for frame in frames} == {Path(__file__)}
+    assert error.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("specs", "params", "message"),
+    [
+        (["imge=f32[2]", "mask=f32[2]"], {}, "parameters are: image, mask; did you mean `image`?"),
+        ([(2,), (2,)], {"maks": 1.0}, "unexpected keyword argument 'maks'; did you mean `mask`?"),
+    ],
+)
+def test_a_misspelled_name_is_answered_with_the_nearest_one(
+    specs: list[Any], params: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(jax2onnx.Jax2OnnxError) as error:
+        to_onnx(lambda image, mask: image + mask, specs, params)
+    assert message in str(error.value)
+
+
 def test_a_type_error_of_the_user_is_not_taken_for_a_wrong_number_of_inputs() -> None:
     def fn(x: jax.Array) -> jax.Array:
         return add(x)  # type: ignore[call-arg]

@@ -144,6 +144,8 @@ def test_a_text_is_explained(model: Path) -> None:
     ]
     assert str(found).startswith("error: x\n")
     assert jax2onnx.explain(model).message("all is well").findings == ()
+    # A terminal or a notebook shows the text.
+    assert repr(found) == str(found)
 
 
 def test_a_line_that_only_reads_a_shape_is_not_blamed(tmp_path: Path) -> None:
