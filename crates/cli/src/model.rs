@@ -36,6 +36,8 @@ impl ModelArgs {
 
 /// Says how to show the lines of source files that were not found.
 pub(crate) fn note_missing(files: &[String], console: &mut Console<'_>) -> io::Result<()> {
+    // The answer comes first.
+    console.out.flush()?;
     match files {
         [] => Ok(()),
         [file] => console

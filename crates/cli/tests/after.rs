@@ -503,8 +503,9 @@ fn lines_that_another_provider_runs_are_listed_with_their_copies() {
         &expect![[r#"
             3 runs: 8.97 ms in kernels per run, ± 648 µs, 17.7 ms from start to end
             Excluded 1 warm-up run (2.48 s)
-            The machine was busy: the kernels of a run took 11.3 ms ± 648 µs, and the medians of the rows
-            add up to 8.97 ms. Profile again on a quiet machine, or with more runs.
+            The machine was busy: the kernels of a run took 11.3 ms ± 648 µs,
+            and the medians of the rows add up to 8.97 ms.
+            Profile again on a quiet machine, or with more runs.
             100.0 % of the time is in your lines, 0.0 % in lines of libraries
             16 of 29 nodes run on WebGpuExecutionProvider; 4 lines run on the CPU and cost 8 copies (3.6 KiB in each run)
 

@@ -19,8 +19,8 @@ from .._tiers import without_own_frames
 #: A part of the note that JAX adds to every exception.
 _NOTE_OF_JAX: Final = "JAX has removed its internal frames"
 
-#: The labels of sentences, which a terminal wraps between words.
-_LABEL: Final = re.compile(r"(?:error|warning|note|hint): ")
+#: The labels of sentences and facts, which a terminal wraps between words.
+_LABEL: Final = re.compile(r"(?:error|warning|note|hint): |   = ")
 
 
 def answer(text: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from jax2onnx import __main__, to_onnx
 from testkit.comparing import with_operator
+from testkit.terminal import Terminal
 
 SOURCE = """
 import jax.numpy as jnp
@@ -66,6 +67,18 @@ def test_a_model_is_compared_with_its_function(
     assert sorted(path.name for path in (folder / "case").iterdir()) == [
         *("case.json", "expected.npy", "inputs.npz", "model.onnx", "run.py")
     ]
+
+
+@pytest.mark.usefixtures("folder")
+def test_facts_that_are_wider_than_a_terminal_are_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(60)
+    with terminal.attached():
+        assert run(monkeypatch, "model.onnx", "wrong.onnx", "-i", "batch.npy", "--top", "0") == 1
+    shown = terminal.text().splitlines()
+    terminal.close()
+    facts = [line for line in shown if line.startswith(("   = ", "     "))]
+    assert max(map(len, facts)) <= 60
+    assert any(line.startswith("     ") for line in facts)
 
 
 def test_two_models_are_compared(

@@ -126,8 +126,9 @@ fn heading(summary: &Summary<'_>) -> String {
     if summary.is_noisy {
         let _ = write!(
             text,
-            "\nThe machine was busy: the kernels of a run took {} ± {}, and the medians of the rows\n\
-             add up to {}. Profile again on a quiet machine, or with more runs.",
+            "\nThe machine was busy: the kernels of a run took {} ± {},\n\
+             and the medians of the rows add up to {}.\n\
+             Profile again on a quiet machine, or with more runs.",
             time(summary.kernels.median),
             time(summary.kernels.median_deviation),
             time(summary.sum)
