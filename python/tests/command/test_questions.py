@@ -60,7 +60,8 @@ def test_candidates_on_one_line_show_the_line(monkeypatch: Any, capfd: Any) -> N
     export(module.model, "f32[B]", "f32[B]")
     code, out, err = ask(monkeypatch, capfd, "where", "model.onnx", "Gelu")
     assert (code, err) == (0, "")
-    assert out.startswith("  --> two_gelus.py:5:")
+    assert out.startswith("`Gelu` matches 2 names:")
+    assert "\n  --> two_gelus.py:5:" in out
     assert "\n 5 |     return jax.nn.gelu(x) + jax.nn.gelu(y), jax.nn.silu(x)\n" in out
     assert "`Gelu` matches 2 names:\n  #0  gelu  Gelu, two_gelus.py:5\n" in out
     code, out, _ = ask(monkeypatch, capfd, "where", "model.onnx", "Gelu", "--format", "json")
