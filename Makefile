@@ -156,6 +156,7 @@ test-precision-faults: build
 # Exported models in ONNX Runtime, beside those of the Python package and `jax.jit`.
 bench-runtime: build
 	$(PY) benches/runtime.py
+	$(PY) benches/recurrences.py
 
 bench: build
 	$(PY) benches/export.py

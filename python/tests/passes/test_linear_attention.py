@@ -57,6 +57,16 @@ def delta(s: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array, b: jax.Array) 
     return lax.scan(step, s, (q, k, v, b))
 
 
+def reflected(s: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array, b: jax.Array) -> Any:
+    def step(s: jax.Array, x: Any) -> tuple[jax.Array, jax.Array]:
+        q, k, v, b = x
+        matrix = jnp.eye(KEYS) - b[:, None, None] * k[:, :, None] * k[:, None, :]
+        s = matrix @ s + b[:, None, None] * k[:, :, None] * v[:, None, :]
+        return s, jnp.einsum("hd,hde->he", q, s)
+
+    return lax.scan(step, s, (q, k, v, b))
+
+
 def gated_delta(
     s: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array, b: jax.Array, g: jax.Array
 ) -> Any:
@@ -195,6 +205,14 @@ def test_special_decays_keys_queries_and_states_give_the_same_numbers(special: f
     rates = B.copy()
     rates[5] = special
     check(delta, state, queries, UNIT, values, rates)
+
+
+@pytest.mark.parametrize("special", [1.0, np.nan, np.inf])
+def test_a_reflection_of_the_state_is_a_delta_rule_if_numbers_are_finite(special: float) -> None:
+    state, values = S.copy(), V.copy()
+    state[1, 2, 3], values[9, 2] = special, special
+    assert "LinearAttention" in check(reflected, state, Q, UNIT, V, B)
+    check(reflected, S, Q, UNIT, values, B)
 
 
 @pytest.mark.parametrize("steps", [0, 1, STEPS])

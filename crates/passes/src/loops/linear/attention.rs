@@ -10,6 +10,7 @@ use onnx::{Attr, DType, Dim, Edit, Op, OpType, Operator, Outcome, Patch, Tensor,
 
 use rustc_hash::FxHashSet;
 
+use super::chunks::are_small;
 use super::forms::{Factor, Form, Forms, Of, When};
 use super::plan::Plan;
 use super::split::Split;
@@ -161,6 +162,14 @@ fn operands(
         Some(factors) => Some(pack(edit, split, factors, &plan.heads)?),
         None => None,
     };
+    if plan.forms.reflects {
+        let operands = [Some(key), Some(value), rate, Some(state.initial)];
+        let sums = operands.into_iter().flatten().filter(|&value| edit.tensor(value).is_none());
+        let sums: Vec<ValueId> = sums.collect();
+        let sum = |value| edit.insert(Op::new(OpType::ReduceL1, &[value]).attr("keepdims", 0));
+        let sums = sums.into_iter().map(sum).collect();
+        guards.extend(are_small(edit, sums)?);
+    }
     let pad = |is_first: bool| shift.map(|forward| forward == is_first);
     let order = |edit: &mut Patch<'_, '_>, id: ValueId, front: Option<bool>| -> Result<ValueId> {
         let id = match front {

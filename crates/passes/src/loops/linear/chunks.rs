@@ -92,11 +92,7 @@ fn write(
             }
         }
     }
-    let total = sums.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::Add, &[a, b])));
-    if let Some(total) = total {
-        let limit = number(edit, MAX_SUM)?;
-        guards.push(edit.insert(Op::new(OpType::Less, &[total, limit])));
-    }
+    guards.extend(are_small(edit, sums)?);
     let outputs = edit.node(edit.root()).outputs.to_vec();
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
     let read: Vec<usize> = (0..outputs.len()).filter(is_read).collect();
@@ -129,6 +125,14 @@ fn write(
     ensure(fused.outputs.len() == read.len(), "a result is not computed")?;
     let made = edit.insert_if(guard, fused, otherwise);
     Ok(read.into_iter().zip(made).collect())
+}
+
+/// Inserts the condition that sums of magnitudes are finite and small. `None` without sums.
+pub(super) fn are_small(edit: &mut Patch<'_, '_>, sums: Vec<ValueId>) -> Result<Option<ValueId>> {
+    let total = sums.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::Add, &[a, b])));
+    let Some(total) = total else { return Ok(None) };
+    let limit = number(edit, MAX_SUM)?;
+    Ok(Some(edit.insert(Op::new(OpType::Less, &[total, limit]))))
 }
 
 fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {

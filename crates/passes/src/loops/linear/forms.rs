@@ -110,6 +110,8 @@ pub(super) struct Forms<'l> {
     pub update: Form,
     /// The first operator that reads the state otherwise than in a sum of products.
     pub other_reader: Option<&'l Node>,
+    /// True if a step multiplies the state by a whole matrix, which turns an infinite number into NaN elsewhere.
+    pub reflects: bool,
 }
 
 impl<'l> Forms<'l> {
@@ -133,6 +135,7 @@ impl<'l> Forms<'l> {
             reads: Vec::new(),
             update: Form { terms: Vec::new(), axes: Vec::new() },
             other_reader: None,
+            reflects: false,
             shape,
         };
         for node in &counted.nodes {
@@ -313,6 +316,9 @@ impl<'l> Forms<'l> {
             return self.times(edit, form, by).filter(|_| !is_vector);
         }
         let axis = form.axes[summed]?;
+        if let Some(other) = other.filter(|&other| !dims[other].is(1)) {
+            return self.reflected(edit, &form, by, axis, [own, other]);
+        }
         require(other.is_none_or(|other| dims[other].is(1)) && self.shape[axis] == dims[own])?;
         let mut axes = Axes::new();
         for (place, dim) in dims.iter().enumerate() {
@@ -331,6 +337,57 @@ impl<'l> Forms<'l> {
             made.axes[summed] = None;
         }
         Some(if is_negative { negated(made) } else { made })
+    }
+
+    /// Returns the product of a form and of the identity plus an outer product, such as `I − β k kᵀ`. The places are those
+    /// of the axis of the matrix that is summed, and of its other axis.
+    fn reflected(
+        &mut self,
+        edit: &Edit<'_>,
+        form: &Form,
+        by: ValueId,
+        axis: usize,
+        [summed, other]: [usize; 2],
+    ) -> Option<Form> {
+        let node = &self.counted.nodes[*self.makers.get(&by)?];
+        require(node.op == OpType::Sub || node.op == OpType::Add)?;
+        let &[Some(identity), Some(outer)] = &node.inputs[..] else { return None };
+        let (identity, outer) = match is_identity(edit, identity) {
+            true => (identity, outer),
+            false if node.op == OpType::Add => (outer, identity),
+            false => return None,
+        };
+        let (dims, rank) = (edit.shape(by)?.to_vec(), form.axes.len());
+        require(is_identity(edit, identity) && self.shape[axis] == dims[other])?;
+        // The axis that is summed gets a number of its own.
+        let own = self.shape.len();
+        let lead = rank.checked_sub(dims.len())?;
+        let axes = dims.iter().enumerate().map(|(place, dim)| match dim {
+            _ if place == summed => Some(Some(own)),
+            _ if place == other => Some(Some(axis)),
+            dim if dim.is(1) => Some(None),
+            _ => form.axes[lead + place].filter(|&axis| self.shape[axis] == *dim).map(Some),
+        });
+        let axes: Axes = axes.collect::<Option<_>>()?;
+        self.shape.push(dims[summed].clone());
+        let within = self.axes_within(edit, outer, &axes);
+        let factors = within.and_then(|axes| self.factors(edit, outer, &axes, MAX_DEPTH));
+        self.shape.pop();
+        let (is_negative, factors) = factors?;
+        let (inside, outside): (Vec<Factor>, Vec<Factor>) =
+            factors.into_iter().partition(|factor| factor.spans(own));
+        require(!inside.iter().any(|factor| factor.spans(axis)))?;
+        let key: Vec<Factor> =
+            inside.into_iter().map(|factor| renamed(factor, own, axis)).collect();
+        let is_negative = is_negative != (node.op == OpType::Sub);
+        let added = self.contracted(form, &key, axis)?.terms.into_iter().map(|term| Term {
+            is_negative: term.is_negative != is_negative,
+            factors: [&term.factors[..], &outside[..]].concat(),
+            of: term.of,
+        });
+        let terms: Vec<Term> = form.terms.iter().cloned().chain(added).collect();
+        self.reflects = true;
+        (terms.len() <= MAX_TERMS).then_some(Form { terms, axes: form.axes.clone() })
     }
 
     /// Returns the sum of the product of a form and of factors over an axis of the state. The axes are not changed.
@@ -419,6 +476,31 @@ impl<'l> Forms<'l> {
 /// Returns the axes of a value with the shape of the state.
 fn axes_of(shape: &[Dim]) -> Axes {
     shape.iter().enumerate().map(|(axis, dim)| (!dim.is(1)).then_some(axis)).collect()
+}
+
+/// Returns a factor with another axis.
+fn renamed(factor: Factor, from: usize, to: usize) -> Factor {
+    match factor {
+        Factor::Value { id, axes } => {
+            let axis = |axis: Option<usize>| axis.map(|axis| if axis == from { to } else { axis });
+            Factor::Value { id, axes: axes.into_iter().map(axis).collect() }
+        }
+        dot @ Factor::Dot { .. } => dot,
+    }
+}
+
+/// True for a constant identity matrix.
+fn is_identity(edit: &Edit<'_>, value: ValueId) -> bool {
+    let Some(tensor) = edit.tensor(value) else { return false };
+    let &[.., rows, columns] = &tensor.shape[..] else { return false };
+    let is_square = rows == columns && tensor.len() as i64 == rows * columns;
+    let mut place = 0;
+    let mut is_entry = |number: f64| {
+        let expected = if place % (rows + 1) == 0 { 1.0 } else { 0.0 };
+        place += 1;
+        number == expected
+    };
+    is_square && tensor.all_floats(&mut is_entry)
 }
 
 fn negated(mut form: Form) -> Form {

@@ -188,6 +188,56 @@ y:f32[3,4], os:f32[T,4] = Scan(s, k, v, q) {body={
     );
 }
 
+#[test]
+fn a_reflection_of_the_state_is_a_delta_rule() {
+    check(
+        "graph g(s:f32[3,4], k:f32[8,3], v:f32[8,4], b:f32[8]) -> (y)
+y:f32[3,4] = Scan(s, k, v, b) {body={
+  graph b(a:f32[3,4], k0:f32[3], v0:f32[4], b0:f32[]) -> (n)
+  %0:f32[3,1] = Unsqueeze(k0, [1]:i64)
+  %1:f32[3,1] = Mul(%0, b0)
+  %2:f32[3,3] = Mul(%1, k0)
+  %3:f32[3,3] = Sub([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], %2)
+  %4:f32[3,4] = MatMul(%3, a)
+  %5:f32[3,4] = Mul(%1, v0)
+  n:f32[3,4] = Add(%4, %5)
+}, num_scan_inputs=3}",
+        expect![[r#"
+            graph g(s:f32[3,4], k:f32[8,3], v:f32[8,4], b:f32[8]) -> (y)
+            %0 = ReduceL1(k) {keepdims=0}  # 2
+            %1 = ReduceL1(v) {keepdims=0}  # 2
+            %2 = ReduceL1(b) {keepdims=0}  # 2
+            %3 = ReduceL1(s) {keepdims=0}  # 2
+            %4 = Add(%0, %1)  # 2
+            %5 = Add(%4, %2)  # 2
+            %6 = Add(%5, %3)  # 2
+            %7 = Less(%6, 1.1529215e18)  # 2
+            %8 = Reshape(s, [1, 1, 3, 4]:i64)  # 2
+            %9 = Reshape(k, [1, 8, 3]:i64)  # 2
+            %10 = Reshape(k, [1, 8, 3]:i64)  # 2
+            %11 = Reshape(v, [1, 8, 4]:i64)  # 2
+            %12 = Reshape(b, [1, 8, 1]:i64)  # 2
+            y:f32[3,4] = If(%7) {else_branch={  # 2 4 5 6 7 8 9 10
+              graph recurrence/scan() -> (%13)
+              %13:f32[3,4] = Scan(s, k, v, b) {body={  # 2
+                graph b(a:f32[3,4], k0:f32[3], v0:f32[4], b0:f32[]) -> (n)
+                %14 = Unsqueeze(k0, [1]:i64)  # 4
+                %15 = Mul(%14, b0)  # 5
+                %16 = Mul(%15, k0)  # 6
+                %17 = Sub(const f32[3,3], %16)  # 7
+                %18 = MatMul(%17, a)  # 8
+                %19 = Mul(%15, v0)  # 9
+                n:f32[3,4] = Add(%18, %19)  # 10
+              }, num_scan_inputs=3}
+            }, then_branch={
+              graph recurrence/fused() -> (%22)
+              %20, %21 = com.microsoft::LinearAttention(%9, %10, %11, %8, _, %12) {kv_num_heads=1, q_num_heads=1, scale=1.0, update_rule="delta"}  # 2 4 5 6 7 8 9 10
+              %22:f32[3,4] = Reshape(%21, [3, 4]:i64)  # 2 4 5 6 7 8 9 10
+            }}
+        "#]],
+    );
+}
+
 /// Near misses: each must stay a loop.
 #[test]
 fn other_updates_stay_loops() {
@@ -214,7 +264,9 @@ y:f32[3,4] = Scan(s, k, v, w) {{body={{
     let square = "  %2:f32[3,4] = Mul(a, a)\n  n:f32[3,4] = Add(%2, %1)";
     // The state is multiplied by a matrix.
     let mixed = "  %2:f32[3,4] = MatMul(u, a)\n  n:f32[3,4] = Add(%2, %1)";
-    for lines in [sum, decay, values, tanh, square, mixed] {
+    // The matrix is not the identity plus an outer product.
+    let skewed = "  %2:f32[3,3] = MatMul(%0, [[1.0, 2.0, 3.0]])\n  %3:f32[3,3] = Sub([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]], %2)\n  %4:f32[3,4] = MatMul(%3, a)\n  n:f32[3,4] = Add(%4, %1)";
+    for lines in [sum, decay, values, tanh, square, mixed, skewed] {
         let mut model = onnx::text::parse_graph(&body(lines)).expect("a graph");
         model.target = onnx::kernels::Target::parse([TARGET]).expect("a target");
         model.edit(&mut |edit| crate::phases::run_each(edit, run));
