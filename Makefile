@@ -180,6 +180,7 @@ generate: $(VENV)/installed
 	$(PY) tools/generate_kernels.py
 	$(PY) tools/probe.py --write
 	$(PY) tools/generate_types.py
+	$(PY) tools/generate_costs.py
 	$(MAKE) build
 	$(PY) tools/options.py
 	$(PY) tools/primitives.py

@@ -3,18 +3,20 @@
 
 mod structured;
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::PathBuf;
 
 use inspect::blame::blame;
 use inspect::check::check;
+use inspect::cost::{self, Sizing};
 use inspect::diff::diff;
 use inspect::find::{Matches, Target, find};
 use inspect::placement::{Evidence, Placement};
 use inspect::show::{Style, traceback};
 use inspect::summary::summary;
 use inspect::where_::where_;
-use inspect::{ModelFile, Sources, Target as Runtimes, explain, json, profile};
+use inspect::{Document, ModelFile, Sources, Target as Runtimes, explain, json, profile};
 use provenance::clean::json_text;
 use provenance::resolve::{Resolver, Sure};
 use provenance::{Level, SourceMap, codec};
@@ -38,6 +40,7 @@ pub fn model(data: &[u8]) {
     let _ = blame(&document);
     let _ = check(&document, &sources, Some(Runtimes::default()));
     let _ = diff(&document, &document);
+    costs(&document, &sources);
     for number in 0..document.scan.nodes.len().min(MAX_ASKED) {
         let answer = where_(&document, &Target::Node(number));
         if let Some(provenance) = &answer.provenance {
@@ -50,6 +53,20 @@ pub fn model(data: &[u8]) {
         }
     }
     let _ = find(&document.scan, "dot_genral");
+}
+
+/// Asks what a model costs, for all sizes and for some.
+fn costs(document: &Document<'_>, sources: &Sources<'_, '_>) {
+    let Ok(open) = Sizing::of(document, &BTreeMap::new()) else { return };
+    let given = open.open.symbols.iter().take(MAX_ASKED);
+    let given = given.map(|symbol| (symbol.name.to_string(), 3)).collect();
+    for sizing in [Ok(open), Sizing::of(document, &given)].into_iter().flatten() {
+        let costs = cost::costs(&sizing, cost::By::Module);
+        let _ = cost::text(&costs, document, 3, sources, Style { color: true, width: 40 });
+        let json = cost::Json { costs: &costs, document, name: "", sources };
+        let _ = json_text(&json);
+        let _ = cost::stacks(&sizing);
+    }
 }
 
 /// Reads bytes as the log of a runtime that ran a model.

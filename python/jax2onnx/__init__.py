@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._comparing.compare import compare
     from ._comparing.nan import NanReport, find_nan
     from ._comparing.report import Report
+    from ._inspecting.cost import Cost, cost
     from ._inspecting.explain import Explanation, Finding, Line, explain
     from ._inspecting.placement import Placement, placement
     from ._inspecting.profile import Profile, profile
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigError",
+    "Cost",
     "Explanation",
     "Finding",
     "InferenceSession",
@@ -59,6 +61,7 @@ __all__ = [
     "__version__",
     "allclose",
     "compare",
+    "cost",
     "explain",
     "find_nan",
     "onnx_function",
@@ -75,6 +78,7 @@ __all__ = [
 
 #: The modules of what an export does not need. They are imported on first use.
 _LAZY: Final = {
+    "Cost": "_inspecting.cost",
     "Explanation": "_inspecting.explain",
     "Finding": "_inspecting.explain",
     "InferenceSession": "_inspecting.session",
@@ -90,6 +94,7 @@ _LAZY: Final = {
     "View": "_inspecting.view",
     "allclose": "_comparing.allclose",
     "compare": "_comparing.compare",
+    "cost": "_inspecting.cost",
     "explain": "_inspecting.explain",
     "find_nan": "_comparing.nan",
     "placement": "_inspecting.placement",

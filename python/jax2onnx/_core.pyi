@@ -18,6 +18,7 @@ __all__ = [
     "check_outputs",
     "clean",
     "clean_lines",
+    "cost_summary",
     "explain_log",
     "export",
     "inside",
@@ -106,6 +107,15 @@ def placement_summary(
     top: int,
     source_map: str | None = None,
     exported: str | None = None,
+    source_roots: Sequence[str] = ...,
+) -> tuple[str, str]: ...
+def cost_summary(
+    model: str | bytes,
+    sizes: Mapping[str, int],
+    *,
+    by: str,
+    top: int,
+    source_map: str | None = None,
     source_roots: Sequence[str] = ...,
 ) -> tuple[str, str]: ...
 def profile_summary(

@@ -229,3 +229,6 @@ fn at_least_zero(dim: &Dim) -> Option<Dim> {
     }
     dim.checked_max(&Dim::Known(0))
 }
+
+#[cfg(test)]
+mod tests;

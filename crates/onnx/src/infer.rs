@@ -78,7 +78,14 @@ impl Call<'_> {
         if types.len() < self.results {
             return Err(NotInferred::Unknown);
         }
-        Ok(types.into_iter().take(self.results).collect())
+        // Operands in a file may not fit together.
+        let is_negative =
+            |ty: &Type| ty.shape.iter().any(|dim| dim.known().is_some_and(|it| it < 0));
+        Ok(types
+            .into_iter()
+            .take(self.results)
+            .map(|ty| ty.filter(|ty| !is_negative(ty)))
+            .collect())
     }
 
     /// Returns the type of an operand.

@@ -23,7 +23,7 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    fn open(self) -> Result<ModelFile, OpenError> {
+    pub(crate) fn open(self) -> Result<ModelFile, OpenError> {
         match self {
             Model::Path(path) => ModelFile::open(&path, Weights::Skipped),
             Model::Bytes(bytes) => Ok(ModelFile::from_bytes(bytes)),
@@ -44,7 +44,10 @@ fn read<'f>(
 }
 
 /// Returns the sources of a model, with the cells of the notebook that this process runs.
-fn sources_of<'d, 'a>(roots: Vec<PathBuf>, document: &'d Document<'a>) -> Sources<'d, 'a> {
+pub(crate) fn sources_of<'d, 'a>(
+    roots: Vec<PathBuf>,
+    document: &'d Document<'a>,
+) -> Sources<'d, 'a> {
     Sources::new(roots, document).with_cells(sources::cell)
 }
 

@@ -3,6 +3,7 @@
 mod after;
 mod command;
 mod compat;
+mod cost;
 mod error;
 mod export;
 mod files;
@@ -31,6 +32,8 @@ mod _core {
     use crate::after::{explain_log, model_lines, placement_summary, profile_summary, view_page};
     #[pymodule_export]
     use crate::command::{main, read_input};
+    #[pymodule_export]
+    use crate::cost::cost_summary;
     #[pymodule_export]
     use crate::error::{AssumptionError, CoreError};
     #[pymodule_export]

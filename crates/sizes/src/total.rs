@@ -124,6 +124,11 @@ impl Total {
         Some(())
     }
 
+    /// Returns the number of terms.
+    pub fn terms(&self) -> usize {
+        self.terms.len()
+    }
+
     /// Returns the sum, if it is a number.
     pub fn known(&self) -> Option<i128> {
         match self.terms.len() {

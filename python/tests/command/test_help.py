@@ -18,6 +18,7 @@ from testkit import ROOT
 
 PACKAGE = str(Path(jax2onnx.__file__).parent.parent)
 PROFILES = ROOT / "crates/inspect/tests/profiles"
+MODELS = ROOT / "crates/cli/tests/fixtures"
 
 FILES = {
     "model.py": """
@@ -78,6 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (shim.parent / "python").symlink_to(sys.executable)
     for name in ("model.onnx", "before.onnx", "after.onnx", "optimized.onnx", "fp16.onnx"):
         shutil.copy(PROFILES / "images.onnx", folder / name)
+    shutil.copy(MODELS / "indexed.onnx", folder / "predict.onnx")
     for name in ("profile.json", "onnxruntime_profile.json"):
         shutil.copy(PROFILES / "images.json", folder / name)
     images = np.linspace(0, 1, 3072, dtype=np.float32).reshape(1, 32, 32, 3)
@@ -125,8 +127,9 @@ def examples(command: str) -> list[str]:
 
 
 COMMANDS = (
-    "attach", "blame", "check", "compare", "completions", "config", "diff", "doctor", "explain",
-    "export", "inspect", "man", "plugins", "profile", "sensitivity", "strip", "view", "where",
+    "attach", "blame", "check", "compare", "completions", "config", "cost", "diff", "doctor",
+    "explain", "export", "inspect", "man", "plugins", "profile", "sensitivity",
+    "strip", "view", "where",
 )  # fmt: skip
 
 

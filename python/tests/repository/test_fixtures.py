@@ -33,6 +33,10 @@ def test_the_types_that_onnx_infers_are_fresh() -> None:
     check("generate_types.py")
 
 
+def test_the_costs_of_the_unit_tests_are_counted() -> None:
+    check("generate_costs.py")
+
+
 def test_the_picture_of_the_readme_is_fresh() -> None:
     check("capture.py")
 

@@ -48,6 +48,8 @@ const INPUTS: &[&str] = &[
     "blame @",
     "blame indexed.onnx --map @",
     "check @",
+    "cost @",
+    "cost indexed.onnx --map @",
     "diff @ indexed.onnx",
     "diff indexed.onnx @",
     "diff indexed.onnx indexed.onnx --map-a @",

@@ -152,19 +152,25 @@ pub struct Costs<'d> {
     pub missing: Option<&'static str>,
 }
 
+/// The maximum number of terms to add up, so that no file takes long.
+const MAX_WORK: usize = 1 << 22;
+
 /// Returns how often each instance runs; `None` if that is too large.
 pub fn runs(model: &SizedModel) -> Vec<Option<Total>> {
     let mut runs: Vec<Option<Total>> = vec![Some(Total::default()); model.instances.len()];
     if let Some(main) = runs.last_mut() {
         *main = Total::of(&Dim::Known(1));
     }
+    let mut work = MAX_WORK;
     // An instance comes after those that it runs.
     for number in (0..model.instances.len()).rev() {
         let outer = runs[number].clone();
         for inner in model.instances[number].steps.iter().flat_map(|step| &step.inner) {
             let Some(count) = runs.get_mut(inner.instance) else { continue };
+            let terms = outer.as_ref().map_or(1, Total::terms);
+            work = work.saturating_sub(inner.times.weight().saturating_mul(terms) + 1);
             let added = match (&outer, count.as_mut()) {
-                (Some(outer), Some(count)) => count.add_product(&inner.times, outer),
+                (Some(outer), Some(count)) if work > 0 => count.add_product(&inner.times, outer),
                 _ => None,
             };
             if added.is_none() {
@@ -216,6 +222,8 @@ struct Tally<'d> {
     rows: Groups<'d>,
     branches: usize,
     uncounted: Vec<Uncounted>,
+    /// The number of terms that may still be added up.
+    work: usize,
 }
 
 #[derive(Default)]
@@ -288,6 +296,7 @@ impl<'d> Tally<'d> {
             rows: Groups::default(),
             branches: 0,
             uncounted: Vec::new(),
+            work: MAX_WORK,
         };
         let weights = weights(model);
         let mut places: Vec<Option<Place>> = vec![None; document.scan.nodes.len()];
@@ -367,6 +376,13 @@ impl<'d> Tally<'d> {
     }
 
     fn add(&mut self, place: Place, cost: &Cost, runs: &Total) -> Result<(), NotCounted> {
+        let Cost { flops, transcendentals, operations, bytes_read, bytes_written } = cost;
+        let dims = [flops, transcendentals, operations, bytes_read, bytes_written];
+        let terms: usize = dims.into_iter().map(Dim::weight).sum();
+        self.work = self.work.saturating_sub(terms.saturating_mul(runs.terms()));
+        if self.work == 0 {
+            return Err(NotCounted::TooLarge);
+        }
         let add = |amounts: &mut Amounts| amounts.add(cost, runs);
         let added = [
             add(&mut self.total),

@@ -349,7 +349,7 @@ pub(crate) fn top_k(count: &Count<'_, '_>) -> Counted {
 
 /// Returns the logarithm of a number to base 2, rounded up.
 pub(super) fn levels(number: i64) -> i64 {
-    i64::from(64 - u64::try_from(number - 1).unwrap_or(0).leading_zeros())
+    i64::from(64 - u64::try_from(number.saturating_sub(1)).unwrap_or(0).leading_zeros())
 }
 
 /// `QuantizeLinear`: a division, a rounding, and a sum with the zero point.

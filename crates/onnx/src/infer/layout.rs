@@ -164,7 +164,8 @@ fn sliced(size: &Dim, start: &Dim, end: &Dim, step: i64) -> Option<Dim> {
                 let last = (size - 1).max(-1);
                 let (start, end) =
                     (from_front(start).clamp(-1, last), from_front(end).clamp(-1, last));
-                (start - end).max(0).checked_add(-step - 1)? / -step
+                let step = step.checked_neg()?;
+                (start - end).max(0).checked_add(step - 1)? / step
             }
         };
         return Some(Dim::Known(count));
@@ -212,8 +213,9 @@ pub(crate) fn gather_elements(call: &Call<'_>) -> Inferred {
 pub(crate) fn gather_nd(call: &Call<'_>) -> Inferred {
     let (ty, indices) = (call.ty(0)?, call.shape(1)?);
     let [rows @ .., length] = indices else { return Err(NotInferred::Unknown) };
-    let batch = call.int_attr("batch_dims", 0) + known(length.known())?;
-    let rest = usize::try_from(batch).ok().and_then(|taken| ty.shape.get(taken..));
+    let batch = call.int_attr("batch_dims", 0).checked_add(known(length.known())?);
+    let rest =
+        batch.and_then(|batch| usize::try_from(batch).ok()).and_then(|taken| ty.shape.get(taken..));
     one(ty.dtype, [rows, known(rest)?].concat())
 }
 

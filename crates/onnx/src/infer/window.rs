@@ -31,7 +31,7 @@ fn windows(call: &Call<'_>, sizes: &[Dim]) -> Result<Vec<Window>, NotInferred> {
             size: size.clone(),
             stride: at("strides", axis, 1)?,
             dilation: at("dilations", axis, 1)?,
-            pads: pads.map(|(before, after)| before + after)?,
+            pads: pads.and_then(|(before, after)| before.checked_add(after))?,
         })
     };
     sizes.iter().enumerate().map(|axis| known(window(axis))).collect()
@@ -47,7 +47,7 @@ fn places(size: &Dim, window: &Window, rounds_up: bool) -> Option<Dim> {
     }
     let stride = Dim::Known(window.stride);
     match room.known() {
-        Some(room) => Some(Dim::Known(room.div_euclid(window.stride.max(1)) + 1)),
+        Some(room) => room.div_euclid(window.stride.max(1)).checked_add(1).map(Dim::Known),
         None => room.checked_floordiv(&stride)?.checked_add(&one),
     }
 }

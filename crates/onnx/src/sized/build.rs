@@ -20,8 +20,8 @@ use crate::scan::{self, Node, Scan, ValueInfo, ValueType};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, Value, ValueId, Values};
 
-/// The maximum number of nodes of all instances.
-const MAX_NODES: usize = 1 << 20;
+/// The maximum number of nodes, operands and values of all instances.
+const MAX_ENTRIES: usize = 1 << 23;
 
 /// The maximum weight of all polynomials that are looked at.
 const MAX_WORK: usize = 1 << 23;
@@ -70,7 +70,7 @@ pub(super) struct Sizer<'s, 'a> {
     opset: i64,
     /// What each instance costs, roughly, if the model has branches to compare.
     pub estimates: Option<Vec<Estimate>>,
-    nodes_left: usize,
+    entries_left: usize,
     work_left: usize,
     depth: usize,
 }
@@ -104,7 +104,7 @@ impl<'s, 'a> Sizer<'s, 'a> {
             called: FxHashMap::default(),
             opset: opset(&scan.opsets).unwrap_or(1),
             estimates: scan.nodes.iter().any(|node| node.op == OpType::If.name()).then(Vec::new),
-            nodes_left: MAX_NODES,
+            entries_left: MAX_ENTRIES,
             work_left: MAX_WORK,
             depth: 0,
         }
@@ -122,8 +122,7 @@ impl<'s, 'a> Sizer<'s, 'a> {
     /// file. `None` if a bound is exceeded.
     pub(super) fn graph(&mut self, number: usize, operands: Option<&[Operand]>) -> Option<usize> {
         let graph = self.scan.graphs.get(number)?;
-        let entries = graph.nodes.len() + graph.initializers.len() + graph.typed_values().count();
-        self.nodes_left = self.nodes_left.checked_sub(entries + 1)?;
+        self.entries_left = self.entries_left.checked_sub(entries(self.scan, graph))?;
         if self.depth >= MAX_DEPTH {
             return None;
         }
@@ -242,6 +241,8 @@ impl<'s, 'a> Sizer<'s, 'a> {
                 }
             }
         };
+        let work = cost.as_ref().map_or(0, weight_of_cost);
+        let cost = if self.take(work) { cost } else { Err(NotCounted::TooLarge) };
         self.contents(&op, &inputs, &attrs, &outputs);
         Step { node: number, inputs, outputs, cost, inner }
     }
@@ -409,9 +410,25 @@ impl<'s, 'a> Sizer<'s, 'a> {
     }
 }
 
+/// Returns the number of nodes, operands and values of a graph. A long attribute counts as several.
+fn entries(scan: &Scan<'_>, graph: &scan::Graph<'_>) -> usize {
+    let of_node = |node: &Node<'_>| {
+        let bytes: usize = node.attributes.iter().map(|attribute| attribute.message.len()).sum();
+        1 + node.inputs.len() + node.outputs.len() + bytes / 64
+    };
+    let nodes: usize = scan.nodes[graph.nodes.clone()].iter().map(of_node).sum();
+    1 + nodes + graph.initializers.len() + graph.typed_values().count()
+}
+
 /// Returns the nodes with an operator.
 fn positions(scan: &Scan<'_>, op: OpType) -> Vec<usize> {
     (0..scan.nodes.len()).filter(|&node| scan.nodes[node].op == op.name()).collect()
+}
+
+fn weight_of_cost(cost: &Cost) -> usize {
+    let Cost { flops, transcendentals, operations, bytes_read, bytes_written } = cost;
+    let dims = [flops, transcendentals, operations, bytes_read, bytes_written];
+    dims.into_iter().map(Dim::weight).sum()
 }
 
 /// A node whose results have no type costs nothing if it never does.

@@ -45,3 +45,59 @@ y:f32[3] = Loop(5:i64, true, x) {body={
     assert_eq!(inner.times, Dim::Known(5));
     assert_eq!(model.instances[inner.instance].steps.len(), 1);
 }
+
+#[test]
+fn a_slice_of_an_axis_with_a_negative_size_has_no_type() {
+    let text = "graph g(x:f32[3]) -> (y)
+a = Pad(x, [-9, 0]:i64)
+y = Slice(a, [0]:i64, [2]:i64)";
+    let model = sized(text, &[]);
+    let types = model.main().unwrap().outputs.iter().map(|&id| model.values[id].ty.clone());
+    assert_eq!(types.collect::<Vec<_>>(), [None]);
+}
+
+#[test]
+fn a_shape_that_an_exporter_computes_with_a_choice_is_known() {
+    let text = "graph g(x:f32[1,3], z:f32[B,3]) -> (y)
+shape = Shape(z)
+wanted = Concat([-1]:i64, [3]:i64) {axis=0}
+is_open = Equal(wanted, [-1]:i64)
+chosen = Where(is_open, shape, wanted)
+y = Expand(x, chosen)";
+    let model = sized(text, &[]);
+    let [output] = model.main().unwrap().outputs[..] else { panic!("one output") };
+    assert_eq!(model.values[output].ty.as_ref().unwrap().to_string(), "f32[B,3]");
+}
+
+#[test]
+fn a_carried_value_that_grows_has_a_symbol_for_its_size() {
+    let text = "graph g(x:f32[2,3]) -> (y)
+y = Loop(5:i64, true, x) {body={
+  graph b(i:i64[], c:bool[], a:f32[?,3]) -> (c, n)
+  n = Concat(a, a) {axis=0}
+}}";
+    let model = sized(text, &[]);
+    let [symbol] = &model.symbols[..] else { panic!("{:?}", model.symbols) };
+    assert!(matches!(symbol.of, SymbolOf::Value { axis: 0, .. }));
+    let [inner] = &model.main().unwrap().steps[0].inner[..] else { panic!("no body") };
+    let cost = model.instances[inner.instance].steps[0].cost.as_ref().unwrap();
+    assert!(!cost.bytes_written.is(0));
+    assert!(cost.bytes_written.known().is_none());
+}
+
+#[test]
+fn a_branch_that_a_constant_chooses_is_the_one_that_counts() {
+    let text = "graph g(x:f32[3]) -> (y)
+y = If(false) {else_branch={
+  graph no() -> (a)
+  a = Neg(x)
+}, then_branch={
+  graph yes() -> (b)
+  b = MatMul(x, x)
+}}";
+    let model = sized(text, &[]);
+    let kinds: Vec<(InnerKind, Dim)> =
+        model.main().unwrap().steps[0].inner.iter().map(|it| (it.kind, it.times.clone())).collect();
+    let wanted = [(InnerKind::Alternative, Dim::Known(0)), (InnerKind::Taken, Dim::Known(1))];
+    assert_eq!(kinds, wanted);
+}

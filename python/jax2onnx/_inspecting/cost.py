@@ -1,0 +1,215 @@
+"""Find what each line of Python costs: operations and bytes, before anything runs."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from .. import _core
+from .._errors import errors_of_core
+from .._types import StrPath
+from .explain import path_or_bytes
+
+if TYPE_CHECKING:
+    from .explain import Model
+
+#: What costs are grouped by.
+By: TypeAlias = Literal["line", "function", "module", "operator", "node"]
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What something costs. A number is None if it depends on a size that is not known.
+
+    Attributes:
+        flops: The operations on floating-point numbers, without transcendental functions.
+        transcendentals: The functions of floating-point numbers such as `exp`, `tanh` and `sqrt`.
+        operations: The operations on integers and booleans.
+        bytes_read: The bytes that are read.
+        bytes_written: The bytes that are written.
+        weights: The bytes of the weights that are read, each counted once.
+        intensity: The floating-point operations, with transcendental functions, per byte.
+        formulas: The same costs as formulas of sizes, in the notation of Python. None if a
+            formula is very long.
+    """
+
+    flops: int | None
+    transcendentals: int | None
+    operations: int | None
+    bytes_read: int | None
+    bytes_written: int | None
+    weights: int | None
+    intensity: float | None
+    formulas: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class CostRow(Amounts):
+    """What a line costs, or another group of nodes.
+
+    Attributes:
+        key: The line, function, module path, operator or node; None if it is unknown.
+        file: The file of the line as the model names it; None if it is unknown.
+        line: The number of the line; None if it is unknown.
+        function: The function of the line; None if it is unknown.
+        text: The text of the line; None if the file is missing or changed after the export.
+        nodes: The number of nodes.
+        ops: The operators of the nodes.
+    """
+
+    key: str | None
+    file: str | None
+    line: int | None
+    function: str | None
+    text: str | None
+    nodes: int
+    ops: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SizeSymbol:
+    """A symbol in the formulas.
+
+    Attributes:
+        name: Its name.
+        size: The size that replaces it; None if there is none.
+        kind: `"name"` for a size with a name in the model, `"input"` for an axis of an input
+            without a name, `"steps"` for the number of iterations of a loop, and `"value"` for
+            another axis.
+        place: The line or the node of the loop or the value; None for the other kinds.
+        most: The largest number of iterations of a loop, as a formula; None if it is unknown.
+    """
+
+    name: str
+    size: int | None
+    kind: Literal["name", "input", "steps", "value"]
+    place: str | None
+    most: str | None
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """Nodes whose cost is not known.
+
+    Attributes:
+        op: Their operator.
+        nodes: Their number.
+        why: The reason.
+        place: The line or the name of the first of them.
+    """
+
+    op: str
+    nodes: int
+    why: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a model costs. Prints as a table.
+
+    Attributes:
+        total: The costs of the whole model.
+        lines: The costs of each line, the largest first.
+        rows: The costs by what `by` says. They are the lines by default.
+        symbols: The symbols in the formulas.
+        branches: The number of branches of `If` that do not count, because the other branch costs
+            more.
+        uncounted: The nodes whose cost is not known. The costs do not include them.
+    """
+
+    total: Amounts
+    lines: tuple[CostRow, ...]
+    rows: tuple[CostRow, ...]
+    symbols: tuple[SizeSymbol, ...]
+    branches: int
+    uncounted: tuple[Uncounted, ...]
+    _text: str
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self._text.rstrip()
+
+    __repr__ = __str__
+
+
+def cost(
+    model: "Model",
+    sizes: Mapping[str, int] | None = None,
+    *,
+    by: By = "line",
+    top: int = 20,
+    source_map: StrPath | None = None,
+    source_roots: Sequence[StrPath] = (),
+) -> Cost:
+    """Count the operations and the bytes of each line of Python, without running the model.
+
+    Args:
+        model: The path of the model, an `onnx.ModelProto`, or bytes.
+        sizes: The sizes that replace symbols, such as `{"B": 8}`. Without them, costs that depend
+            on symbols are formulas.
+        by: What to group the costs by: `"line"`, `"function"`, `"module"`, `"operator"` or
+            `"node"`.
+        top: The number of rows to print.
+        source_map: The source map of the model, by default `<model>.map`.
+        source_roots: Folders with source files, in addition to the current directory.
+
+    Returns:
+        The costs, which print as a table.
+
+    Raises:
+        ConfigError: A size is not a size of the model or less than 1, or the model is of another
+            type.
+
+    Examples:
+        >>> import jax2onnx
+        >>> model = jax2onnx.to_onnx(lambda x: x @ x.T, [("B", 16)])
+        >>> jax2onnx.cost(model).total.formulas["flops"]
+        '32*B*B'
+        >>> jax2onnx.cost(model, {"B": 8}).total.flops
+        2048
+    """
+    with errors_of_core():
+        text, data = _core.cost_summary(
+            path_or_bytes(model),
+            {str(name): int(size) for name, size in (sizes or {}).items()},
+            by=by,
+            top=top,
+            source_map=None if source_map is None else os.fspath(source_map),
+            source_roots=[os.fspath(root) for root in source_roots],
+        )
+    answer: dict[str, Any] = json.loads(data)
+    lines = tuple(_row(entry) for entry in answer["lines"])
+    return Cost(
+        total=Amounts(**_amounts(answer["total"])),
+        lines=lines,
+        rows=tuple(_row(entry) for entry in answer["rows"]) if "rows" in answer else lines,
+        symbols=tuple(
+            SizeSymbol(it["name"], it["size"], it["kind"], it.get("place"), it.get("most"))
+            for it in answer["symbols"]
+        ),
+        branches=answer["branches"],
+        uncounted=tuple(
+            Uncounted(it["op"], it["nodes"], it["why"], it["place"]) for it in answer["uncounted"]
+        ),
+        _text=text,
+    )
+
+
+def _amounts(entry: dict[str, Any]) -> dict[str, Any]:
+    names = [*entry["formulas"], "intensity", "formulas"]
+    return {name: entry[name] for name in names}
+
+
+def _row(entry: dict[str, Any]) -> CostRow:
+    return CostRow(
+        key=entry["key"],
+        file=entry["file"],
+        line=entry["line"],
+        function=entry["function"],
+        text=entry["text"],
+        nodes=entry["nodes"],
+        ops=tuple(entry["ops"]),
+        **_amounts(entry),
+    )

@@ -1,0 +1,1 @@
+"""Numbers that count what is done to them."""
