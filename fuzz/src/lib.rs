@@ -56,7 +56,7 @@ pub fn model(data: &[u8]) {
 }
 
 /// Asks what a model costs, for all sizes and for some.
-fn costs(document: &Document<'_>, sources: &Sources<'_, '_>) {
+fn costs<'d, 'a>(document: &'d Document<'a>, sources: &Sources<'d, 'a>) {
     let Ok(open) = Sizing::of(document, &BTreeMap::new()) else { return };
     let given = open.open.symbols.iter().take(MAX_ASKED);
     let given = given.map(|symbol| (symbol.name.to_string(), 3)).collect();
