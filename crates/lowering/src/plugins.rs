@@ -163,7 +163,7 @@ pub const PLUGINS: &[Plugin] = &[
     eqn("cummin", cummin),
     eqn("cumprod", cumprod).complex_eqn(complex_cumprod).limits(&[
         "JAX multiplies complex numbers by 1 + 0i, which makes parts of infinite ones NaN",
-        "with more than 16 elements, or more than 5 in reverse, other products may overflow than in JAX",
+        "with more than 16 elements, more than 5 in reverse, or a symbolic size, other products may overflow than in JAX",
     ]),
     eqn("cumsum", cumsum).linear().limits(&["a sum of negative zeros is -0, and 0 in JAX"]),
     // Shapes.
