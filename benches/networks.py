@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from cells import CELLS
 from flax import nnx
 from loops import LOOPS
 
@@ -352,5 +353,5 @@ NETWORKS: dict[str, Network] = {
     "diffusion": Network(diffusion_unet, diffusion_inputs),
     "convnext": Network(made(ConvNeXt), floats(1, 224, 224, 3)),
     "experts": Network(made(Experts), floats(1, 64, 256)),
-    **{name: Network(*program, feed_forward=False) for name, program in LOOPS.items()},
+    **{name: Network(*program, feed_forward=False) for name, program in (CELLS | LOOPS).items()},
 }

@@ -404,3 +404,16 @@ def gru_of_three_layers_in_a_loop_over_layers(xs: jax.Array) -> Any:
         return new, (new[0], new[-1])
 
     return over(step, xs, [zeros(xs)] * 3)
+
+
+@cell("GRU", sequence(BATCH, STEPS, DEPTH))
+def gru_with_inputs_projected_by_example(xs: jax.Array) -> Any:
+    """The products are computed in the order of the inputs, and then transposed."""
+
+    def step(h: jax.Array, gx: jax.Array) -> Any:
+        (xr, xz, xn), (hr, hz, hn) = split(gx, 3), split(h @ U3 + C3, 3)
+        r, z = jax.nn.sigmoid(xr + hr), jax.nn.sigmoid(xz + hz)
+        h = (1 - z) * jnp.tanh(xn + r * hn) + z * h
+        return h, h
+
+    return lax.scan(step, jnp.zeros((BATCH, SIZE)), jnp.swapaxes(xs @ W3 + B3, 0, 1))

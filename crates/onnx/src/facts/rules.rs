@@ -264,6 +264,15 @@ pub(crate) fn probabilities(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     Some(Fact::Floats(Floats::between(0.0, ONE).or_nan(x.nan || !x.is_limited())))
 }
 
+/// `LogSoftmax`: the largest number of a row is subtracted from itself, which is `+0`, and then the logarithm of the sum,
+/// which is positive if another number of the row is a zero too.
+pub(crate) fn log_probabilities(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
+    let x = q.floats(0)?;
+    let fact = Floats::between(f64::NEG_INFINITY, ONE - 1.0);
+    let fact = Floats { negative_zero: NegativeZero::IfTooSmall, ..fact };
+    Some(Fact::Floats(fact.or_nan(x.nan || !x.is_limited())))
+}
+
 /// Functions whose results are never negative.
 pub(crate) fn positive(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
     let x = q.floats(0)?;

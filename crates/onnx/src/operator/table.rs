@@ -176,7 +176,7 @@ impl OpType {
             OpType::LessOrEqual => row(infer::compare, facts::unknown, cost::each(1), BROADCASTING | BLIND_TO_ZERO_SIGNS | TOTAL | EXACT | COMPARISONS),
             OpType::LinearAttention => row(infer::unknown, facts::unknown, cost::UNKNOWN, HOLDS_PRODUCTS),
             OpType::Log => row(infer::same, facts::logarithm, cost::TRANSCENDENTAL, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL),
-            OpType::LogSoftmax => row(infer::same, facts::unknown, cost::by(cost::log_softmax), BLIND_TO_ZERO_SIGNS | BY_ROW | ALONG_AN_AXIS | NORMALIZES | IN_PLACE).axis(-1),
+            OpType::LogSoftmax => row(infer::same, facts::log_probabilities, cost::by(cost::log_softmax), BLIND_TO_ZERO_SIGNS | BY_ROW | ALONG_AN_AXIS | NORMALIZES | IN_PLACE).axis(-1),
             OpType::Loop => row(infer::loop_, facts::unknown, cost::NOTHING, LOOPS),
             OpType::LpNormalization => row(infer::same, facts::unknown, cost::by(cost::lp_normalization), NONE).axis(-1),
             OpType::LpPool => row(infer::pool, facts::unknown, cost::by(cost::lp_pool), NONE),

@@ -20,6 +20,7 @@ mod polynomial;
 mod tests;
 mod weights;
 
+use algebra::axis_map::transpose;
 use algebra::rewrite::{Declined, Result, ensure, require};
 use onnx::edit::FALLBACK;
 use onnx::kernels::Limit;
@@ -59,8 +60,10 @@ struct CellScan {
     cell: Cell,
     /// The states before the first step, with the hidden one first.
     states: Vec<ValueId>,
-    /// The arrays that the cell reads.
-    inputs: Vec<ValueId>,
+    /// The arrays that the cell reads, and whether their first axis is the batch.
+    inputs: Vec<(ValueId, bool)>,
+    /// The indices of the nodes outside of the loop that the operator replaces.
+    outside: Vec<usize>,
     direction: Result<Vec<(&'static str, Attr)>>,
     /// The condition of the `If`.
     condition: Option<ValueId>,
@@ -93,15 +96,22 @@ fn find(edit: &Edit<'_>, index: usize) -> Option<CellScan> {
     let states = std::iter::once(cell.hidden).chain(cell.memory);
     let states = states.map(|carry| scan.inputs.get(carry).copied()?).collect::<Option<_>>()?;
     let inputs = cell.inputs()?;
+    let outside = body.nodes_outside(&inputs);
+    let inputs = inputs.into_iter().map(|input| (input, body.is_batch_first(input))).collect();
     let direction = direction(scan, body.carries());
-    Some(CellScan { cell, states, inputs, direction, condition })
+    Some(CellScan { cell, states, inputs, outside, direction, condition })
 }
 
 fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId)>> {
     let index = edit.root();
-    let CellScan { cell, inputs, states, direction, condition } = found;
+    let CellScan { cell, inputs, outside, states, direction, condition } = found;
     let cell = &cell;
     let unknown = || Declined::from("the type of a value is unknown");
+    let sources: Vec<ValueId> = inputs.iter().map(|&(input, _)| input).collect();
+    let steps_first = inputs.into_iter().map(|(input, is_batch_first)| {
+        if is_batch_first { edit.insert(transpose(input, &[1, 0, 2])) } else { input }
+    });
+    let inputs: Vec<ValueId> = steps_first.collect();
     let &first = inputs.first().ok_or("no gate reads an input")?;
     let ty = edit.ty(first).cloned().ok_or_else(unknown)?;
     // ONNX Runtime has kernels for doubles, but they fail.
@@ -129,7 +139,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         edit.exact_nan() || !has_identity,
         "an infinity among the inputs would spread, and nothing looks for it",
     )?;
-    let weights = Weights::of(edit, cell, &inputs, size).ok_or("the weights are not all known")?;
+    let weights = Weights::of(edit, cell, &sources, size).ok_or("the weights are not all known")?;
     ensure(weights.are_small(), "a weight is not finite, or so large that a gate may overflow")?;
     let x = match inputs[..] {
         [x] => x,
@@ -185,7 +195,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         let size = ("hidden_size", Attr::Int(size));
         let attrs = direction.iter().chain([&size]).chain(&cell.attrs);
         let op = attrs.fold(op, |op, (name, attr)| op.attr(name, attr.clone()));
-        let mut made = edit.insert_all_for(&[], op, 1 + carries);
+        let mut made = edit.insert_all_for(&outside, op, 1 + carries);
         if let Some(found) = &lengths
             && slots.iter().any(|&(slot, _)| slot > carries)
         {

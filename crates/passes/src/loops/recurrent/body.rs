@@ -1,9 +1,11 @@
 //! Reads the body of a scan backward from its results.
 
+use std::collections::BTreeSet;
+
 use algebra::rewrite::require;
 use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, DType, Dim, Edit, Graph, Node, OpType, Tensor, Type, ValueId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::form::Form;
 use super::moves::Move;
@@ -22,6 +24,10 @@ pub(super) struct Body<'b> {
     elements: FxHashMap<ValueId, ValueId>,
     /// The entries of arrays that are products computed outside of the loop.
     computed: FxHashMap<ValueId, Form>,
+    /// The indices of the nodes that compute them.
+    outside: FxHashMap<ValueId, Vec<usize>>,
+    /// The operands of these products whose first axis is the batch, and not the steps.
+    batch_first: FxHashSet<ValueId>,
     /// The sizes of the batch axes.
     batch: Vec<Dim>,
     /// True for the graph around the loop, in which any value may be a source.
@@ -59,34 +65,100 @@ impl<'b> Body<'b> {
             makers: makers.collect(),
             elements,
             computed: FxHashMap::default(),
+            outside: FxHashMap::default(),
+            batch_first: FxHashSet::default(),
             batch: batch.to_vec(),
             is_outside: false,
         };
-        body.computed = body.computed();
+        body.read_products();
         Some(body)
     }
 
-    /// Returns the forms of the arrays that are products computed outside of the loop.
-    fn computed(&self) -> FxHashMap<ValueId, Form> {
-        let read = |(&element, &whole): (&ValueId, &ValueId)| {
-            let steps = self.edit.shape(whole)?.first()?.clone();
-            let batch = std::iter::once(steps).chain(self.batch.iter().cloned()).collect();
-            let outside = Body {
-                edit: self.edit,
-                graph: self.graph,
-                results: self.results,
-                makers: FxHashMap::default(),
-                elements: FxHashMap::default(),
-                computed: FxHashMap::default(),
-                batch,
-                is_outside: true,
+    /// Reads the arrays that are products computed outside of the loop.
+    fn read_products(&mut self) {
+        let wholes: Vec<(ValueId, ValueId)> = self.graph.inputs[self.carries()..]
+            .iter()
+            .filter_map(|&element| Some((element, *self.elements.get(&element)?)))
+            .collect();
+        for (element, whole) in wholes {
+            let Some((form, nodes)) = self.product_outside(whole) else { continue };
+            let is_batch_first = self.is_exchanged(whole);
+            let others = self.computed.values().flat_map(Form::sources);
+            let are_read: Vec<ValueId> = self.elements.values().copied().chain(others).collect();
+            // A value is read in one order.
+            let is_one_order = |source: ValueId| {
+                self.batch_first.contains(&source) == is_batch_first || !are_read.contains(&source)
             };
-            let mut form = outside.form(whole, None, MAX_DEPTH).filter(|form| form.at.is_some())?;
-            // Without the axis of steps, the first one.
-            form.at = form.at.filter(|_| !self.batch.is_empty());
-            Some((element, form))
+            if form.sources().all(is_one_order) {
+                self.batch_first.extend(form.sources().filter(|_| is_batch_first));
+                self.computed.insert(element, form);
+                self.outside.insert(element, nodes);
+            }
+        }
+    }
+
+    /// Returns the indices of the nodes outside of the loop that compute products of these sources.
+    pub(super) fn nodes_outside(&self, sources: &[ValueId]) -> Vec<usize> {
+        let is_read = |element: &&ValueId| {
+            let form = self.computed.get(element);
+            form.is_some_and(|form| form.sources().any(|source| sources.contains(&source)))
         };
-        self.elements.iter().filter_map(read).collect()
+        let elements = self.graph.inputs.iter().filter(is_read);
+        let nodes = elements.filter_map(|element| self.outside.get(element)).flatten();
+        let nodes: BTreeSet<usize> = nodes.copied().collect();
+        nodes.into_iter().collect()
+    }
+
+    /// True if an array has the axes of the batch and of the steps exchanged.
+    fn is_exchanged(&self, whole: ValueId) -> bool {
+        let node = self.edit.producer(whole);
+        self.batch.len() == 1
+            && node.and_then(|index| self.edit.perm(index)).is_some_and(|perm| perm == [1, 0, 2])
+    }
+
+    /// Reads an array as products, perhaps with the axes of the batch and of the steps exchanged.
+    fn product_outside(&self, whole: ValueId) -> Option<(Form, Vec<usize>)> {
+        let steps = self.edit.shape(whole)?.first()?.clone();
+        let mut batch: Vec<Dim> =
+            std::iter::once(steps).chain(self.batch.iter().cloned()).collect();
+        let mut source = whole;
+        if self.is_exchanged(whole) {
+            batch.reverse();
+            source = self.edit.input(self.edit.producer(whole)?, 0)?;
+        }
+        let outside = Body {
+            edit: self.edit,
+            graph: self.graph,
+            results: self.results,
+            makers: FxHashMap::default(),
+            elements: FxHashMap::default(),
+            computed: FxHashMap::default(),
+            outside: FxHashMap::default(),
+            batch_first: FxHashSet::default(),
+            batch,
+            is_outside: true,
+        };
+        let mut form = outside.form(source, None, MAX_DEPTH).filter(|form| form.at.is_some())?;
+        // Without the axis of steps, the first one.
+        form.at = form.at.filter(|_| !self.batch.is_empty());
+        let ends: Vec<ValueId> = form.sources().collect();
+        let mut nodes = Vec::new();
+        let mut open = vec![whole];
+        while let Some(value) = open.pop() {
+            if let Some(index) = self.edit.producer(value).filter(|_| !ends.contains(&value))
+                && !nodes.contains(&index)
+                && nodes.len() < MAX_DEPTH
+            {
+                nodes.push(index);
+                open.extend(self.edit.operands(index));
+            }
+        }
+        Some((form, nodes))
+    }
+
+    /// True if the first axis of an operand of a product outside of the loop is the batch.
+    pub(super) fn is_batch_first(&self, source: ValueId) -> bool {
+        self.batch_first.contains(&source)
     }
 
     /// Returns the number of carries.

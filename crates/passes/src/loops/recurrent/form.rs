@@ -274,6 +274,21 @@ impl Form {
         })
     }
 
+    /// Writes the products of a source with diagonal matrices as such.
+    pub(super) fn find_diagonals(&mut self, source: ValueId) -> Option<()> {
+        let is_meant = |term: &&mut Term| term.source == Source::Value(source) && !term.is_diagonal;
+        for term in self.terms.iter_mut().filter(is_meant) {
+            let &[rows, columns] = &term.weights.shape[..] else { return None };
+            let (numbers, stride) = (term.weights.floats()?, columns as usize + 1);
+            let is_zero = |(place, &number): (usize, &f64)| place % stride == 0 || number == 0.0;
+            require(rows == columns && numbers.iter().enumerate().all(is_zero))?;
+            let diagonal: Vec<f64> = numbers.iter().copied().step_by(stride).collect();
+            term.weights = Tensor::of_floats(DType::F32, vec![1, columns], &diagonal)?;
+            term.is_diagonal = true;
+        }
+        Some(())
+    }
+
     /// Replaces a source by another one.
     pub(super) fn rename(&mut self, source: ValueId, other: ValueId) {
         for term in &mut self.terms {

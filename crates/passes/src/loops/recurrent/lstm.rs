@@ -42,7 +42,7 @@ fn of_carries(body: &Body<'_>, hidden: usize, memory: usize) -> Option<Cell> {
     let input = atoms.gate(&input)?;
 
     // The order of ONNX: input, output, forget, cell.
-    let gates = vec![
+    let mut gates = vec![
         Gate::of(body, &atoms, input, None)?,
         Gate::of(body, &atoms, output, Some(read))?,
         Gate::of(body, &atoms, forget, None)?,
@@ -50,6 +50,9 @@ fn of_carries(body: &Body<'_>, hidden: usize, memory: usize) -> Option<Cell> {
     ];
     let state = body.carry(hidden);
     let memories = [body.carry(memory), read, body.carry(memory)];
+    for (gate, memory) in gates.iter_mut().zip(memories) {
+        gate.form.find_diagonals(memory)?;
+    }
     let reads_own = |gate: &Gate, own: Option<ValueId>| {
         let others = [body.carry(memory), read].into_iter().filter(|&other| Some(other) != own);
         !others.into_iter().any(|other| gate.form.reads(other))

@@ -460,3 +460,101 @@ fn a_state_that_is_not_zero_is_an_operand_and_so_is_minus_zero() {
         "#]],
     );
 }
+
+#[test]
+fn products_before_the_scan_are_those_of_the_operator_in_either_order() {
+    check_ignoring_nan(
+        each(super::run),
+        "graph g(x:f32[3,2,1], h:f32[3,1]) -> (y)
+p:f32[3,2,3] = MatMul(x, [[1.0, 2.0, 3.0]])
+q:f32[3,2,3] = Add(p, [0.1, 0.2, 0.3])
+t:f32[2,3,3] = Transpose(q) {perm=[1, 0, 2]}
+h2:f32[3,1], y:f32[2,3,1] = Scan(h, t) {body={
+  graph b(h0:f32[3,1], wx:f32[3,3]) -> (h1, y1)
+  wh:f32[3,3] = MatMul(h0, [[4.0, 5.0, 6.0]])
+  xr:f32[3,1], xz:f32[3,1], xn:f32[3,1] = Split(wx, [1, 1, 1]:i64) {axis=1}
+  hr:f32[3,1], hz:f32[3,1], hn:f32[3,1] = Split(wh, [1, 1, 1]:i64) {axis=1}
+  sr:f32[3,1] = Add(xr, hr)
+  er:f32[3,1] = Neg(sr)
+  fr:f32[3,1] = Exp(er)
+  gr:f32[3,1] = Add(fr, 1.0)
+  r:f32[3,1] = Reciprocal(gr)
+  sz:f32[3,1] = Add(xz, hz)
+  tz:f32[3,1] = Mul(sz, 0.5)
+  uz:f32[3,1] = Tanh(tz)
+  vz:f32[3,1] = Add(uz, 1.0)
+  u:f32[3,1] = Mul(vz, 0.5)
+  rn:f32[3,1] = Mul(r, hn)
+  sn:f32[3,1] = Add(xn, rn)
+  n:f32[3,1] = Tanh(sn)
+  d:f32[3,1] = Sub(n, h0)
+  k:f32[3,1] = Mul(u, d)
+  h1:f32[3,1] = Add(h0, k)
+  y1:f32[3,1] = Identity(h1)
+}, num_scan_inputs=1}",
+        expect![[r#"
+            graph g(x:f32[3,2,1], h:f32[3,1]) -> (y)
+            p = MatMul(x, [[1.0, 2.0, 3.0]])  # 2
+            q = Add(p, [0.1, 0.2, 0.3])  # 3
+            t = Transpose(q) {perm=[1, 0, 2]}  # 4
+            %0 = Transpose(x) {perm=[1, 0, 2]}  # 5
+            %1 = Unsqueeze(h, [0]:i64)  # 5
+            %2, %3 = GRU(%0, [[[-2.0], [1.0], [3.0]]], [[[-5.0], [4.0], [6.0]]], [[-0.2, 0.1, 0.3, 0.0, 0.0, 0.0]], _, %1) {hidden_size=1, linear_before_reset=1}  # 5 2 3 4 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
+            h2 = Squeeze(%3, [0]:i64)  # 5 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
+            y:f32[2,3,1] = Squeeze(%2, [1]:i64)  # 5 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26
+        "#]],
+    );
+}
+
+#[test]
+fn peepholes_and_coupled_gates_are_those_of_the_operator() {
+    check_ignoring_nan(
+        each(super::run),
+        "graph g(x:f32[2,3,1], c:f32[3,1], h:f32[3,1]) -> (y)
+c2:f32[3,1], h2:f32[3,1], y:f32[2,3,1] = Scan(c, h, x) {body={
+  graph b(c0:f32[3,1], h0:f32[3,1], x0:f32[3,1]) -> (c1, h1, y1)
+  wx:f32[3,3] = MatMul(x0, [[1.0, 2.0, 3.0]])
+  wh:f32[3,3] = MatMul(h0, [[5.0, 6.0, 7.0]])
+  s:f32[3,3] = Add(wx, wh)
+  f:f32[3,1], g0:f32[3,1], o:f32[3,1] = Split(s, [1, 1, 1]:i64) {axis=1}
+  pf:f32[3,1] = Mul(c0, [0.5])
+  qf:f32[3,1] = Add(f, pf)
+  sf:f32[3,1] = Sigmoid(qf)
+  si:f32[3,1] = Sub(1.0, sf)
+  tg:f32[3,1] = Tanh(g0)
+  kept:f32[3,1] = Mul(c0, sf)
+  added:f32[3,1] = Mul(tg, si)
+  c1:f32[3,1] = Add(added, kept)
+  po:f32[3,1] = Mul([[0.25]], c1)
+  qo:f32[3,1] = Add(o, po)
+  so:f32[3,1] = Sigmoid(qo)
+  tc:f32[3,1] = Tanh(c1)
+  h1:f32[3,1] = Mul(so, tc)
+  y1:f32[3,1] = Identity(h1)
+}, num_scan_inputs=1}",
+        expect![[r#"
+            graph g(x:f32[2,3,1], c:f32[3,1], h:f32[3,1]) -> (y)
+            c2, h2, y:f32[2,3,1] = Scan(c, h, x) {body={  # 2
+              graph b(c0:f32[3,1], h0:f32[3,1], x0:f32[3,1]) -> (c1, h1, y1)
+              wx = MatMul(x0, [[1.0, 2.0, 3.0]])  # 4
+              wh = MatMul(h0, [[5.0, 6.0, 7.0]])  # 5
+              s = Add(wx, wh)  # 6
+              f, g0, o = Split(s, [1, 1, 1]:i64) {axis=1}  # 7
+              pf = Mul(c0, [0.5])  # 8
+              qf = Add(f, pf)  # 9
+              sf = Sigmoid(qf)  # 10
+              si = Sub(1.0, sf)  # 11
+              tg = Tanh(g0)  # 12
+              kept = Mul(c0, sf)  # 13
+              added = Mul(tg, si)  # 14
+              c1:f32[3,1] = Add(added, kept)  # 15
+              po = Mul([[0.25]], c1)  # 16
+              qo = Add(o, po)  # 17
+              so = Sigmoid(qo)  # 18
+              tc = Tanh(c1)  # 19
+              h1:f32[3,1] = Mul(so, tc)  # 20
+              y1:f32[3,1] = Identity(h1)  # 21
+            }, num_scan_inputs=1}
+        "#]],
+    );
+}
