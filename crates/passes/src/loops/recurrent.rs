@@ -134,7 +134,7 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         "a runtime of the target may not take lengths or peepholes",
     )?;
     // The zeros of the identity matrix turn infinity into NaN. The guard excludes infinity.
-    let has_identity = cell.gates.iter().any(|gate| gate.form.has_identity);
+    let has_identity = cell.gates.iter().any(|gate| gate.form.has_identity());
     ensure(
         edit.exact_nan() || !has_identity,
         "an infinity among the inputs would spread, and nothing looks for it",

@@ -38,8 +38,6 @@ pub(super) struct Form {
     pub features: Vec<i64>,
     /// The index of the first batch axis, if there is one. A constant has none.
     pub at: Option<usize>,
-    /// True if a source is a term by itself, so that its weights are the identity matrix.
-    pub has_identity: bool,
 }
 
 impl Form {
@@ -57,7 +55,6 @@ impl Form {
             }],
             features,
             at: None,
-            has_identity: false,
         }
     }
 
@@ -75,9 +72,7 @@ impl Form {
             entry.copy_from_slice(&one);
         }
         let identity = Tensor::new(dtype, vec![depth, depth], bytes);
-        let mut form = Form::of_product(value, identity, Vec::new(), at);
-        form.has_identity = true;
-        Some(form)
+        Some(Form::of_product(value, identity, Vec::new(), at))
     }
 
     /// The product of a source with weights, whose first batch axis is `at`.
@@ -90,7 +85,7 @@ impl Form {
         let features = weights.shape[1..].to_vec();
         let source = Source::Value(value);
         let term = Term { source, weights, is_diagonal: false, factor: 1.0, from };
-        Form { terms: vec![term], features, at, has_identity: false }
+        Form { terms: vec![term], features, at }
     }
 
     /// The product of each feature of a source with a number.
@@ -123,12 +118,11 @@ impl Form {
         let is_batch = |axis: usize| at.is_some_and(|at| (at..at + batch).contains(&axis));
         let sizes = shape.iter().enumerate().filter(|&(axis, _)| !is_batch(axis));
         let features: Vec<i64> = sizes.map(|(_, dim)| dim.known()).collect::<Option<_>>()?;
-        let has_identity = self.has_identity || other.has_identity;
         let [mut a, b] =
             [self, other].map(|form| form.broadcast(shape.len(), at, batch, &features));
         let (mut terms, others) = (a.take()?.terms, b?.terms);
         terms.extend(others);
-        Some(Form { terms, features, at, has_identity })
+        Some(Form { terms, features, at })
     }
 
     /// Broadcasts the form to a number of axes and to sizes of features.
@@ -254,6 +248,12 @@ impl Form {
         }
         self.features = features;
         Some(self)
+    }
+
+    /// True if a source is a term by itself, so that its weights are from the identity matrix.
+    pub(super) fn has_identity(&self) -> bool {
+        let is_own = |term: &Term| matches!(term.source, Source::Value(_)) && !term.is_diagonal;
+        self.terms.iter().any(|term| is_own(term) && term.from.is_empty())
     }
 
     /// True if a term is a product with the source.
