@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ._inspecting.session import InferenceSession
     from ._inspecting.source_map import Resolution, SourceMap
     from ._inspecting.view import View, view
+    from ._precision.lowered import Lowered, LoweredLine, Lowering
+    from ._precision.lowering import lower_precision
     from ._precision.sensitivity import SensitiveLine, Sensitivity, sensitivity
 
 __all__ = [
@@ -44,6 +46,9 @@ __all__ = [
     "Jax2OnnxError",
     "Jax2OnnxWarning",
     "Line",
+    "Lowered",
+    "LoweredLine",
+    "Lowering",
     "NanReport",
     "Placement",
     "PluginError",
@@ -64,6 +69,7 @@ __all__ = [
     "cost",
     "explain",
     "find_nan",
+    "lower_precision",
     "onnx_function",
     "placement",
     "plugin",
@@ -88,6 +94,9 @@ _LAZY: Final = {
     "Profile": "_inspecting.profile",
     "Report": "_comparing.report",
     "Resolution": "_inspecting.source_map",
+    "Lowered": "_precision.lowered",
+    "LoweredLine": "_precision.lowered",
+    "Lowering": "_precision.lowered",
     "SensitiveLine": "_precision.sensitivity",
     "Sensitivity": "_precision.sensitivity",
     "SourceMap": "_inspecting.source_map",
@@ -97,6 +106,7 @@ _LAZY: Final = {
     "cost": "_inspecting.cost",
     "explain": "_inspecting.explain",
     "find_nan": "_comparing.nan",
+    "lower_precision": "_precision.lowering",
     "placement": "_inspecting.placement",
     "profile": "_inspecting.profile",
     "sensitivity": "_precision.sensitivity",

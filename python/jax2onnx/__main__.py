@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from . import _core
 
 #: The commands that Python runs, which end in an orderly way if they are interrupted.
-_INTERRUPTIBLE: Final = ("compare", "export", "sensitivity")
+_INTERRUPTIBLE: Final = ("compare", "export", "lower", "sensitivity")
 
 
 def main() -> int:
@@ -26,7 +26,8 @@ def main() -> int:
 
 
 def _run(
-    command: Literal["compare", "config", "doctor", "export", "sensitivity"], **request: Any
+    command: Literal["compare", "config", "doctor", "export", "lower", "sensitivity"],
+    **request: Any,
 ) -> int:
     """Run a command that needs Python."""
     if command == "compare":
@@ -41,6 +42,10 @@ def _run(
         from ._command import doctor
 
         return doctor.run(**request)
+    if command == "lower":
+        from ._command import lower
+
+        return lower.run(**request)
     if command == "sensitivity":
         from ._command import sensitivity
 

@@ -18,9 +18,10 @@ from . import networks
 #: is the one that loses precision.
 PROBLEMS: dict[str, tuple[str, ...]] = {
     "channel": (
-        "{v}_wide = {v} * factors({v})!",
+        "{v}_unit = 30 * {v} / (1e-3 + jnp.abs({v}).max())",
+        "{v}_wide = {v}_unit * CHANNEL[:{v}.shape[-1]]!",
         "{v}_bent = jnp.where({v}_wide > 0, {v}_wide, 0.99 * {v}_wide)",
-        "{v} = {v}_bent / factors({v})",
+        "{v} = {v} + 0.1 * jnp.sin({v}_bent / CHANNEL[:{v}.shape[-1]])",
     ),
     "softmax": (
         "{v}_hot = ({v} + 2.0) * 1e5!",
@@ -37,7 +38,7 @@ PROBLEMS: dict[str, tuple[str, ...]] = {
         "{v} = {v} + jnp.sin({v}_total * 1e-5)",
     ),
     "running sum": (
-        "{v}_rows = rows({v})",
+        "{v}_rows = addends_of({v})",
         "{v}_sums = lax.scan(lambda s, r: (s + r, None), {v} * 0.0, {v}_rows)[0]!",
         "{v} = {v} + 1e-3 * {v}_sums",
     ),
@@ -49,17 +50,13 @@ PROBLEMS: dict[str, tuple[str, ...]] = {
 
 MANY = np.linspace(0.1, 9.0, 20_000).astype(np.float32)
 LONG = np.linspace(0.1, 9.0, 5_000).astype(np.float32)
+CHANNEL = np.ones(64, np.float32)
+CHANNEL[1] = 6e4
 OUTLIER = networks.weights(64, 64)
 OUTLIER[2, 1] = 1.3e5
 
 
-def factors(value: Any) -> Any:
-    """Return a factor for each channel; that of one channel makes its values exceed float16."""
-    largest = 1e-3 + jnp.abs(value[..., 1]).max()
-    return jnp.ones(value.shape[-1]).at[1].set(4e5 / largest)
-
-
-def rows(value: Any) -> Any:
+def addends_of(value: Any) -> Any:
     """Return addends for a sum that is too large for some of them."""
     return jnp.cos(value[None] * LONG.reshape(-1, *[1] * value.ndim)) ** 2 + 0.6
 
@@ -123,7 +120,7 @@ def _planted(
     ]
     path = folder / f"planted_{number}.py"
     path.write_text("\n".join(source) + "\n")
-    known = {"MANY": MANY, "OUTLIER": OUTLIER, "factors": factors, "rows": rows}
+    known = {"MANY": MANY, "OUTLIER": OUTLIER, "CHANNEL": CHANNEL, "addends_of": addends_of}
     namespace = {**vars(networks), **known, "__name__": path.stem}
     exec(compile(path.read_text(), str(path), "exec"), namespace)
     return Planted(

@@ -12,6 +12,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod inspect;
+pub(crate) mod lower;
 pub(crate) mod plugins;
 pub(crate) mod profile;
 pub(crate) mod sensitivity;

@@ -18,6 +18,7 @@ pub use commands::compare::CompareRequest;
 pub use commands::export::{
     ArraySpec, InputSpec, ParamValue, Request, Size, SpecError, read_input,
 };
+pub use commands::lower::LowerRequest;
 pub use commands::sensitivity::SensitivityRequest;
 use inspect::Style;
 use inspect::show::clean;
@@ -54,6 +55,7 @@ enum Subcommand {
     Cost(commands::cost::Args),
     Compare(Box<commands::compare::Args>),
     Sensitivity(commands::sensitivity::Args),
+    Lower(commands::lower::Args),
     Check(commands::check::Args),
     Diff(commands::diff::Args),
     Strip(commands::strip::Args),
@@ -74,6 +76,8 @@ pub enum Task<'a> {
     Compare(Box<CompareRequest<'a>>),
     /// Ranks the lines of a model.
     Sensitivity(Box<SensitivityRequest<'a>>),
+    /// Writes a model in a shorter type.
+    Lower(Box<LowerRequest<'a>>),
     /// Shows the settings.
     Config { json: bool },
     /// Shows what is installed.
@@ -132,6 +136,12 @@ pub fn run(
             (Err(why), _) => Err(why),
             (Ok(_), None) => Err(anyhow::anyhow!(
                 "`compare` runs models with ONNX Runtime, so it needs Python: pip install 'jax2onnx-rs[runtime]'"
+            )),
+        },
+        Subcommand::Lower(command) => match python {
+            Some(python) => return python(&Task::Lower(Box::new(command.request()))),
+            None => Err(anyhow::anyhow!(
+                "`lower` runs models with ONNX Runtime, so it needs Python: pip install 'jax2onnx-rs[runtime]'"
             )),
         },
         Subcommand::Sensitivity(command) => match python {
@@ -363,6 +373,25 @@ mod tests {
     }
 
     #[test]
+    fn a_lowering_is_handed_over_with_its_exit_code() {
+        let mut asked = String::new();
+        let mut python = |task: &Task<'_>| {
+            let Task::Lower(request) = task else { unreachable!("the command is `lower`") };
+            asked = format!("{:?} {:?} {}", request.path, request.keep, request.budget);
+            2
+        };
+        let line = ["lower", "m.onnx", "-o", "s.onnx", "--keep", "f", "--keep", "g"];
+        assert_eq!(run_python(&line, Some(&mut python)), (2, String::new()));
+        assert_eq!(asked, r#""s.onnx" ["f", "g"] 0.01"#);
+        let (code, err) = run_python(&line, None);
+        assert_eq!(code, 2);
+        assert!(err.contains("`lower` runs models with ONNX Runtime"), "{err}");
+        let (code, err) = run_python(&["lower", "m.onnx"], None);
+        assert_eq!(code, 2);
+        assert!(err.contains("--output <PATH>"), "{err}");
+    }
+
+    #[test]
     fn doctor_answers_with_python_and_without_it() {
         let mut asked = Vec::new();
         let mut python = |task: &Task<'_>| {
@@ -406,6 +435,7 @@ mod tests {
             &["blame", "missing.onnx", "--format", "json"],
             &["check", "missing.onnx", "--format", "json"],
             &["compare", "missing.onnx", "--format", "json"],
+            &["lower", "missing.onnx", "-o", "short.onnx", "--format", "json"],
             &["sensitivity", "missing.onnx", "--format", "json"],
             &["config", "--format", "json"],
             &["diff", "missing.onnx", "missing.onnx", "--format", "json"],

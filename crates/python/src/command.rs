@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 
-use cli::{ArraySpec, CompareRequest, ParamValue, Request, SensitivityRequest, Size, Task};
+use cli::{
+    ArraySpec, CompareRequest, LowerRequest, ParamValue, Request, SensitivityRequest, Size, Task,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -49,6 +51,7 @@ fn request<'py>(py: Python<'py>, task: &Task<'_>) -> PyResult<(&'static str, Bou
         Task::Export(request) => Ok(("export", keywords(py, request)?)),
         Task::Compare(request) => Ok(("compare", comparison(py, request)?)),
         Task::Sensitivity(request) => Ok(("sensitivity", ranking(py, request)?)),
+        Task::Lower(request) => Ok(("lower", lowering(py, request)?)),
         Task::Config { json } => Ok(("config", form(py, *json)?)),
         Task::Doctor { json } => Ok(("doctor", form(py, *json)?)),
     }
@@ -119,6 +122,24 @@ fn ranking<'py>(py: Python<'py>, request: &SensitivityRequest<'_>) -> PyResult<B
     keywords.set_item("inputs", request.inputs)?;
     keywords.set_item("to", request.to)?;
     keywords.set_item("top", request.top)?;
+    keywords.set_item("quiet", request.quiet)?;
+    keywords.set_item("source_map", request.map)?;
+    keywords.set_item("source_roots", request.source_roots)?;
+    keywords.set_item("json", request.json)?;
+    Ok(keywords)
+}
+
+fn lowering<'py>(py: Python<'py>, request: &LowerRequest<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    keywords.set_item("model", request.model)?;
+    keywords.set_item("path", request.path)?;
+    keywords.set_item("inputs", request.inputs)?;
+    keywords.set_item("to", request.to)?;
+    keywords.set_item("budget", request.budget)?;
+    keywords.set_item("metric", request.metric)?;
+    keywords.set_item("keep", request.keep)?;
+    keywords.set_item("weights_only", request.weights_only)?;
+    keywords.set_item("convert_inputs_and_outputs", request.convert_inputs_and_outputs)?;
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("source_map", request.map)?;
     keywords.set_item("source_roots", request.source_roots)?;

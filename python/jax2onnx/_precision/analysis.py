@@ -14,6 +14,7 @@ from .._types import StrPath
 from .formats import Format
 from .ranking import Effects, Group, groups_of, rank
 from .samples import Feeds, samples_of
+from .sites import Part
 from .switched import Switched
 from .watch import Watch
 
@@ -56,6 +57,7 @@ def analyze(
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
     is_ranked: bool = True,
+    most_watched: int = _MAX_WATCHED,
 ) -> Analysis:
     """Look at all values of a model, and rank its lines.
 
@@ -70,7 +72,7 @@ def analyze(
     graph = main(loaded)
     lines = Lines(loaded, source_map, source_roots)
     watch = Watch(kind)
-    watched = samples[:_MAX_WATCHED]
+    watched = samples[:most_watched]
     for number, feeds in enumerate(watched):
         _progress.stage(f"looking at the values of sample {number + 1} of {len(watched)}")
         try:
@@ -85,7 +87,7 @@ def analyze(
         effects = None
         if groups:
             try:
-                effects = effects_of(found, [group.sites for group in groups], kind)
+                effects = effects_of(found, [group.parts for group in groups], kind)
             except Exception as error:
                 found.problem = str(error).strip().partition("\n")[0]
         found.groups = rank(groups, effects, kind)
@@ -94,17 +96,13 @@ def analyze(
 
 def effects_of(
     analysis: Analysis,
-    sites: Sequence[Any],
+    parts: Sequence[Sequence[Part]],
     kind: Format,
     samples: Sequence[Feeds] | None = None,
-    *,
-    only: str = "",
 ) -> Effects:
     """Return what measures the effects of groups of nodes."""
     watch = analysis.watch
-    switched = Switched(
-        analysis.loaded, sites, watch.facts, watch.types, watch.ranges, kind, only=only
-    )
+    switched = Switched(analysis.loaded, parts, watch.facts, watch.types, watch.ranges, kind)
     chosen = analysis.samples[:_MAX_TRIED] if samples is None else samples
     return Effects(switched, chosen)
 

@@ -114,19 +114,20 @@ def quantized_activation(array: Array) -> tuple[Array, float, int]:
     return ((whole - zero) * scale).astype(array.dtype), scale, zero
 
 
-def quantized_weight(array: Array, axis: int | None) -> tuple[Array, Array]:
-    """Return a weight in 8 bits, and its scales: one per channel, or one.
+def quantized_weight(array: Array, axis: int | None, most: int = 127) -> tuple[Array, Array]:
+    """Return a weight as whole numbers, and its scales: one per channel, or one.
 
     Args:
         array: The weight.
         axis: The axis of the channels; None if all elements share a scale.
+        most: The largest whole number.
     """
     wide = array.astype(np.float32)
     others = tuple(i for i in range(wide.ndim) if axis is not None and i != axis % wide.ndim)
     size = np.abs(wide).max(axis=others if axis is not None else None, initial=0.0)
-    scale = np.asarray(np.where(size > 0, size, 1.0) / 127, np.float32)
+    scale = np.asarray(np.where(size > 0, size, 1.0) / most, np.float32)
     spread = scale if axis is None else np.expand_dims(scale, others)
-    return np.clip(np.rint(wide / spread), -127, 127).astype(np.int8), scale
+    return np.clip(np.rint(wide / spread), -most, most).astype(np.int8), scale
 
 
 def quantized_blocks(array: Array, axis: int, bits: int) -> tuple[Array, Array]:
@@ -151,6 +152,49 @@ def quantized_blocks(array: Array, axis: int, bits: int) -> tuple[Array, Array]:
     whole = np.clip(np.rint(blocks / scale[..., None]), -most - 1, most).astype(np.int8)
     values = whole.reshape(padded.shape)[..., :size]
     return np.moveaxis(values, -1, axis), np.moveaxis(scale, -1, axis)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A weight in few bits.
+
+    Attributes:
+        values: The whole numbers, as int8.
+        scales: The scales.
+        axis: The axis of the channels or of the blocks; None if all elements share a scale.
+        is_blocked: Whether there is one scale per block along the axis.
+    """
+
+    values: Array
+    scales: Array
+    axis: int | None
+    is_blocked: bool = False
+
+    def array(self) -> Array:
+        """Return the numbers that are stored."""
+        if self.is_blocked and self.axis is not None:
+            return from_blocks(self.values, self.scales, self.axis)
+        spread = self.scales
+        if self.axis is not None:
+            others = tuple(i for i in range(self.values.ndim) if i != self.axis)
+            spread = np.expand_dims(spread, others)
+        return np.asarray(self.values.astype(np.float32) * spread, np.float32)
+
+
+def stored(array: Array, axis: int | None, kind: Format) -> Stored:
+    """Return a weight in 8 or 4 bits.
+
+    Args:
+        array: The weight.
+        axis: The axis of its channels; None if it has none.
+        kind: `int8` or `int4`.
+    """
+    known = None if axis is None else axis % array.ndim
+    if kind.name == "int4" and array.ndim == 2 and known is not None:
+        along = 1 - known
+        return Stored(*quantized_blocks(array, along, 4), along, is_blocked=True)
+    values, scales = quantized_weight(array, known, 7 if kind.name == "int4" else 127)
+    return Stored(values, scales, known)
 
 
 def from_blocks(values: Array, scales: Array, axis: int) -> Array:

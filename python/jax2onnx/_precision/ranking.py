@@ -1,17 +1,16 @@
 """Rank lines by what the outputs lose if a line is rounded."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from .. import _progress
-from .._comparing.arrays import Array
 from .._comparing.lines import Lines, SourceLine
 from .errors import LOST, worst_output
 from .formats import Format
 from .samples import Feeds
-from .sites import Facts, Site
+from .sites import Facts, Part
 from .switched import Switched
 
 #: At least so many groups are rounded alone.
@@ -45,9 +44,9 @@ class Group:
     is_measured: bool = False
 
     @property
-    def sites(self) -> list[Site]:
-        """The nodes."""
-        return [each.site for each in self.facts]
+    def parts(self) -> list[Part]:
+        """What is rounded: all parts of the nodes."""
+        return [(each.site, part) for each in self.facts for part in each.parts]
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -173,8 +172,3 @@ def _share(groups: Sequence[Group], some: Sequence[int], error: float, output: s
 
 def _own(group: Group) -> float:
     return max(min(each.own_error, LOST) for each in group.facts)
-
-
-def plain_outputs(effects: Effects) -> list[Mapping[str, Array]]:
-    """Return the outputs of the model as it is, for each sample."""
-    return list(effects._plain)

@@ -14,6 +14,11 @@ from .formats import LONG
 #: A node: what the core calls its graph, and its position in the file.
 Site: TypeAlias = tuple[tuple[Any, ...], int]
 
+#: A node, and which of its parts.
+Part: TypeAlias = tuple[Site, str]
+#: What can be rounded of a node.
+VALUES: Final[str] = "values"
+WEIGHTS: Final[str] = "weights"
 #: Operators whose result contains only elements of their operands.
 CHOOSING: Final = frozenset(
     (
@@ -98,6 +103,8 @@ def _is_given_from_outside(graph: Graph, name: str) -> bool:
 
 def weight_axis(node: onnx.NodeProto, position: int, rank: int) -> int | None:
     """Return the axis of the channels of a weight; None if it has none."""
+    if node.op_type == "Gather" and position == 0 and rank == 2:
+        return 0
     if rank < 2 or position != 1:
         return None
     if node.op_type == "MatMul":
@@ -169,7 +176,8 @@ class Facts:
         number: The position of the node in the order of execution.
         order: Where it ran first.
         results: Which of its results are rounded.
-        given: Which of its operands are rounded where it reads them.
+        given: Which of its operands are rounded where it reads them, because no node computes them.
+        operands: Which others are rounded where it reads them, instead of where they are computed.
         values: What its results are like.
         weights: The weights that it reads.
         own_error: The largest relative error of its results if it alone is rounded.
@@ -185,6 +193,7 @@ class Facts:
     order: tuple[int, ...]
     results: set[int] = field(default_factory=set)
     given: set[int] = field(default_factory=set)
+    operands: set[int] = field(default_factory=set)
     values: Range = field(default_factory=Range)
     weights: dict[int, Weight] = field(default_factory=dict)
     own_error: float = 0.0
@@ -212,4 +221,10 @@ class Facts:
     @property
     def matters(self) -> bool:
         """Whether anything is rounded if the node is."""
-        return bool(self.results or self.given)
+        return bool(self.parts)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What can be rounded of the node: its values, and the weights that it reads."""
+        has_values = self.results or self.operands
+        return (*((VALUES,) if has_values else ()), *((WEIGHTS,) if self.given else ()))

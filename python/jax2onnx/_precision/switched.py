@@ -11,8 +11,8 @@ from .._comparing.arrays import Array
 from .._comparing.graphs import Graph, main
 from .._comparing.models import Loaded
 from .._comparing.running import Runner, tensor_type
-from .formats import BLOCK, Format, quantized_blocks, quantized_weight, scale_of
-from .sites import INSIDE, Facts, Site, is_long, weight_axis
+from .formats import Format, scale_of, stored
+from .sites import INSIDE, VALUES, WEIGHTS, Facts, Part, Site, is_long, weight_axis
 
 _FLAGS: Final = "jax2onnx.flags"
 _FLAG: Final = "jax2onnx.flag."
@@ -28,27 +28,24 @@ class Switched:
     def __init__(
         self,
         loaded: Loaded,
-        groups: Sequence[Collection[Site]],
+        groups: Sequence[Collection[Part]],
         facts: Mapping[Site, Facts],
         types: Types,
         ranges: Ranges,
         kind: Format,
-        *,
-        only: str = "",
     ) -> None:
         """Load the model.
 
         Args:
             loaded: The model.
-            groups: The nodes of each group.
+            groups: The parts of nodes in each group.
             facts: What is known of the nodes.
             types: The types of the values of each graph.
             ranges: The smallest and the largest element of each value of each graph.
             kind: The type to round to.
-            only: `"weights"` or `"results"`, if only these are rounded.
         """
         self._count = len(groups)
-        writer = _Writer(loaded, groups, facts, types, ranges, kind, only)
+        writer = _Writer(loaded, groups, facts, types, ranges, kind)
         self._runner = Runner(writer.model(), loaded, optimize=False)
 
     def run(self, feeds: Mapping[str, Array], chosen: Iterable[int]) -> dict[str, Array]:
@@ -64,15 +61,17 @@ class _Writer:
     def __init__(
         self,
         loaded: Loaded,
-        groups: Sequence[Collection[Site]],
+        groups: Sequence[Collection[Part]],
         facts: Mapping[Site, Facts],
         types: Types,
         ranges: Ranges,
         kind: Format,
-        only: str,
     ) -> None:
-        self._loaded, self._format, self._only = loaded, kind, only
-        self._group = {site: number for number, sites in enumerate(groups) for site in sites}
+        self._loaded, self._format = loaded, kind
+        self._groups: dict[Site, dict[str, int]] = {}
+        for number, parts in enumerate(groups):
+            for site, part in parts:
+                self._groups.setdefault(site, {})[part] = number
         self._count = len(groups)
         self._facts, self._types, self._ranges = facts, types, ranges
         self._names = 0
@@ -128,8 +127,12 @@ class _Writer:
 
     def _node(self, node: onnx.NodeProto, place: tuple[Any, ...], number: int) -> onnx.NodeProto:
         site = (place, number)
-        if site in self._group:
-            return self._choice(node, self._facts[site], self._group[site])
+        if site in self._groups:
+            choice = onnx.GraphProto()
+            self._choose(choice, node, self._facts[site], self._groups[site], frozenset())
+            made = onnx.NodeProto()
+            made.CopyFrom(choice.node[0])
+            return made
         found = onnx.NodeProto()
         found.CopyFrom(node)
         if (node.domain, node.op_type, node.overload) in self._functions:
@@ -152,37 +155,61 @@ class _Writer:
                 del body.value_info[:]
         return found
 
-    def _choice(self, node: onnx.NodeProto, facts: Facts, group: int) -> onnx.NodeProto:
-        """Return a node that runs another one, rounded or as it is."""
-        as_it_is = onnx.GraphProto(name=self._name())
-        plain = as_it_is.node.add()
-        plain.CopyFrom(node)
-        shown = {name: self._name() for name in node.output if name}
-        plain.output[:] = [shown.get(name, "") for name in node.output]
-        rounded = onnx.GraphProto(name=self._name())
-        results = self._rounded(rounded, node, facts)
-        for name, inner in shown.items():
-            as_it_is.output.add(name=inner)
-            rounded.output.add(name=results[name])
-        choice = helper.make_node("If", [f"{_FLAG}{group}"], list(shown))
-        choice.name = self._name()
-        choice.attribute.append(helper.make_attribute("then_branch", rounded))
-        choice.attribute.append(helper.make_attribute("else_branch", as_it_is))
-        return choice
-
-    def _rounded(
-        self, graph: onnx.GraphProto, node: onnx.NodeProto, facts: Facts
+    def _choose(
+        self,
+        graph: onnx.GraphProto,
+        node: onnx.NodeProto,
+        facts: Facts,
+        flags: Mapping[str, int],
+        parts: frozenset[str],
     ) -> dict[str, str]:
-        """Add the rounded node to a branch. Returns the name of each of its results."""
+        """Add a node that runs another one, rounded or as it is. Returns the names of its results.
+
+        Args:
+            graph: The graph to add to; if it is empty, the results keep their names.
+            node: The node.
+            facts: What is known of it.
+            flags: The flag of each of its parts that nobody has decided about.
+            parts: The parts that are rounded.
+        """
+        if not flags:
+            return self._add(graph, node, facts, parts)
+        flag = min(flags.values())
+        now = frozenset(part for part, number in flags.items() if number == flag)
+        rest = {part: number for part, number in flags.items() if number != flag}
+        branches = []
+        for chosen in (parts | now, parts):
+            branch = onnx.GraphProto(name=self._name())
+            inner = self._choose(branch, node, facts, rest, chosen)
+            for result in inner.values():
+                branch.output.add(name=result)
+            branches.append(branch)
+        is_outermost = not parts and not graph.name
+        names = [name for name in node.output if name]
+        results = {name: name if is_outermost else self._name() for name in names}
+        choice = graph.node.add(op_type="If", name=self._name())
+        choice.input.append(f"{_FLAG}{flag}")
+        choice.output.extend(results.values())
+        choice.attribute.append(helper.make_attribute("then_branch", branches[0]))
+        choice.attribute.append(helper.make_attribute("else_branch", branches[1]))
+        return results
+
+    def _add(
+        self, graph: onnx.GraphProto, node: onnx.NodeProto, facts: Facts, parts: frozenset[str]
+    ) -> dict[str, str]:
+        """Add a node with some parts rounded to a branch. Returns the names of its results."""
         place = facts.graph.place
-        is_short = self._format.name == "float16" and node.op_type in INSIDE
+        has_values = VALUES in parts
+        is_short = has_values and self._format.name == "float16" and node.op_type in INSIDE
         operands = list(node.input)
         for position, name in enumerate(node.input):
             if not name:
                 continue
             if is_short and is_long(self._types.get((place, name))):
                 operands[position] = self._cast(graph, name, self._format.code)
-            elif position in facts.given and self._only != "results":
+            elif (position in facts.given and WEIGHTS in parts) or (
+                position in facts.operands and has_values
+            ):
                 operands[position] = self._rounded_operand(graph, facts, position, name)
         inner = graph.node.add()
         inner.CopyFrom(node)
@@ -196,7 +223,7 @@ class _Writer:
             dtype = self._types.get((place, name))
             if is_short and is_long(dtype):
                 results[name] = self._cast(graph, own[name], _code(dtype))
-            elif position in facts.results and self._only != "weights":
+            elif position in facts.results and has_values:
                 low, high = self._ranges.get((place, name), (0.0, 0.0))
                 results[name] = self._round(graph, own[name], dtype, low, high)
             else:
@@ -223,20 +250,13 @@ class _Writer:
 
     def _stored(self, graph: onnx.GraphProto, array: Array, axis: int | None) -> str:
         """Add a weight in few bits to a branch. Returns the name of the numbers."""
-        if self._format.name == "int4":
-            along = 0 if axis is None or axis == array.ndim - 1 else array.ndim - 1
-            whole, scale = quantized_blocks(array, along, 4)
-            attributes: dict[str, Any] = {"axis": along, "block_size": BLOCK}
-        else:
-            whole, scale = quantized_weight(array, axis)
-            attributes = {} if axis is None else {"axis": axis}
-        if "block_size" in attributes:
+        known = stored(array, axis, self._format)
+        if known.is_blocked:
             # Blocks need opset 21, which the model may not have.
-            from .formats import from_blocks
-
-            return self._constant(graph, from_blocks(whole, scale, along))
-        names = [self._constant(graph, whole), self._constant(graph, scale)]
+            return self._constant(graph, known.array().astype(array.dtype))
+        names = [self._constant(graph, known.values), self._constant(graph, known.scales)]
         result = self._name()
+        attributes: dict[str, Any] = {} if known.axis is None else {"axis": known.axis}
         graph.node.append(helper.make_node("DequantizeLinear", names, [result], **attributes))
         return result
 

@@ -12,7 +12,7 @@ from .._comparing.levels import Level, Values, contents
 from .._comparing.running import Runner, tensor_type
 from .._comparing.walk import Place, Walk
 from .errors import relative_error
-from .formats import Format, quantized_weight
+from .formats import Format, stored
 from .sites import (
     INSIDE,
     Facts,
@@ -256,18 +256,8 @@ class Watch:
         if key not in self._weights or self._weights[key].shape != array.shape:
             if self._format.is_float:
                 rounded = self._format.rounded(np.asarray(array))
-            elif self._format.name == "int4":
-                from .formats import from_blocks, quantized_blocks
-
-                along = 0 if axis is None or axis == array.ndim - 1 else array.ndim - 1
-                rounded = from_blocks(*quantized_blocks(array, along, 4), along)
             else:
-                whole, scale = quantized_weight(array, axis)
-                spread = scale
-                if axis is not None:
-                    others = tuple(i for i in range(array.ndim) if i != axis % array.ndim)
-                    spread = np.expand_dims(scale, others)
-                rounded = (whole.astype(np.float32) * spread).astype(array.dtype)
+                rounded = stored(np.asarray(array), axis, self._format).array().astype(array.dtype)
             if graph.initializer(name) is None:
                 return rounded
             self._weights[key] = rounded

@@ -128,8 +128,8 @@ def examples(command: str) -> list[str]:
 
 COMMANDS = (
     "attach", "blame", "check", "compare", "completions", "config", "cost", "diff", "doctor",
-    "explain", "export", "inspect", "man", "plugins", "profile", "sensitivity",
-    "strip", "view", "where",
+    "explain", "export", "inspect", "lower", "man", "plugins", "profile", "sensitivity", "strip",
+    "view", "where",
 )  # fmt: skip
 
 
