@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// The model
     model: PathBuf,
     /// The model to write
-    #[arg(short, long = "output", value_name = "PATH")]
+    #[arg(short = 'o', long = "output", value_name = "PATH")]
     path: PathBuf,
     /// Values of an input, by name or in the order of the model; may be repeated
     #[arg(short, long = "input", value_name = "INPUT")]
