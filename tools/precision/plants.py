@@ -39,7 +39,7 @@ PROBLEMS: dict[str, tuple[str, ...]] = {
     ),
     "running sum": (
         "{v}_rows = addends_of({v})",
-        "{v}_sums = lax.scan(lambda s, r: (s + r, None), {v} * 0.0, {v}_rows)[0]!",
+        "{v}_sums = lax.scan(lambda s, r: (jnp.maximum(s + r, 0), None), {v} * 0.0, {v}_rows)[0]!",
         "{v} = {v} + 1e-3 * {v}_sums",
     ),
     "weight": (

@@ -92,7 +92,7 @@ class Caster:
             (each.domain, each.name, each.overload): each for each in loaded.proto.functions
         }
         self._opsets = {each.domain: each.version for each in loaded.proto.opset_import}
-        self._used = set(_all_names(loaded.proto))
+        self._used = set(all_names(loaded.proto))
         self._written: dict[tuple[str, str, str], tuple[onnx.FunctionProto, list[bool], list[bool]]]
         self._written = {}
         self._exact: set[str] = set()
@@ -120,9 +120,9 @@ class Caster:
         for tensor in before.graph.initializer:
             self._begin_weight(scope, tensor)
         weights = {tensor.name for tensor in before.graph.initializer}
+        drop_weights(model, weights)
         for value in graph.input:
-            if value.name not in weights:
-                self._begin_input(scope, value)
+            self._begin_input(scope, value)
         outputs = {value.name for value in graph.output}
         self._nodes(scope, before.graph.node, order, outputs)
         for value in graph.output:
@@ -561,6 +561,14 @@ def order_of(body: onnx.GraphProto) -> list[int]:
     return _execution_order(list(body.node))
 
 
+def drop_weights(model: onnx.ModelProto, weights: Collection[str]) -> None:
+    """Remove weights from the inputs, where old models list them, too."""
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, 8)
+
+
 def _weight_names(model: onnx.ModelProto) -> Iterable[str]:
     waiting: list[Any] = [model.graph, *model.functions]
     while waiting:
@@ -573,7 +581,7 @@ def _weight_names(model: onnx.ModelProto) -> Iterable[str]:
             waiting += [each.g for each in node.attribute if each.HasField("g")]
 
 
-def _all_names(model: onnx.ModelProto) -> Iterable[str]:
+def all_names(model: onnx.ModelProto) -> Iterable[str]:
     waiting: list[Any] = [model.graph, *model.functions]
     while waiting:
         graph = waiting.pop()

@@ -42,7 +42,6 @@ def relative_error(expected: Array, got: Array) -> float:
             return 0.0
         if size == 0:
             return largest
-        noise, signal = float(distance @ distance) if distance.ndim == 1 else 0.0, 0.0
         flat, base = distance.ravel(), wide.ravel()
         noise, signal = float(flat @ flat), float(base @ base)
         return max(largest / size, float(np.sqrt(noise / signal)) if signal > 0 else 0.0)

@@ -110,7 +110,7 @@ class Lowering:
             if self.held_back > 1
             else "on a sample that was held back"
             if self.held_back
-            else "on the data that was used to choose the lines"
+            else "on the data that lines were chosen with"
         )
         inserted = "1 node was" if self.inserted == 1 else f"{self.inserted} nodes were"
         return [

@@ -87,6 +87,22 @@ def severity(facts: Facts, kind: Format) -> float:
     return size
 
 
+def follows(facts: Facts, group: Group) -> bool:
+    """Return whether a node reads what a line computes, directly or through other nodes."""
+    graph = facts.graph
+    sources = {each.number for each in group.facts if each.graph.key == graph.key}
+    waiting, seen = [facts.number], {facts.number}
+    while waiting:
+        for name in graph.reads(waiting.pop()):
+            number = graph.produced.get(name)
+            if number in sources:
+                return True
+            if number is not None and number not in seen:
+                seen.add(number)
+                waiting.append(number)
+    return False
+
+
 class Effects:
     """Measures what groups do to the outputs."""
 

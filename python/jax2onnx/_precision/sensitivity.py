@@ -13,7 +13,7 @@ from .._words import lines as joined
 from .._words import quoted
 from .errors import LOST
 from .formats import FORMATS, Format, format_of
-from .ranking import Group, severity
+from .ranking import Group, follows, severity
 from .reasons import culprit, problem, reason
 
 if TYPE_CHECKING:
@@ -317,10 +317,14 @@ def _is_sure(groups: Sequence[Group], number: int, analysis: "Analysis", kind: F
     places = {line.place for line in analysis.lines.of_node(worst.graph, worst.number)}
     if len(places) != 1:
         return False
-    if problem(worst, kind) and (math.isinf(group.error) or group.error >= LOST):
+    others = [other for place, other in enumerate(groups) if place != number]
+    if group.error > _CLEAR * max((other.error for other in others), default=0.0):
         return True
-    others = (other.error for place, other in enumerate(groups) if place != number)
-    return group.error > _CLEAR * max(others, default=0.0)
+    if not problem(worst, kind) or group.error < LOST:
+        return False
+    # What reads a number that is lost loses it, too.
+    lost = [other for other in others if other.error >= LOST]
+    return all(follows(culprit(other, kind), group) for other in lost)
 
 
 def _effect(first: SensitiveLine) -> str:

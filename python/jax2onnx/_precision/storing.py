@@ -12,12 +12,14 @@ from .._comparing.arrays import Array
 from .._comparing.graphs import Graph, main
 from .._comparing.models import Loaded
 from .._errors import ConfigError
+from .casting import all_names, drop_weights, order_of
 from .formats import BLOCK, Format, Stored, scale_of, stored
 from .sites import VALUES, WEIGHTS, Facts, Part, Site, is_long, weight_axis
 from .switched import Ranges
 
 #: The first opset with scales per channel, and the first one with scales per block.
 _CHANNELS, _BLOCKS = 13, 21
+_IR_OF_FOUR_BITS: Final = 10
 #: A weight with fewer elements is not worth a scale.
 MIN_ELEMENTS: Final = 64
 
@@ -95,7 +97,7 @@ class Storer:
             (each.version for each in loaded.proto.opset_import if not each.domain), 1
         )
         self.casts = 0
-        self._used = {node.name for node in loaded.proto.graph.node}
+        self._used = set(all_names(loaded.proto))
         self._stored: dict[tuple[str, int | None], str] = {}
 
     def model(self) -> onnx.ModelProto:
@@ -118,6 +120,9 @@ class Storer:
         model.CopyFrom(self._loaded.proto)
         graph = model.graph
         self._weights = {tensor.name: tensor for tensor in graph.initializer}
+        drop_weights(model, self._weights)
+        if self._format.name == "int4":
+            model.ir_version = max(model.ir_version, _IR_OF_FOUR_BITS)
         self._added: list[onnx.TensorProto] = []
         order = main(self._loaded).numbers
         head: list[onnx.NodeProto] = []
@@ -165,8 +170,6 @@ class Storer:
             for attribute in made.attribute:
                 if attribute.type == onnx.AttributeProto.GRAPH:
                     body = attribute.g
-                    from .casting import order_of
-
                     inner = order_of(body)
                     changed = self._nodes(
                         [body.node[each] for each in inner],

@@ -31,6 +31,8 @@ from .sites import (
 _CLOSE: Final = 16
 #: So many iterations of a body are looked at, over all visits.
 _MAX_ITERATIONS: Final = 512
+#: Operators whose result is close to their first operand.
+_BOUNDING: Final = ("Identity", "Relu", "Max", "Min", "Clip", "Reshape", "Squeeze", "Unsqueeze")
 _LOW: Final = "|low"
 #: A channel is an outlier if it is so many times as large as the median one.
 _OUTLIER: Final = 16.0
@@ -89,6 +91,8 @@ class Watch:
             for inner, outer in zip(body.outputs[skipped:], node.output, strict=False):
                 array = values.get(outer)
                 producer = body.produced.get(inner)
+                while producer is not None and body.nodes[producer].op_type in _BOUNDING:
+                    producer = body.produced.get(body.nodes[producer].input[0])
                 if array is None or producer is None or not _is_long(array):
                     continue
                 found = self.facts.get(site_of(body, producer))

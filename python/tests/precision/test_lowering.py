@@ -304,6 +304,24 @@ def test_a_model_of_another_exporter_with_external_weights(tmp_path: Path) -> No
         assert error_of(onnx.load(path), short, samples(1, 4, 16)[0]) < 0.1
 
 
+@pytest.mark.parametrize("to", ["float16", "int8"])
+def test_weights_that_are_also_inputs_are_lowered(to: str) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 16]),
+            helper.make_tensor_value_info("w", TensorProto.FLOAT, [16, 32]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 32])],
+        [numpy_helper.from_array(W1, "w")],
+    )
+    old = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=3)
+    short, report = lower_precision(old, samples(4, 4, 16), to=to, budget=0.1)
+    assert report.bytes_after < 0.6 * report.bytes_before
+    assert [value.name for value in short.graph.input] == ["x"]
+
+
 def test_one_sample_is_measured_and_said_to_be_the_only_one(model: onnx.ModelProto) -> None:
     _, report = lower_precision(model, samples(1, 4, 16))
     assert report.held_back == 0

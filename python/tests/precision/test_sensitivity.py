@@ -78,7 +78,7 @@ def test_an_epsilon_that_becomes_zero_is_named() -> None:
 
 def standing_sum(x: Any) -> Any:
     def step(total: Any, row: Any) -> Any:
-        total = total + row
+        total = jnp.maximum(total + row, 0.0)
         return total, None
 
     total, _ = lax.scan(step, jnp.zeros(4), x)
