@@ -12,7 +12,7 @@ use crate::output::{Format, OutputArgs};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx lower model.onnx -i x=batch.npy -o short.onnx\n  \
                   jax2onnx lower model.onnx -i inputs.npz --to int8 --budget 0.05 -o int8.onnx\n  \
-                  jax2onnx lower model.onnx -i x=batch.npy --metric snr --budget 40 -o short.onnx\n  \
+                  jax2onnx lower model.onnx -i x=batch.npy --metric snr --budget 40 -o out.onnx\n  \
                   jax2onnx lower model.onnx -i x=batch.npy --keep Softmax -o short.onnx\n\n\
                   Inputs:\n  \
                   INPUT is [NAME=]FILE.npy, or FILE.npz with one array per input. An array with\n  \
