@@ -1,6 +1,7 @@
 """Measure how far numbers are from those of a reference."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def relative_error(expected: Array, got: Array) -> float:
     with np.errstate(all="ignore"):
         # Distances of float32 numbers are exact enough in float32.
         kind = np.float64 if expected.dtype.itemsize > 4 else np.float32
-        wide, found = expected.astype(kind, copy=False), got.astype(kind, copy=False)
+        wide: Any = expected.astype(kind, copy=False)
+        found: Any = got.astype(kind, copy=False)
         distance = np.abs(found - wide)
         largest = float(distance.max())
         if not np.isfinite(largest):
@@ -51,7 +53,7 @@ def relative_error(expected: Array, got: Array) -> float:
         return max(ratio, ratio * float(np.sqrt(noise / signal))) if signal > 0 else ratio
 
 
-def _mean_square(array: Array) -> float:
+def _mean_square(array: Any) -> float:
     return float(np.mean(np.square(array), dtype=np.float64))
 
 
