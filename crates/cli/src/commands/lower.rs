@@ -13,7 +13,7 @@ use crate::output::{Format, OutputArgs};
 #[command(after_help = "Examples:\n  jax2onnx lower model.onnx -i x=batch.npy -o short.onnx\n  \
                   jax2onnx lower model.onnx -i inputs.npz --to int8 --budget 0.05 -o int8.onnx\n  \
                   jax2onnx lower model.onnx -i x=batch.npy --metric snr --budget 40 -o out.onnx\n  \
-                  jax2onnx lower model.onnx -i x=batch.npy --keep Softmax -o short.onnx\n\n\
+                  jax2onnx lower model.onnx -i x=batch.npy --keep Conv -o short.onnx\n\n\
                   Inputs:\n  \
                   INPUT is [NAME=]FILE.npy, or FILE.npz with one array per input. An array with\n  \
                   one more axis contains several inputs. For random numbers, use\n  \
