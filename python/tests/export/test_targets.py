@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from jax import lax
@@ -96,6 +97,36 @@ def test_a_model_for_another_runtime_has_the_same_numbers(
 @pytest.mark.parametrize("runtime", ["onnxruntime-web", "openvino", "tract"])
 def test_random_numbers_are_the_same_for_another_runtime(runtime: str) -> None:
     check(uniform, np.array([7, 3_000_000_000], np.uint32), runtime)
+
+
+def test_unsigned_remainders_are_the_same_for_a_runtime_that_divides_in_float32() -> None:
+    x = np.array([0, 1, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1], np.uint32)
+
+    def remainders(x: Any) -> Any:
+        divisors = (2, 12, 97, 255, 256, 257, 40503, 65535, 65536)
+        return [part for by in divisors for part in (x // by, x % by)]
+
+    check(remainders, x, "openvino")
+    model = jax2onnx.to_onnx(remainders, [x], target="openvino")
+    kinds = {v.name: v.type.tensor_type.elem_type for v in model.graph.value_info}
+    divided = [node.input[0] for node in model.graph.node if node.op_type == "Div"]
+    assert divided
+    assert {kinds[name] for name in divided} == {onnx.TensorProto.INT32}
+
+
+def test_a_transform_stays_float32_without_onnx_runtime() -> None:
+    def spectrum(x: Any) -> Any:
+        return jnp.fft.irfft(jnp.fft.rfft(x) * 2)
+
+    kinds = {
+        target: {
+            value.type.tensor_type.elem_type
+            for value in jax2onnx.to_onnx(spectrum, [(28,)], target=target).graph.value_info
+        }
+        for target in ("openvino", "onnxruntime")
+    }
+    assert onnx.TensorProto.DOUBLE in kinds["onnxruntime"]
+    assert onnx.TensorProto.DOUBLE not in kinds["openvino"]
 
 
 def test_nan_is_kept_in_runtimes_that_drop_it() -> None:

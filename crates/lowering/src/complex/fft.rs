@@ -73,7 +73,7 @@ fn transform_axes<'g>(pairs: Expr<'g>, axes: &[usize], direction: Direction) -> 
 const MAX_EXACT_LENGTH: i64 = 16;
 
 /// Transforms float32 as float64 if the error of ONNX Runtime would exceed rounding: it grows with the length unless that
-/// is a power of two.
+/// is a power of two. Other runtimes are given float32.
 fn with_all_digits<'g>(
     x: Expr<'g>,
     axes: &[usize],
@@ -81,7 +81,8 @@ fn with_all_digits<'g>(
 ) -> Expr<'g> {
     let is_exact = |length: i64| is_power_of_two(length) || length <= MAX_EXACT_LENGTH;
     let loses_digits = |&axis: &usize| !x.shape()[axis].known().is_some_and(is_exact);
-    if x.dtype() == DType::F32 && axes.iter().any(loses_digits) {
+    let is_for_it = x.builder.target().includes_onnxruntime();
+    if is_for_it && x.dtype() == DType::F32 && axes.iter().any(loses_digits) {
         return transform(x.cast(DType::F64)).cast(DType::F32);
     }
     transform(x)

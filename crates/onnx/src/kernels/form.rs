@@ -26,9 +26,9 @@ impl Form {
     pub fn is_lacking(&self, runtime: &Runtime) -> bool {
         match self.ability {
             // Only a wrong result shows it.
-            Ability::ScanAddsThenTanh | Ability::AttentionLowMask => {
-                runtime.miscomputes(self.ability)
-            }
+            Ability::ScanAddsThenTanh
+            | Ability::AttentionLowMask
+            | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability),
             _ => runtime.lacks(self.ability),
         }
     }
@@ -189,6 +189,14 @@ impl View<'_> {
             && !runtime.lacks(Ability::BitShiftLeft)
     }
 
+    /// True if an operand is a constant of `uint32` with a number that does not fit into `int32`.
+    fn has_high_constant(&self) -> bool {
+        let constants = (0..self.node.inputs.len()).filter_map(|at| self.tensor(at));
+        let is_high = |&int: &i64| int > i64::from(i32::MAX);
+        let mut unsigned = constants.filter(|tensor| tensor.dtype == DType::U32);
+        unsigned.any(|tensor| tensor.ints().is_some_and(|ints| ints.iter().any(is_high)))
+    }
+
     fn is_empty(&self) -> bool {
         let is_zero = |ty: &Type| ty.shape.contains(&Dim::Known(0));
         let values = self.node.inputs.iter().flatten().chain(&self.node.outputs);
@@ -198,6 +206,12 @@ impl View<'_> {
         };
         values.into_iter().any(is_empty)
     }
+}
+
+/// True if a constant of floats contains different numbers.
+fn has_several(tensor: &Tensor) -> bool {
+    let mut first = None;
+    tensor.dtype.is_float() && !tensor.all_floats(|number| *first.get_or_insert(number) == number)
 }
 
 macro_rules! forms {
@@ -323,6 +337,14 @@ forms! {
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(3..)));
     MatMulVectors: "a `MatMul` cannot multiply two vectors",
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(1)));
+    MatMulMatricesConstantVector: "a `MatMul` cannot multiply many matrices with a constant vector",
+        |op, it| op == OpType::MatMul
+            && matches!((it.rank(0), it.rank(1)), (Some(3..), Some(1)))
+            && it.tensor(1).is_some();
+    MatMulVectorConstantVector: "a `MatMul` cannot multiply a vector with a constant one",
+        |op, it| op == OpType::MatMul
+            && matches!((it.rank(0), it.rank(1)), (Some(1), Some(1)))
+            && it.tensor(1).is_some();
     MatMulVectorMatrix: "a `MatMul` cannot multiply a vector with a matrix",
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(2)));
     ConvDefaultAttributes: "a `Conv` needs attributes that have defaults",
@@ -392,6 +414,8 @@ forms! {
         |op, it| op == OpType::Gelu && it.text("approximate") == "tanh";
     PowComputed: "a `Pow` needs a constant exponent",
         |op, it| op == OpType::Pow && it.is_computed(1);
+    PowSeveralExponents: "a `Pow` needs the same exponent for all numbers",
+        |op, it| op == OpType::Pow && it.tensor(1).is_some_and(has_several);
     PowIntegerExponent: "a `Pow` of floats takes no integer exponent", |op, it| {
         let kinds = it.dtype(0).zip(it.dtype(1));
         op == OpType::Pow && kinds.is_some_and(|(base, by)| base.is_float() && by.is_int())
@@ -400,6 +424,8 @@ forms! {
         |op, it| op == OpType::GRU && it.int("linear_before_reset") == 1;
     LstmReverse: "an `LSTM` cannot run in reverse",
         |op, it| op == OpType::LSTM && it.text("direction") == "reverse";
+    UnsignedHighConstant: "a constant of `uint32` from 2^31 on becomes 2^31 - 1",
+        |_op, it| it.has_high_constant();
     MaxOneOperand: "a `Max` or `Min` needs two operands",
         |op, it| matches!(op, OpType::Max | OpType::Min) && it.node.inputs.len() == 1;
     SumOneOperand: "a `Sum` needs two operands",

@@ -53,7 +53,7 @@ pub enum Limit {
     WindowDefaults,
     /// A `Gelu` by a formula with `Tanh`.
     GeluTanh,
-    /// A `Pow` with a computed exponent.
+    /// A `Pow` with a computed exponent, or with several ones.
     PowComputed,
     /// A `GRU` whose reset gate comes after the product.
     GruLinear,
@@ -61,6 +61,8 @@ pub enum Limit {
     LstmReversed,
     /// An `Attention` adds very low numbers to all scores of a row.
     LowMask,
+    /// A constant of `uint32` contains a number that does not fit into `int32`.
+    HighConstant,
 }
 
 /// Numbers up to this one are very low for an [`Limit::LowMask`].
@@ -104,6 +106,8 @@ impl Limit {
                 Ability::MatMulVectorMatrices,
                 Ability::MatMulVectorMatrix,
                 Ability::MatMulVectors,
+                Ability::MatMulMatricesConstantVector,
+                Ability::MatMulVectorConstantVector,
             ],
             Limit::WindowDefaults => &[
                 Ability::ConvDefaultAttributes,
@@ -112,10 +116,11 @@ impl Limit {
                 Ability::MaxPoolDefaultAttributes,
             ],
             Limit::GeluTanh => &[Ability::GeluTanh],
-            Limit::PowComputed => &[Ability::PowComputed],
+            Limit::PowComputed => &[Ability::PowComputed, Ability::PowSeveralExponents],
             Limit::GruLinear => &[Ability::GruLinearBeforeReset],
             Limit::LstmReversed => &[Ability::LstmReverse],
             Limit::LowMask => &[Ability::AttentionLowMask],
+            Limit::HighConstant => &[Ability::UnsignedHighConstant],
         }
     }
 

@@ -358,6 +358,15 @@ y:f32[3] = Cast(%1) {to=1}";
     }
 
     #[test]
+    fn a_constant_of_all_32_bits_is_wrong_if_a_runtime_cuts_it_off() {
+        let sum =
+            |constant: &str| format!("graph g(x:u32[2]) -> (y)\ny:u32[2] = Add(x, {constant}:u32)");
+        assert_eq!(lacks("openvino", &sum("2147483648")).len(), 1);
+        assert_eq!(lacks("openvino", &sum("2147483647")), []);
+        assert_eq!(lacks("tract", &sum("2147483648")), []);
+    }
+
+    #[test]
     fn a_slice_may_not_skip_elements_along_an_axis_of_a_reshape() {
         let slice = |shape: &str| {
             format!(

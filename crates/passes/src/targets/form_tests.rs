@@ -252,3 +252,117 @@ y:bool[3] = Less(x, z)",
         "#]],
     );
 }
+
+#[test]
+fn a_high_constant_is_computed_from_low_ones() {
+    let graph = "graph g(x:u32[2]) -> (y, z)
+y:u32[2] = Mul(x, 3000000000:u32)
+z:u32[2] = Add(x, [3000000000, 7]:u32)";
+    check_for(
+        "openvino",
+        forms::run,
+        graph,
+        expect![[r#"
+        graph g(x:u32[2]) -> (y, z)
+        %0 = BitwiseNot(1294967295:u32)  # 2
+        y:u32[2] = Mul(x, %0)  # 2
+        %1 = BitwiseNot(2147483647:u32)  # 3
+        %2 = Mul([1, 0]:u32, %1)  # 3
+        %3 = BitwiseOr(%2, [852516352, 7]:u32)  # 3
+        z:u32[2] = Add(x, %3)  # 3
+    "#]],
+    );
+}
+
+#[test]
+fn a_high_constant_stays_in_a_runtime_that_takes_it() {
+    let graph = "graph g(x:u32[2]) -> (y)
+y:u32[2] = Add(x, 3000000000:u32)";
+    check_for(
+        "tract",
+        forms::run,
+        graph,
+        expect![[r#"
+        graph g(x:u32[2]) -> (y)
+        y:u32[2] = Add(x, 3000000000:u32)  # 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_product_of_matrices_with_a_constant_vector_is_one_with_a_column() {
+    let graph = "graph g(x:f32[2,3,2]) -> (y)
+y:f32[2,3] = MatMul(x, [3, 4]:f32)";
+    check_for(
+        "mnn",
+        forms::run,
+        graph,
+        expect![[r#"
+        graph g(x:f32[2,3,2]) -> (y)
+        %0 = Unsqueeze([3.0, 4.0], [1]:i64)  # 2
+        %1 = MatMul(x, %0)  # 2
+        y:f32[2,3] = Squeeze(%1, [2]:i64)  # 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_product_of_matrices_with_a_computed_vector_stays() {
+    let graph = "graph g(x:f32[2,3,2], v:f32[2]) -> (y)
+y:f32[2,3] = MatMul(x, v)";
+    check_for(
+        "mnn",
+        forms::run,
+        graph,
+        expect![[r#"
+        graph g(x:f32[2,3,2], v:f32[2]) -> (y)
+        y:f32[2,3] = MatMul(x, v)  # 2
+    "#]],
+    );
+}
+
+#[test]
+fn a_power_with_several_exponents_is_a_formula_if_a_runtime_knows_one() {
+    let graph = "graph g(x:f32[2,2]) -> (y)
+y:f32[2,2] = Pow(x, [2.0, 1.0])";
+    check_for(
+        "iree",
+        operators::run,
+        graph,
+        expect![[r#"
+            graph g(x:f32[2,2]) -> (y)
+            %0 = Abs(x)  # 2
+            %1 = Log(%0)  # 2
+            %2 = Mul(%1, [2.0, 1.0])  # 2
+            %3 = Exp(%2)  # 2
+            %4 = Mul([2.0, 1.0], 0.5)  # 2
+            %5 = Floor(%4)  # 2
+            %6 = Equal(%5, %4)  # 2
+            %7 = Not(%6)  # 2
+            %8 = Neg(%3)  # 2
+            %9 = Where(%7, %8, %3)  # 2
+            %10 = Floor([2.0, 1.0])  # 2
+            %11 = Equal(%10, [2.0, 1.0])  # 2
+            %12 = Where(%11, %9, nan)  # 2
+            %13 = Less(x, 0.0)  # 2
+            %14 = Where(%13, %12, %3)  # 2
+            %15 = Equal([2.0, 1.0], 0.0)  # 2
+            y:f32[2,2] = Where(%15, 1.0, %14)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_power_with_one_exponent_stays() {
+    let graph = "graph g(x:f32[2,2]) -> (y)
+y:f32[2,2] = Pow(x, [2.0, 2.0])";
+    check_for(
+        "iree",
+        operators::run,
+        graph,
+        expect![[r#"
+        graph g(x:f32[2,2]) -> (y)
+        y:f32[2,2] = Pow(x, [2.0, 2.0])  # 2
+    "#]],
+    );
+}

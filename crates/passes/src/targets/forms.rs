@@ -11,6 +11,9 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.target().is_default() {
         return None;
     }
+    if edit.has_limit(edit.root(), Limit::HighConstant) {
+        return high_constants(edit);
+    }
     match edit.node(edit.root()).op.onnx()? {
         OpType::Squeeze => squeeze(edit),
         OpType::Slice => dynamic_slice(edit).or_else(|| reversing_slice(edit)),
@@ -26,6 +29,44 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         }
         _ => None,
     }
+}
+
+/// Computes constants of `uint32` that do not fit into `int32` from constants that do.
+fn high_constants(edit: &mut Patch<'_, '_>) -> Outcome {
+    const LOW: i64 = i32::MAX as i64;
+    let index = edit.root();
+    if edit.node(index).bodies().next().is_some() {
+        return declined("the constant is a state of a loop");
+    }
+    let mut operands = edit.inputs(index);
+    for operand in operands.iter_mut().flatten() {
+        let Some(tensor) = edit.tensor(*operand).filter(|it| it.dtype == DType::U32) else {
+            continue;
+        };
+        let (shape, ints) = (tensor.shape.clone(), tensor.ints()?);
+        let is_high = |int: &i64| *int > LOW;
+        if !ints.iter().any(is_high) {
+            continue;
+        }
+        let mut constant = |ints: &[i64], shape: Vec<i64>| {
+            Some(edit.constant(Tensor::of_ints(DType::U32, shape, ints)?, &[]))
+        };
+        *operand = if ints.iter().all(is_high) {
+            let flipped: Vec<i64> = ints.iter().map(|int| i64::from(u32::MAX) - int).collect();
+            let flipped = constant(&flipped, shape)?;
+            edit.insert(Op::new(OpType::BitwiseNot, &[flipped]))
+        } else {
+            let first: Vec<i64> = ints.iter().map(|int| i64::from(is_high(int))).collect();
+            let others: Vec<i64> = ints.iter().map(|int| int & LOW).collect();
+            let (first, others) = (constant(&first, shape.clone())?, constant(&others, shape)?);
+            let low = constant(&[LOW], Vec::new())?;
+            let bit = edit.insert(Op::new(OpType::BitwiseNot, &[low]));
+            let first = edit.insert(Op::new(OpType::Mul, &[first, bit]));
+            edit.insert(Op::new(OpType::BitwiseOr, &[first, others]))
+        };
+    }
+    let op = Op::of(edit.node(index), operands);
+    edit.done(&[], op)
 }
 
 /// Lists the axes of a `Squeeze` from the front, in order.

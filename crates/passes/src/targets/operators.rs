@@ -141,6 +141,7 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
                 },
             )
         }
+        OpType::Div => quotient(edit, first, second?),
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {
             Some(false) => Some(edit.formula([first], |[flag]| flag.logical_not())),
@@ -185,6 +186,38 @@ fn shift(edit: &mut Patch<'_, '_>, first: ValueId, by: ValueId) -> Formula {
             _ => upper.bitwise_or(x.bitwise_and(65535.0) / factor),
         };
         both.cast(DType::U32)
+    }))
+}
+
+/// Divides `uint32` by constants of up to 16 bits, from the upper digits to the lower ones.
+///
+/// No number that is divided has more than 24 bits, because a runtime may divide in float32.
+fn quotient(edit: &mut Patch<'_, '_>, first: ValueId, by: ValueId) -> Formula {
+    let divisors = edit.tensor(by)?.ints()?;
+    let fits = |most: i64| divisors.iter().all(|divisor| (2..=most).contains(divisor));
+    if edit.ty(first)?.dtype != DType::U32 || !fits(1 << 16) {
+        return None;
+    }
+    let is_short = fits(1 << 8);
+    let shape = edit.tensor(by)?.shape.clone();
+    let by = edit.constant(Tensor::of_ints(DType::I32, shape, &divisors)?, &[]);
+    Some(edit.formula([first, by], |[x, by]| {
+        let x = x.cast(DType::I32);
+        let upper = (x.bitwise_and(-65536.0) / 65536.0).bitwise_and(65535.0);
+        let lower = x.bitwise_and(65535.0);
+        let digits = match is_short {
+            true => vec![(lower, 65536.0)],
+            false => vec![(lower / 256.0, 256.0), (lower.bitwise_and(255.0), 256.0)],
+        };
+        let mut whole = upper / by;
+        let mut rest = upper - whole * by;
+        for (digit, base) in digits {
+            let left = rest * base + digit;
+            let part = left / by;
+            rest = left - part * by;
+            whole = whole * base + part;
+        }
+        whole.cast(DType::U32)
     }))
 }
 

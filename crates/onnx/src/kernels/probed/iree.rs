@@ -302,16 +302,16 @@ const ABILITIES: &[Ability] = &[
     Ability::LoopMixedStates, Ability::LoopScalarState, Ability::LoopSeveralStates, Ability::LoopSwappedStates,
     Ability::LoopUnchangedState, Ability::LoopUnreadCounter, Ability::LoopWithoutCaptures, Ability::LoopZeroTrips,
     Ability::LstmBidirectional, Ability::LstmStates, Ability::MatMulBroadcast, Ability::MatMulIntegers,
-    Ability::MatMulMatrixVector, Ability::MatMulVectorMatrix, Ability::MatMulVectors, Ability::MaxOneOperand,
-    Ability::MaxPoolCeil, Ability::MaxPoolDefaultAttributes, Ability::MaxPoolDilation, Ability::MaxPoolOneDimension,
-    Ability::MaxPoolPads, Ability::MaxPoolThreeDimensions, Ability::MaxThreeOperands, Ability::ModTruncates,
-    Ability::MulItself, Ability::OneHotAxis, Ability::OneHotNegative, Ability::OneHotOutOfRange, Ability::PadAxes,
-    Ability::PadBooleans, Ability::PadConstant, Ability::PadDynamicValue, Ability::PadEdge, Ability::PadReflect,
-    Ability::PadWithoutValue, Ability::PassesInput, Ability::PowFractional, Ability::PowIntegerExponent,
-    Ability::PowNegativeExponent, Ability::QuantizePerAxis, Ability::RangeFloats, Ability::ReduceAllAxes,
-    Ability::ReduceBooleans, Ability::ReduceDynamicAxes, Ability::ReduceEmptyAxes, Ability::ReduceMaxAllAxes,
-    Ability::ReduceNegativeAxes, Ability::ReduceNoAxes, Ability::ReduceSeveralAxes, Ability::ResizeCubic,
-    Ability::ResizeLinearAlignCorners, Ability::ResizeLinearDown, Ability::ResizeLinearHalfPixel,
+    Ability::MatMulMatrixVector, Ability::MatMulVectorConstantVector, Ability::MatMulVectorMatrix,
+    Ability::MatMulVectors, Ability::MaxOneOperand, Ability::MaxPoolCeil, Ability::MaxPoolDefaultAttributes,
+    Ability::MaxPoolDilation, Ability::MaxPoolOneDimension, Ability::MaxPoolPads, Ability::MaxPoolThreeDimensions,
+    Ability::MaxThreeOperands, Ability::ModTruncates, Ability::MulItself, Ability::OneHotAxis, Ability::OneHotNegative,
+    Ability::OneHotOutOfRange, Ability::PadAxes, Ability::PadBooleans, Ability::PadConstant, Ability::PadDynamicValue,
+    Ability::PadEdge, Ability::PadReflect, Ability::PadWithoutValue, Ability::PassesInput, Ability::PowFractional,
+    Ability::PowIntegerExponent, Ability::PowNegativeExponent, Ability::QuantizePerAxis, Ability::RangeFloats,
+    Ability::ReduceAllAxes, Ability::ReduceBooleans, Ability::ReduceDynamicAxes, Ability::ReduceEmptyAxes,
+    Ability::ReduceMaxAllAxes, Ability::ReduceNegativeAxes, Ability::ReduceNoAxes, Ability::ReduceSeveralAxes,
+    Ability::ResizeCubic, Ability::ResizeLinearAlignCorners, Ability::ResizeLinearDown, Ability::ResizeLinearHalfPixel,
     Ability::ResizeNearestAsymmetric, Ability::ResizeNearestDown, Ability::ResizeNearestHalfPixel,
     Ability::ResizeScales, Ability::ScalarConstant, Ability::ScalarConstantOfShape, Ability::ScalarExpand,
     Ability::ScalarInput, Ability::ScalarOutput, Ability::ScalarReshape, Ability::ScalarUnsqueeze, Ability::Scan,
@@ -334,12 +334,12 @@ const ABILITIES: &[Ability] = &[
     Ability::SymbolicSoftmax, Ability::TopKFirstAxis, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers,
     Ability::TopKSmallest, Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies,
     Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput,
-    Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::UnreadResult, Ability::UnsignedHighConstant, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]
 const MISCOMPUTED: &[Ability] = &[
     Ability::GeluTanh, Ability::LoopFalseCondition, Ability::LoopWhileCounted, Ability::MaxPoolIndices,
-    Ability::PowComputed, Ability::ScanOutputAxis, Ability::ScanReverse, Ability::ScanReverseOutput,
-    Ability::ScanSymbolicLength, Ability::TopKTwice
+    Ability::PowComputed, Ability::PowSeveralExponents, Ability::ScanOutputAxis, Ability::ScanReverse,
+    Ability::ScanReverseOutput, Ability::ScanSymbolicLength, Ability::TopKTwice
 ];
