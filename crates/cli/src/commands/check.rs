@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use inspect::check::{Finding, Severity, check, line, sarif};
+use inspect::cost::memory::{Order, Peak};
+use inspect::cost::{Budget, By, Lines, Sizing, Verdict, costs, read_sizes};
 use inspect::show::clean;
 use inspect::{Document, Sources, Target, json as values};
 use serde_json::{Value, json};
@@ -17,11 +19,12 @@ use inspect::text::count;
 ///
 /// Checks the structure, types, opsets, names, external weights and metadata, and looks for absolute paths and
 /// for source files that changed since the export. With --target, it also checks which nodes a runtime does not
-/// load or computes wrongly. The exit code is 1 if there is an error, or a warning with
-/// --strict.
+/// load or computes wrongly. With --budget, it also checks what the model costs before it runs. The exit code is 1 if
+/// there is an error or a budget is exceeded, or if there is a warning with --strict.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx check model.onnx\n  \
                         jax2onnx check model.onnx --target openvino\n  \
+                        jax2onnx check model.onnx --budget 'flops<=4.2e9' --budget 'peak<=64MB' --size B=1\n  \
                         jax2onnx check model.onnx --strict --format json\n  \
                         jax2onnx check model.onnx --format sarif > findings.sarif")]
 pub(crate) struct Args {
@@ -30,6 +33,12 @@ pub(crate) struct Args {
     /// Check what these runtimes lack, such as `openvino` or `onnxruntime>=1.31`
     #[arg(long, value_name = "RUNTIME,…", value_delimiter = ',')]
     target: Vec<String>,
+    /// A limit for a cost, such as `flops<=4.2e9` or `peak<=64MB`; may be repeated
+    #[arg(long, value_name = "COST<=LIMIT")]
+    budget: Vec<Budget>,
+    /// The size that replaces a symbol for budgets, such as `B=8`; may be repeated
+    #[arg(long, value_name = "NAME=SIZE", requires = "budget")]
+    size: Vec<String>,
     /// Fail on warnings, not only on errors
     #[arg(long)]
     strict: bool,
@@ -57,6 +66,7 @@ enum Format {
 struct Report<'a> {
     document: &'static Document<'static>,
     findings: Vec<Finding>,
+    budgets: Vec<Verdict<'static>>,
     errors: usize,
     warnings: usize,
     is_strict: bool,
@@ -78,13 +88,16 @@ impl Command for Args {
         let sources = self.reading.sources(document);
         let names = self.target.iter().map(String::as_str);
         let target = (!self.target.is_empty()).then(|| Target::parse(names)).transpose()?;
-        let findings = check(document, &sources, target);
+        let mut findings = check(document, &sources, target);
+        let budgets = self.verdicts(document)?;
+        findings.splice(..0, budgets.iter().filter_map(Verdict::finding));
         let number = |severity| findings.iter().filter(|f| f.severity == severity).count();
         let (errors, warnings) = (number(Severity::Error), number(Severity::Warning));
         let Args { strict: is_strict, format, ref model, .. } = *self;
         Ok(Box::new(Report {
             document,
             findings,
+            budgets,
             errors,
             warnings,
             is_strict,
@@ -92,6 +105,26 @@ impl Command for Args {
             model,
             format,
         }))
+    }
+}
+
+impl Args {
+    /// Compares the costs of the model with the budgets.
+    fn verdicts(
+        &self,
+        document: &'static Document<'static>,
+    ) -> anyhow::Result<Vec<Verdict<'static>>> {
+        if self.budget.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sizes = read_sizes(self.size.iter().map(String::as_str))?;
+        let sizing = Sizing::of(document, &sizes)?;
+        let lines = Lines::of(document);
+        let costs = costs(&sizing, By::Line);
+        let peak = Peak::of(&sizing, &lines, Order::default());
+        let verdict =
+            |budget: &Budget| Verdict::of(budget.clone(), document, &lines, &costs, &peak);
+        Ok(self.budget.iter().map(verdict).collect::<Result<_, _>>()?)
     }
 }
 
@@ -122,6 +155,9 @@ impl Answer for Report<'_> {
             let message = lines.join("\n    ");
             writeln!(out, "{word}[{}]: {message}", finding.rule)?;
         }
+        for verdict in self.budgets.iter().filter(|verdict| verdict.is_met()) {
+            writeln!(out, "{}", clean(&verdict.text()))?;
+        }
         let (errors, warnings) = (count(self.errors, "error"), count(self.warnings, "warning"));
         writeln!(out, "{}: {errors}, {warnings}", clean(&self.document.name))
     }
@@ -136,6 +172,7 @@ impl Answer for Report<'_> {
                 "errors": self.errors,
                 "warnings": self.warnings,
                 "findings": findings.collect::<Vec<_>>(),
+                "budgets": self.budgets.iter().map(Verdict::json).collect::<Vec<_>>(),
             }),
         )
     }

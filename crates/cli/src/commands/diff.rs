@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use inspect::cost::{CostChange, Side, Sizing, read_sizes};
 use inspect::diff::{Diff, LineChange, NodeChange, WeightChange, WeightKind, diff};
 use inspect::show::clean;
 use inspect::{Document, Frame, Source, Sources, Style, Weights};
@@ -18,9 +19,11 @@ use inspect::text::count;
 ///
 /// Matches nodes by the lines that they came from, then by name. Shows which lines gained or lost nodes, and
 /// which operators, attributes, literals, types and weights changed. Moved lines and renamed files do not count
-/// as differences. The exit code is 0 if the models are equal and 1 if they differ.
+/// as differences. With --cost, also shows what each of these lines costs before and after. The exit code is 0 if the
+/// models are equal and 1 if they differ.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx diff before.onnx after.onnx\n  \
+                        jax2onnx diff before.onnx after.onnx --cost --size B=8\n  \
                         jax2onnx diff before.onnx after.onnx --format json")]
 pub(crate) struct Args {
     /// The first model
@@ -35,6 +38,12 @@ pub(crate) struct Args {
     /// The source map of the second model
     #[arg(long, value_name = "PATH")]
     map_b: Option<PathBuf>,
+    /// Also show how the operations, the bytes and the peak of memory differ
+    #[arg(long)]
+    cost: bool,
+    /// The size that replaces a symbol for --cost, such as `B=8`; may be repeated
+    #[arg(long, value_name = "NAME=SIZE", requires = "cost")]
+    size: Vec<String>,
     /// Also show source files from this folder, not only from the current one; may be repeated
     #[arg(long, value_name = "DIR")]
     source_root: Vec<PathBuf>,
@@ -47,6 +56,7 @@ struct Compared<'a> {
     before: &'static Document<'static>,
     after: &'static Document<'static>,
     diff: Diff<'static>,
+    costs: Option<CostChange<'static>>,
     source_root: &'a [PathBuf],
 }
 
@@ -67,7 +77,20 @@ impl Command for Args {
                 "the contents of {weights} were not compared, because they are in other files or in another encoding"
             ))?;
         }
-        Ok(Box::new(Compared { before, after, diff, source_root: &self.source_root }))
+        let costs = self.cost.then(|| self.costs(before, after)).transpose()?;
+        Ok(Box::new(Compared { before, after, diff, costs, source_root: &self.source_root }))
+    }
+}
+
+impl Args {
+    fn costs(
+        &self,
+        before: &'static Document<'static>,
+        after: &'static Document<'static>,
+    ) -> anyhow::Result<CostChange<'static>> {
+        let sizes = read_sizes(self.size.iter().map(String::as_str))?;
+        let side = |document| anyhow::Ok(Side::of(&Sizing::of(document, &sizes)?));
+        Ok(CostChange { before: side(before)?, after: side(after)? })
     }
 }
 
@@ -79,7 +102,9 @@ impl Answer for Compared<'_> {
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         let sources = |document| Sources::new(self.source_root.to_vec(), document);
         let (old, new) = (sources(self.before), sources(self.after));
-        let mut printer = Printer { out: console.out, style: console.style, old: &old, new: &new };
+        let costs = self.costs.as_ref();
+        let (out, style) = (&mut *console.out, console.style);
+        let mut printer = Printer { out, style, old: &old, new: &new, costs };
         printer.print(&self.diff)?;
         let gone = |line: &&LineChange<'_>| line.after.is_none();
         if self.diff.lines.iter().filter(gone).any(|line| printer.text_of(line).is_none()) {
@@ -91,7 +116,7 @@ impl Answer for Compared<'_> {
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        print_json(out, &describe(self.before, self.after, &self.diff))
+        print_json(out, &describe(self.before, self.after, &self.diff, self.costs.as_ref()))
     }
 }
 
@@ -104,10 +129,11 @@ struct Printer<'p, 'd, 'a> {
     style: Style,
     old: &'p Sources<'d, 'a>,
     new: &'p Sources<'d, 'a>,
+    costs: Option<&'p CostChange<'static>>,
 }
 
 impl Printer<'_, '_, '_> {
-    fn print(&mut self, diff: &Diff<'_>) -> io::Result<()> {
+    fn print(&mut self, diff: &Diff<'static>) -> io::Result<()> {
         for end in &diff.ends {
             let what = clean(&end.what);
             let line = match (end.before.as_deref().map(clean), end.after.as_deref().map(clean)) {
@@ -152,7 +178,7 @@ impl Printer<'_, '_, '_> {
         entries.iter().try_for_each(|entry| print(self, entry))
     }
 
-    fn line(&mut self, change: &LineChange<'_>) -> io::Result<()> {
+    fn line(&mut self, change: &LineChange<'static>) -> io::Result<()> {
         let (mark, place) = match (change.before, change.after) {
             (Some(before), Some(after)) if before == after => (" ", format!("line {after}")),
             (Some(before), Some(after)) => (" ", format!("line {before} → {after}")),
@@ -177,6 +203,9 @@ impl Printer<'_, '_, '_> {
         if !change.gained.is_empty() {
             let gained = self.style.hanging(&ops(&change.gained).join(", "), 8);
             writeln!(self.out, "      {}", self.style.green(&format!("+ {gained}")))?;
+        }
+        for cost in self.costs.iter().flat_map(|costs| costs.line(change)) {
+            writeln!(self.out, "      {}", self.style.dim(&self.style.hanging(&clean(&cost), 8)))?;
         }
         change.changed.iter().try_for_each(|node| self.node(node))
     }
@@ -236,7 +265,7 @@ impl Printer<'_, '_, '_> {
         writeln!(self.out, "  {}", self.style.wrapped(&clean(&line), 6, 0).join("\n      "))
     }
 
-    fn summary(&mut self, diff: &Diff<'_>) -> io::Result<()> {
+    fn summary(&mut self, diff: &Diff<'static>) -> io::Result<()> {
         if diff.is_empty() {
             let moved = match diff.moved {
                 0 => String::new(),
@@ -249,6 +278,13 @@ impl Printer<'_, '_, '_> {
         let new = kinds(|line| line.before.is_none());
         let gone = kinds(|line| line.after.is_none());
         let changed = diff.lines.len() - new - gone;
+        let totals = self.costs.map(CostChange::totals).unwrap_or_default();
+        if !totals.is_empty() {
+            writeln!(self.out, "\n{}", self.style.bold("costs"))?;
+        }
+        for total in totals {
+            writeln!(self.out, "  {}", self.style.hanging(&clean(&total), 4))?;
+        }
         let (before, after) = diff.nodes;
         writeln!(
             self.out,
@@ -259,7 +295,12 @@ impl Printer<'_, '_, '_> {
     }
 }
 
-fn describe(before: &Document<'_>, after: &Document<'_>, diff: &Diff<'_>) -> Value {
+fn describe(
+    before: &Document<'_>,
+    after: &Document<'_>,
+    diff: &Diff<'static>,
+    costs: Option<&CostChange<'static>>,
+) -> Value {
     let ops = |list: &[(String, usize)]| -> Vec<Value> {
         list.iter().map(|(op, count)| json!({ "op": op, "count": count })).collect()
     };
@@ -282,6 +323,7 @@ fn describe(before: &Document<'_>, after: &Document<'_>, diff: &Diff<'_>) -> Val
             "lost": ops(&line.lost),
             "gained": ops(&line.gained),
             "changed": nodes(&line.changed),
+            "cost": costs.map(|costs| costs.json_of_line(line)),
         })).collect::<Vec<_>>(),
         "lines_moved": diff.moved,
         "files_renamed": diff.renamed.iter().map(|(before, after)| json!({
@@ -295,5 +337,6 @@ fn describe(before: &Document<'_>, after: &Document<'_>, diff: &Diff<'_>) -> Val
         })).collect::<Vec<_>>(),
         "nodes_before": diff.nodes.0,
         "nodes_after": diff.nodes.1,
+        "cost": costs.map(CostChange::json),
     })
 }
