@@ -1,7 +1,7 @@
 """Check models, compare them with those of the base branch, and write pages, for `action.yml`.
 
-The environment contains the inputs of the action: MODEL, BASE, ROOT and STRICT. MODEL and BASE
-contain one path per line. The report is complete even if a model has errors or cannot be read: the
+The environment contains the inputs of the action: MODEL, BASE, ROOT, STRICT, BUDGET and SIZE. MODEL
+and BASE contain one path per line, BUDGET and SIZE one limit or size. The report is complete even if a model has errors or cannot be read: the
 output `failed` says so, and the last step of the action fails.
 
 Text of a model is hostile. It reaches the log only as the message of an annotation, and the summary
@@ -81,6 +81,8 @@ class Report:
         self.folder = Path(tempfile.mkdtemp(dir=os.environ.get("RUNNER_TEMP")))
         self.root = ["--source-root", os.environ.get("ROOT") or "."]
         self.strict = ["--strict"] if os.environ.get("STRICT") == "true" else []
+        self.budgets = [f"--budget={budget}" for budget in lines("BUDGET")]
+        self.sizes = [f"--size={size}" for size in lines("SIZE")]
         self.room = MAX_SUMMARY // (3 * max(count, 1))
         self.summary = ""
         self.failed = False
@@ -100,13 +102,15 @@ class Report:
         """Check a model, compare it with another one, and write its page."""
         name = re.sub(r"[`\x00-\x1f\x7f]", "_", Path(model).name)
         stem = re.sub(r"[^\w.-]", "_", Path(model).stem)[:100] or "model"
-        code, text = run("check", *self.root, *self.strict, "--", model)
+        # The check needs sizes only for budgets.
+        limits = [*self.budgets, *self.sizes] if self.budgets else []
+        code, text = run("check", *self.root, *self.strict, *limits, "--", model)
         self.failed |= code != 0
         self.path(stem, ".check.txt").write_text(text, encoding="utf-8")
         self.summary += f"### `{name}`\n\n{block(text, self.room)}\n"
         if code > 1:
             return
-        _, found = run("check", *self.root, "--format", "sarif", "--", model)
+        _, found = run("check", *self.root, *limits, "--format", "sarif", "--", model)
         sarif = self.path(stem, ".sarif")
         sarif.write_text(found, encoding="utf-8")
         self.findings.append(str(sarif))
@@ -123,7 +127,11 @@ class Report:
             self.fail("There is no page:", text)
 
     def compare(self, model: str, base: str, stem: str) -> None:
-        code, text = run("diff", *self.root, "--", base, model)
+        costs = ["--cost", *self.sizes]
+        code, text = run("diff", *self.root, *costs, "--", base, model)
+        if code > 1:
+            # The model of the base branch may have other sizes.
+            code, text = run("diff", *self.root, "--", base, model)
         if code > 1:
             return self.fail("The model cannot be compared with the one of the base branch:", text)
         self.path(stem, ".diff.txt").write_text(text, encoding="utf-8")

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use inspect::blame::blame;
 use inspect::check::check;
-use inspect::cost::{self, Sizing};
+use inspect::cost::memory::{Order, Peak};
+use inspect::cost::{self, Side, Sizing};
 use inspect::diff::diff;
 use inspect::find::{Matches, Target, find};
 use inspect::placement::{Evidence, Placement};
@@ -63,7 +64,19 @@ fn costs<'d, 'a>(document: &'d Document<'a>, sources: &Sources<'d, 'a>) {
     for sizing in [Ok(open), Sizing::of(document, &given)].into_iter().flatten() {
         let costs = cost::costs(&sizing, cost::By::Module);
         let _ = cost::text(&costs, document, 3, sources, Style { color: true, width: 40 });
-        let json = cost::Json { costs: &costs, document, name: "", sources };
+        let lines = cost::Lines::of(document);
+        let orders = [Order::OnnxRuntime, Order::File, Order::Early];
+        let [peak, ..] = orders.map(|order| Peak::of(&sizing, &lines, order));
+        let _ = peak.text(document, 3, sources, Style { color: true, width: 40 });
+        if let Ok(verdict) = "peak<=1kB".parse().map_err(drop).and_then(|budget| {
+            cost::Verdict::of(budget, document, &lines, &costs, &peak).map_err(drop)
+        }) {
+            let _ = (verdict.text(), verdict.finding(), verdict.json());
+        }
+        let change = cost::CostChange { before: Side::of(&sizing), after: Side::of(&sizing) };
+        assert!(change.totals().is_empty());
+        let _ = change.json();
+        let json = cost::Json { costs: &costs, peak: &peak, document, name: "", sources };
         let _ = json_text(&json);
         let _ = cost::stacks(&sizing);
     }

@@ -114,6 +114,7 @@ def cost_summary(
     sizes: Mapping[str, int],
     *,
     by: str,
+    order: str,
     top: int,
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,

@@ -20,6 +20,7 @@ pub(crate) use attribute::heaviest;
 pub use attribute::{Attribution, attribute};
 pub use copies::{CPU, Direction};
 pub(crate) use copies::{Copied, copies};
+pub(crate) use flamegraph::escaped;
 pub use flamegraph::flamegraph;
 pub use read::{ProfileError, Shapes};
 pub use runs::{Run, Spread};

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: What costs are grouped by.
 By: TypeAlias = Literal["line", "function", "module", "operator", "node"]
+#: The order in which nodes run.
+Order: TypeAlias = Literal["onnxruntime", "file", "early"]
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,70 @@ class Uncounted:
 
 
 @dataclass(frozen=True)
+class PeakLine:
+    """A line that holds memory at the peak.
+
+    Attributes:
+        key: The line, or the node if the model has no lines.
+        file: The file of the line as the model names it; None if it is unknown.
+        line: The number of the line; None if it is unknown.
+        function: The function of the line; None if it is unknown.
+        text: The text of the line; None if the file is missing or changed after the export.
+        bytes: The bytes that it holds; None if a size is not known.
+        formula: The same as a formula of sizes. None if the formula is very long.
+        value: The bytes of values that are still read, and of outputs.
+        kept: The bytes of buffers whose value is no longer read, and that the runtime keeps for a
+            later value of the same shape.
+        working: The bytes that the nodes of the line need while they run.
+        nodes: The nodes that the memory was allocated for.
+    """
+
+    key: str
+    file: str | None
+    line: int | None
+    function: str | None
+    text: str | None
+    bytes: int | None
+    formula: str | None
+    value: int | None
+    kept: int | None
+    working: int | None
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The largest memory that a run allocates at the same time, without inputs and weights.
+
+    Attributes:
+        bytes: The size; None if it depends on a size that is not known.
+        formula: The size as a formula of sizes. None if the formula is very long.
+        place: The line or the node that runs at the peak; None if nothing runs.
+        inputs: The bytes of the inputs, which the size does not include.
+        outputs: The bytes of the outputs, which it does.
+        weights: The bytes of the weights, which it does not.
+        lines: The lines that hold the memory, the one that holds most first.
+        notes: What the size leaves out.
+    """
+
+    bytes: int | None
+    formula: str | None
+    place: str | None
+    inputs: int | None
+    outputs: int | None
+    weights: int | None
+    lines: tuple[PeakLine, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Cost:
     """What a model costs. Prints as a table.
 
     Attributes:
         total: The costs of the whole model.
         lines: The costs of each line, the largest first.
+        peak: The peak of memory.
         rows: The costs by what `by` says. They are the lines by default.
         symbols: The symbols in the formulas.
         branches: The number of branches of `If` that do not count, because the other branch costs
@@ -121,6 +181,7 @@ class Cost:
 
     total: Amounts
     lines: tuple[CostRow, ...]
+    peak: Peak
     rows: tuple[CostRow, ...]
     symbols: tuple[SizeSymbol, ...]
     branches: int
@@ -139,6 +200,7 @@ def cost(
     sizes: Mapping[str, int] | None = None,
     *,
     by: By = "line",
+    order: Order = "onnxruntime",
     top: int = 20,
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
@@ -151,6 +213,8 @@ def cost(
             on symbols are formulas.
         by: What to group the costs by: `"line"`, `"function"`, `"module"`, `"operator"` or
             `"node"`.
+        order: The order in which the nodes run, for the peak of memory: that of ONNX Runtime, that
+            of the file, or each node as soon as its operands exist (`"early"`).
         top: The number of rows to print.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
@@ -175,6 +239,7 @@ def cost(
             path_or_bytes(model),
             {str(name): int(size) for name, size in (sizes or {}).items()},
             by=by,
+            order=order,
             top=top,
             source_map=None if source_map is None else os.fspath(source_map),
             source_roots=[os.fspath(root) for root in source_roots],
@@ -184,6 +249,7 @@ def cost(
     return Cost(
         total=Amounts(**_amounts(answer["total"])),
         lines=lines,
+        peak=_peak(answer["peak"]),
         rows=tuple(_row(entry) for entry in answer["rows"]) if "rows" in answer else lines,
         symbols=tuple(
             SizeSymbol(it["name"], it["size"], it["kind"], it.get("place"), it.get("most"))
@@ -200,6 +266,13 @@ def cost(
 def _amounts(entry: dict[str, Any]) -> dict[str, Any]:
     names = [*entry["formulas"], "intensity", "formulas"]
     return {name: entry[name] for name in names}
+
+
+def _peak(entry: dict[str, Any]) -> Peak:
+    lines = (PeakLine(**(line | {"nodes": tuple(line["nodes"])})) for line in entry["lines"])
+    names = ("bytes", "formula", "place", "inputs", "outputs", "weights")
+    sizes = {name: entry[name] for name in names}
+    return Peak(**sizes, lines=tuple(lines), notes=tuple(entry["notes"]))
 
 
 def _row(entry: dict[str, Any]) -> CostRow:

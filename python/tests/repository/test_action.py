@@ -154,6 +154,27 @@ def test_the_action_reports_a_model_with_errors_before_it_fails(tmp_path: Path) 
     assert Path(ran.outputs["findings"]).exists()
 
 
+def test_the_action_checks_budgets_and_says_what_a_change_costs(tmp_path: Path) -> None:
+    model, base = "foreign/torch.onnx", "indexed.onnx"
+    budgets = "flops<=1G\npeak<=10GB\nweights<=1B"
+    ran = Ran(tmp_path, model=model, base=base, source_root="foreign", budget=budgets, size="B=4")
+    assert ran.is_failed == ("is exceeded: weights<=1B" in ran.summary)
+    ran = Ran(tmp_path, model=base, base=base, budget=budgets, size="B=4")
+    assert ran.is_failed
+    assert "error[budget]: the budget is exceeded: weights<=1B" in ran.summary
+    assert "flops<=1G: " in ran.summary
+    assert '"ruleId": "budget"' in Path(ran.outputs["findings"]).read_text()
+    ran = Ran(tmp_path, model="second.onnx", base=base, size="B=4")
+    assert not ran.is_failed
+    assert "costs\n" in ran.summary
+
+
+def test_the_action_reports_a_budget_that_cannot_be_read(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, model="indexed.onnx", budget="speed<=1")
+    assert ran.is_failed
+    assert "`speed` is not a cost" in ran.summary
+
+
 def test_the_action_reports_a_missing_model_and_checks_the_others(tmp_path: Path) -> None:
     models = "missing.onnx\n\nindexed.onnx\nminimal.onnx\n"
     ran = Ran(tmp_path, model=models, base="indexed.onnx")

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use inspect::cost::{By, Costs, Json, Sizing, costs, read_sizes, stacks, text};
+use inspect::cost::memory::{Order, Peak};
+use inspect::cost::{By, Costs, Json, Lines, Sizing, costs, read_sizes, stacks, text};
 use inspect::profile::flamegraph;
 use inspect::{Document, Sources};
 
@@ -15,14 +16,15 @@ use crate::output;
 /// Show how many operations and bytes each line of Python costs
 ///
 /// Counts floating-point operations, other operations, bytes that are read and written, and bytes of weights, from the
-/// shapes in the model. Nothing runs. A loop counts as often as it runs. If sizes are symbols, the costs are formulas;
+/// shapes in the model. Also shows the peak of memory, and the lines that hold it. Nothing runs. A loop counts as often as it runs. If sizes are symbols, the costs are formulas;
 /// --size gives numbers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   jax2onnx cost model.onnx\n  \
                   jax2onnx cost predict.onnx --size B=8\n  \
                   jax2onnx cost model.onnx --by module --format json\n  \
-                  jax2onnx cost predict.onnx --size B=8 --format flamegraph > cost.svg")]
+                  jax2onnx cost predict.onnx --size B=8 --format flamegraph > cost.svg\n  \
+                  jax2onnx cost predict.onnx --size B=8 --format memory > memory.svg")]
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
@@ -32,6 +34,9 @@ pub(crate) struct Args {
     /// How to group the costs
     #[arg(long, value_enum, default_value_t)]
     by: Key,
+    /// The order in which the nodes run, for the peak of memory
+    #[arg(long, value_enum, default_value_t)]
+    order: RunOrder,
     /// The number of rows to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -60,6 +65,17 @@ enum Key {
 }
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum RunOrder {
+    /// That of ONNX Runtime
+    #[default]
+    Onnxruntime,
+    /// That of the file
+    File,
+    /// Each node as soon as its operands exist
+    Early,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Format {
     /// For people; may change between versions
     #[default]
@@ -68,6 +84,8 @@ enum Format {
     Json,
     /// A picture of the call paths, as SVG
     Flamegraph,
+    /// A picture of the memory over time, as SVG
+    Memory,
 }
 
 /// The costs of a model, and their output format.
@@ -75,6 +93,7 @@ struct Counted {
     document: &'static Document<'static>,
     sources: Sources<'static, 'static>,
     costs: Costs<'static>,
+    peak: Peak<'static>,
     format: Format,
     top: usize,
     /// The picture, if it was requested.
@@ -85,7 +104,7 @@ impl Command for Args {
     fn format(&self) -> output::Format {
         match self.format {
             Format::Json => output::Format::Json,
-            Format::Text | Format::Flamegraph => output::Format::Text,
+            Format::Text | Format::Flamegraph | Format::Memory => output::Format::Text,
         }
     }
 
@@ -94,6 +113,7 @@ impl Command for Args {
         let document = self.reading.open(&self.model, console)?;
         let sizing = Sizing::of(document, &sizes)?;
         let costs = costs(&sizing, self.by.to_by());
+        let peak = Peak::of(&sizing, &Lines::of(document), self.order.to_order());
         let picture = match self.format {
             Format::Flamegraph => {
                 let stacks = stacks(&sizing).ok_or_else(|| {
@@ -101,11 +121,19 @@ impl Command for Args {
                 })?;
                 Some(flamegraph(&stacks, &document.name, "operations"))
             }
+            Format::Memory => {
+                let picture = peak.picture(document, &Lines::of(document), &document.name);
+                Some(picture.ok_or_else(|| {
+                    anyhow!(
+                        "the memory over time needs numbers: give all sizes with `--size NAME=SIZE`"
+                    )
+                })?)
+            }
             Format::Text | Format::Json => None,
         };
         let sources = self.reading.sources(document);
         let Args { format, top, .. } = *self;
-        Ok(Box::new(Counted { document, sources, costs, format, top, picture }))
+        Ok(Box::new(Counted { document, sources, costs, peak, format, top, picture }))
     }
 }
 
@@ -117,17 +145,28 @@ impl Answer for Counted {
     fn print(&self, Console { out, style, .. }: &mut Console<'_>) -> io::Result<()> {
         match (self.format, &self.picture) {
             (Format::Json, _) => self.print_json(*out),
-            (Format::Flamegraph, Some(picture)) => write!(out, "{picture}"),
-            (Format::Flamegraph | Format::Text, _) => {
-                let Counted { document, sources, costs, top, .. } = self;
-                write!(out, "{}", text(costs, document, *top, sources, *style))
+            (Format::Flamegraph | Format::Memory, Some(picture)) => write!(out, "{picture}"),
+            (Format::Flamegraph | Format::Memory | Format::Text, _) => {
+                let Counted { document, sources, costs, peak, top, .. } = self;
+                write!(out, "{}", text(costs, document, *top, sources, *style))?;
+                write!(out, "\n{}", peak.text(document, *top, sources, *style))
             }
         }
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Counted { document, sources, costs, .. } = self;
-        print_json(out, &Json { costs, document, name: &document.name, sources })
+        let Counted { document, sources, costs, peak, .. } = self;
+        print_json(out, &Json { costs, peak, document, name: &document.name, sources })
+    }
+}
+
+impl RunOrder {
+    fn to_order(self) -> Order {
+        match self {
+            RunOrder::Onnxruntime => Order::OnnxRuntime,
+            RunOrder::File => Order::File,
+            RunOrder::Early => Order::Early,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use super::check;
+use super::{check, check_arguments};
 
 #[test]
 fn a_sound_model_has_no_findings() {
@@ -62,37 +62,38 @@ fn functions_that_call_themselves_are_errors() {
     check(
         "check ../../../../fuzz/corpus/model/cyclic.onnx --format json",
         &expect![[r#"
-        exit 1
-        {
-          "version": 1,
-          "model": "../../../../fuzz/corpus/model/cyclic.onnx",
-          "errors": 2,
-          "warnings": 1,
-          "findings": [
+            exit 1
             {
-              "severity": "error",
-              "rule": "function",
-              "message": "the function `d::f` calls itself",
-              "node": null,
-              "callsite": null
-            },
-            {
-              "severity": "error",
-              "rule": "function",
-              "message": "the function `d::g` calls itself",
-              "node": null,
-              "callsite": null
-            },
-            {
-              "severity": "warning",
-              "rule": "node-name",
-              "message": "3 nodes have no name",
-              "node": null,
-              "callsite": null
+              "version": 1,
+              "model": "../../../../fuzz/corpus/model/cyclic.onnx",
+              "errors": 2,
+              "warnings": 1,
+              "findings": [
+                {
+                  "severity": "error",
+                  "rule": "function",
+                  "message": "the function `d::f` calls itself",
+                  "node": null,
+                  "callsite": null
+                },
+                {
+                  "severity": "error",
+                  "rule": "function",
+                  "message": "the function `d::g` calls itself",
+                  "node": null,
+                  "callsite": null
+                },
+                {
+                  "severity": "warning",
+                  "rule": "node-name",
+                  "message": "3 nodes have no name",
+                  "node": null,
+                  "callsite": null
+                }
+              ],
+              "budgets": []
             }
-          ]
-        }
-    "#]],
+        "#]],
     );
 }
 
@@ -184,5 +185,64 @@ fn findings_are_sarif_for_code_scanning() {
               ]
             }
         "#]],
+    );
+}
+
+#[test]
+fn a_budget_that_is_met_is_printed() {
+    check_arguments(
+        &[
+            "check",
+            "indexed.onnx",
+            "--budget",
+            "flops<=1G",
+            "--budget",
+            "peak<=1MB",
+            "--size",
+            "B=4",
+        ],
+        &expect![[r#"
+            exit 0
+            flops<=1G: 464, 0.0 % of the budget
+            peak<=1MB: 256 B, 0.0 % of the budget
+            indexed.onnx: 0 errors, 0 warnings
+        "#]],
+    );
+}
+
+#[test]
+fn a_budget_that_is_exceeded_is_an_error_at_the_line_that_contributes_most() {
+    check_arguments(
+        &["check", "indexed.onnx", "--budget", "flops<=100", "--size", "B=4", "--format", "lines"],
+        &expect![[r#"
+            exit 1
+            mlp.py:13:12: error: the budget is exceeded: flops<=100: 464, 464.0 % of the budget; most of it is at mlp.py:13, in normalize (200), mlp.py:22, in predict (192), mlp.py:17, in body (36) (`head/layer_norm`) [budget]
+        "#]],
+    );
+}
+
+#[test]
+fn a_budget_without_sizes_says_which_it_needs() {
+    check_arguments(
+        &["check", "indexed.onnx", "--budget", "flops<=100"],
+        &expect![[r#"
+        exit 2
+        --- stderr
+        error: the budget `flops<=100` needs numbers: give a size for `B`
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_not_a_budget_is_refused() {
+    check_arguments(
+        &["check", "indexed.onnx", "--budget", "speed<=100"],
+        &expect![[r#"
+        exit 2
+        --- stderr
+        error: invalid value 'speed<=100' for '--budget <COST<=LIMIT>': `speed` is not a cost: a budget is for `flops`, `transcendentals`, `operations`, `bytes_read`, `bytes_written`, `weights`, `peak`
+
+        For more information, try '--help'.
+    "#]],
     );
 }

@@ -4,6 +4,7 @@
 //! wait for the next value of the same shape. Inputs and weights are not part of it, because the caller and the session
 //! hold them.
 
+mod curve;
 mod extra;
 mod flat;
 mod frontier;

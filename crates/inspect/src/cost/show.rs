@@ -8,6 +8,7 @@ use provenance::report::excerpt::width;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 
+use super::memory::Peak;
 use super::{Amounts, By, Costs, Row};
 use crate::json::frame_with_source;
 use crate::show::clean;
@@ -270,6 +271,7 @@ fn meaning(symbol: &SymbolUse, document: &Document<'_>) -> Option<String> {
 /// The costs as JSON, which `docs/json-formats.md` describes.
 pub struct Json<'s, 'd, 'a> {
     pub costs: &'s Costs<'d>,
+    pub peak: &'s Peak<'d>,
     pub document: &'s Document<'a>,
     /// The name of the model.
     pub name: &'s str,
@@ -278,7 +280,7 @@ pub struct Json<'s, 'd, 'a> {
 
 impl Serialize for Json<'_, '_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Json { costs, document, name, .. } = self;
+        let Json { costs, peak, document, name, sources } = self;
         let symbols = costs.symbols.iter().map(|symbol| describe(symbol, document));
         let uncounted = costs.uncounted.iter().map(|it| {
             json!({
@@ -295,6 +297,7 @@ impl Serialize for Json<'_, '_, '_> {
         map.serialize_entry("symbols", &symbols.collect::<Vec<Value>>())?;
         map.serialize_entry("total", &described(&costs.total))?;
         map.serialize_entry("lines", &Rows(self, &costs.lines))?;
+        map.serialize_entry("peak", &peak.json(document, sources))?;
         map.serialize_entry("by", costs.by.word())?;
         if let Some(rows) = &costs.rows {
             map.serialize_entry("rows", &Rows(self, rows))?;

@@ -145,7 +145,7 @@ fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
 }
 
 /// Escapes a text for XML.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in clean(text).chars() {
         match c {

@@ -22,6 +22,10 @@ impl Order {
         Order::ALL.into_iter().find(|order| order.word() == word)
     }
 
+    pub fn words() -> Vec<&'static str> {
+        Order::ALL.iter().map(|order| order.word()).collect()
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             Order::OnnxRuntime => "onnxruntime",
