@@ -1,8 +1,9 @@
 """Check models, compare them with those of the base branch, and write pages, for `action.yml`.
 
 The environment contains the inputs of the action: MODEL, BASE, ROOT, STRICT, BUDGET and SIZE. MODEL
-and BASE contain one path per line, BUDGET and SIZE one limit or size. The report is complete even if a model has errors or cannot be read: the
-output `failed` says so, and the last step of the action fails.
+and BASE contain one path per line, BUDGET and SIZE one limit or one size. The report is complete
+even if a model has errors or cannot be read: the output `failed` says so, and the last step of the
+action fails.
 
 Text of a model is hostile. It reaches the log only as the message of an annotation, and the summary
 only in code blocks.

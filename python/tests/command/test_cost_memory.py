@@ -77,7 +77,8 @@ def test_the_lines_at_the_peak_are_those_that_hold_the_memory() -> None:
     first = peak.lines[0]
     assert first.bytes is not None
     assert first.bytes >= 8 * 100 * 100 * 4
-    assert first.function is not None and first.function.endswith("network")
+    assert first.function is not None
+    assert first.function.endswith("network")
     assert first.text == "wide = jax.numpy.exp(x[:, :, None] * x[:, None, :])"
     assert "peak of memory" in str(jax2onnx.cost(model))
 
