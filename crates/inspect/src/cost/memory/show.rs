@@ -99,23 +99,24 @@ impl<'d> Peak<'d> {
             _ => self.shown(total),
         };
         let mut text = style.bold("peak of memory");
-        let _ = write!(text, ": {}", style.hanging(&clean(&size), "peak of memory: ".len()));
-        if let Some(node) = node {
-            let place = self.at.map_or_else(|| document.node_name(*node), |at| at.to_string());
-            let _ = write!(text, ", at {}", clean(&place));
-        }
+        let place = node.map_or_else(String::new, |node| match self.at {
+            Some(at) => format!(", at {at}"),
+            None => format!(", at {}", document.node_name(node)),
+        });
+        let size = clean(&format!("{size}{place}"));
+        let _ = writeln!(text, ": {}", style.hanging(&size, "peak of memory: ".len()));
         let (inputs, weights) = (&self.memory.inputs, &self.memory.weights);
         let (inputs, weights) = (self.shown(inputs), self.shown(weights));
-        let _ = writeln!(text, "\nwithout the inputs ({inputs}) and the weights ({weights})");
+        let without = clean(&format!("without the inputs ({inputs}) and the weights ({weights})"));
+        let _ = writeln!(text, "{}", style.hanging(&without, 0));
         for line in self.lines.iter().take(top) {
             let parts: Vec<&str> = line.parts.iter().map(|(purpose, _)| purpose.word()).collect();
-            let parts = if parts == ["value"] {
-                String::new()
-            } else {
-                format!("  [{}]", parts.join(", "))
+            let parts = match &parts[..] {
+                ["value"] => String::new(),
+                parts => format!("  [{}]", parts.join(", ")),
             };
-            let size = self.shown(&line.size);
-            let _ = writeln!(text, "  {size:>10}  {}{}", clean(&line.key), style.dim(&parts));
+            let row = clean(&format!("{:>12}  {}{parts}", self.shown(&line.size), line.key));
+            let _ = writeln!(text, "{}", style.hanging(&row, 14));
             if let Some((_, Some(source))) = line.frame.as_ref().map(|frame| sources.line(frame)) {
                 let room = style.width.saturating_sub(14);
                 let source = style.fit(&clean(source.trim()), room);
