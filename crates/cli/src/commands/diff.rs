@@ -23,7 +23,7 @@ use inspect::text::count;
 /// models are equal and 1 if they differ.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx diff before.onnx after.onnx\n  \
-                        jax2onnx diff before.onnx after.onnx --cost --size B=8\n  \
+                        jax2onnx diff before.onnx after.onnx --cost\n  \
                         jax2onnx diff before.onnx after.onnx --format json")]
 pub(crate) struct Args {
     /// The first model
