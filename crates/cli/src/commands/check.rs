@@ -24,7 +24,7 @@ use inspect::text::count;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx check model.onnx\n  \
                         jax2onnx check model.onnx --target openvino\n  \
-                        jax2onnx check predict.onnx --budget 'flops<=4.2e9' --budget 'peak<=64MB' --size B=1\n  \
+                        jax2onnx check predict.onnx --budget 'peak<=64MB' --size B=1\n  \
                         jax2onnx check model.onnx --strict --format json\n  \
                         jax2onnx check model.onnx --format sarif > findings.sarif")]
 pub(crate) struct Args {
