@@ -12,7 +12,7 @@ BITS = {"f32": 32, "f16": 16, "i64": 64, "i32": 32, "i8": 8, "u8": 8, "bool": 8,
 
 
 class Counter:
-    """What was done so far."""
+    """The operations so far."""
 
     simple = 0
     functions = 0

@@ -1,4 +1,4 @@
-//! What a model costs before it runs: operations and bytes by line, function, module path or operator.
+//! The cost of a model before it runs: operations and bytes by line, function, module path or operator.
 //!
 //! `onnx::sized` knows the cost of each node as a polynomial of sizes. Here, the costs are multiplied with the number
 //! of runs, attributed to lines and summed.

@@ -1,4 +1,4 @@
-//! What one run of a node costs: the operations that it computes and the bytes that it reads and writes.
+//! The cost of one run of a node: the operations that it computes, and the bytes that it reads and writes.
 //!
 //! The rule of each operator is in [the table](crate::operator). A cost is a polynomial of the symbols in the shapes.
 //! It is the cost of the formula in the documentation of the operator, not of a kernel:

@@ -1,4 +1,4 @@
-//! What ONNX Runtime's kernels do with memory, measured with version 1.31 on a CPU.
+//! The use of memory by ONNX Runtime's kernels, measured with version 1.31 on a CPU.
 //!
 //! The properties `ALIASES` and `IN_PLACE` in [the table](crate::operator) say which results take the memory of an
 //! operand. This module says what a kernel allocates besides its results. Buffers whose size depends on the number of

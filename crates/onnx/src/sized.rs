@@ -64,7 +64,7 @@ pub struct Inner {
     pub kind: InnerKind,
 }
 
-/// What a node runs.
+/// The body or function that a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InnerKind {
     /// The body of a `Loop` or a `Scan`.

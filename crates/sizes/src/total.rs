@@ -96,7 +96,7 @@ impl Total {
         if less.len().saturating_mul(more.len()) > MAX_COMPARED {
             return false;
         }
-        // What a term lacks can be made up by a term that is larger for all symbols.
+        // A term that is larger for all symbols can make up for a term that is missing.
         less.into_iter().all(|(factors, mut missing)| {
             for (larger, rest) in &mut more {
                 if missing < 0 && is_multiple(larger, factors) {

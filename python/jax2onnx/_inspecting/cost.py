@@ -22,7 +22,7 @@ Order: TypeAlias = Literal["onnxruntime", "file", "early"]
 
 @dataclass(frozen=True)
 class Amounts:
-    """What something costs. A number is None if it depends on a size that is not known.
+    """The cost of something. A number is None if it depends on a size that is not known.
 
     Attributes:
         flops: The operations on floating-point numbers, without transcendental functions.
@@ -48,7 +48,7 @@ class Amounts:
 
 @dataclass(frozen=True)
 class CostRow(Amounts):
-    """What a line costs, or another group of nodes.
+    """The cost of a line, or of another group of nodes.
 
     Attributes:
         key: The line, function, module path, operator or node; None if it is unknown.
@@ -166,7 +166,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a model costs. Prints as a table.
+    """The cost of a model. Prints as a table.
 
     Attributes:
         total: The costs of the whole model.

@@ -28,7 +28,7 @@ _MAX_TRIED: Final = 4
 
 @dataclass
 class Analysis:
-    """What is known about a model.
+    """The known properties of a model.
 
     Attributes:
         loaded: The model.

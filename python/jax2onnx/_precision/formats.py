@@ -44,7 +44,7 @@ class Format:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point type."""
+        """True for a floating-point type."""
         return self.epsilon > 0
 
     def rounded(self, array: Array) -> Array:

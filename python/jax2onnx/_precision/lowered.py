@@ -1,4 +1,4 @@
-"""What `lower_precision` did: the lines in the shorter type, and those that kept theirs."""
+"""The result of `lower_precision`: the lines in the shorter type, and those that kept theirs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

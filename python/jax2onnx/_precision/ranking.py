@@ -45,7 +45,7 @@ class Group:
 
     @property
     def parts(self) -> list[Part]:
-        """What is rounded: all parts of the nodes."""
+        """The rounded parts of all nodes."""
         return [(each.site, part) for each in self.facts for part in each.parts]
 
     @property

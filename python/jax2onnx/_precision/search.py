@@ -59,7 +59,7 @@ class Trials:
 
 @dataclass
 class Choice:
-    """What is rounded.
+    """The parts that are rounded.
 
     Attributes:
         parts: The parts of nodes that are rounded.

@@ -32,7 +32,7 @@ _LARGE: Final = 0.02
 
 @dataclass(frozen=True)
 class SensitiveLine:
-    """What a line loses in a shorter type.
+    """The loss of a line in a shorter type.
 
     Attributes:
         file: The file of the line as the model names it; None if it is unknown.
@@ -322,7 +322,7 @@ def _is_sure(groups: Sequence[Group], number: int, analysis: "Analysis", kind: F
         return True
     if not problem(worst, kind) or group.error < LOST:
         return False
-    # What reads a number that is lost loses it, too.
+    # A node that reads a lost number loses it, too.
     lost = [other for other in others if other.error >= LOST]
     return all(follows(culprit(other, kind), group) for other in lost)
 

@@ -118,7 +118,7 @@ def weight_axis(node: onnx.NodeProto, position: int, rank: int) -> int | None:
 
 @dataclass
 class Range:
-    """What the numbers of a value are like.
+    """The range of the numbers of a value.
 
     Attributes:
         size: The number of elements, over all iterations and samples.
@@ -169,7 +169,7 @@ class Weight:
 
 @dataclass
 class Facts:
-    """What was seen of a node.
+    """The observed numbers of a node.
 
     Attributes:
         graph: A graph that contains the node.
@@ -210,7 +210,7 @@ class Facts:
 
     @property
     def name(self) -> str:
-        """What the node is called."""
+        """The name of the node."""
         return label(self.node)
 
     @property
@@ -220,11 +220,11 @@ class Facts:
 
     @property
     def matters(self) -> bool:
-        """Whether anything is rounded if the node is."""
+        """True if lowering the node rounds anything."""
         return bool(self.parts)
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What can be rounded of the node: its values, and the weights that it reads."""
+        """The parts of the node that can be rounded: its values, and the weights that it reads."""
         has_values = self.results or self.operands
         return (*((VALUES,) if has_values else ()), *((WEIGHTS,) if self.given else ()))

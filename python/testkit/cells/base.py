@@ -1,4 +1,4 @@
-"""What the programs with cells share."""
+"""The shared parts of the programs with cells."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def can_measure() -> bool:
-    """Whether this system can count allocations: the C library must be that of GNU."""
+    """True if this system can count allocations: the C library must be that of GNU."""
     library = os.confstr("CS_GNU_LIBC_VERSION") if sys.platform == "linux" else None
     has_gnu = library is not None and "glibc" in library
     return has_gnu and shutil.which("cc") is not None

@@ -1,4 +1,4 @@
-"""What a model costs: compared with XLA, with counts by hand, and with models of fixed sizes."""
+"""The cost of a model: compared with XLA, with counts by hand, and with models of fixed sizes."""
 
 from __future__ import annotations
 

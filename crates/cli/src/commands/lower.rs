@@ -19,8 +19,8 @@ use crate::output::{Format, OutputArgs};
                   one more axis contains several inputs. For random numbers, use\n  \
                   [NAME=]TYPE[SIZE,…] as for `export`, with numbers as sizes.\n\n\
                   Exit codes:\n  \
-                  0 if the model is written, 2 if nothing fits the budget, or the command line or\n  \
-                  an input is wrong")]
+                  0 if the model is written, 2 if nothing fits the budget, or the command line\n  \
+                  or an input is wrong")]
 pub(crate) struct Args {
     /// The model
     model: PathBuf,

@@ -1,4 +1,4 @@
-//! What a change of a model costs, line by line.
+//! The cost of a change of a model, line by line.
 
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};

@@ -36,7 +36,7 @@ pub struct Memory {
     pub steps: Vec<Step>,
     /// The memory that is allocated for values, in the order in which it is allocated.
     pub buffers: Vec<Buffer>,
-    /// What is allocated at the peak, largest first.
+    /// The values that are allocated at the peak, largest first.
     pub peak: Vec<Held>,
     /// The number of the node that runs at the peak.
     pub node: Option<usize>,
@@ -49,7 +49,7 @@ pub struct Memory {
     pub inputs: Total,
     pub outputs: Total,
     pub weights: Total,
-    /// What the sums leave out.
+    /// Reasons why the sums leave something out.
     pub notes: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Memory {
 pub struct Step {
     /// The number of the node in the model.
     pub node: usize,
-    /// What it needs while it runs, besides the buffers of the main graph: one of these sums.
+    /// The memory that it needs while it runs, besides the buffers of the main graph: one of these sums.
     pub extra: Vec<Total>,
 }
 

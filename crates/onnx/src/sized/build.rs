@@ -29,7 +29,7 @@ const MAX_WORK: usize = 1 << 23;
 /// The maximum depth of bodies and calls.
 const MAX_DEPTH: usize = 48;
 
-/// What is known about the operand of an instance.
+/// The known properties of the operand of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Operand {
     pub ty: Option<Type>,
@@ -68,7 +68,7 @@ pub(super) struct Sizer<'s, 'a> {
     call_attrs: Arc<Attrs>,
     called: FxHashMap<Signature, usize>,
     opset: i64,
-    /// What each instance costs, roughly, if the model has branches to compare.
+    /// The rough cost of each instance, if the model has branches to compare.
     pub estimates: Option<Vec<Estimate>>,
     entries_left: usize,
     work_left: usize,

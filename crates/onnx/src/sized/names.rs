@@ -31,7 +31,7 @@ pub struct SymbolUse {
     pub size: Option<i64>,
 }
 
-/// What a symbol is the size of.
+/// The axis that a symbol is the size of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SymbolOf {
     /// An axis that has this name in the file.

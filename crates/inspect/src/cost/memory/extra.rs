@@ -1,4 +1,4 @@
-//! What a node needs while it runs, besides the values of its graph.
+//! The memory that a node needs while it runs, besides the values of its graph.
 //!
 //! The rules of loops were measured with ONNX Runtime 1.31:
 //!
@@ -27,7 +27,7 @@ pub(super) struct Body {
 /// One alternative of what a node needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extra {
-    /// What it needs itself.
+    /// Its own memory.
     pub own: Total,
     /// The body that runs at the same time.
     pub body: Option<Body>,

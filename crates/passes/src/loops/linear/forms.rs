@@ -47,7 +47,7 @@ impl Factor {
     }
 }
 
-/// What a term is a multiple of.
+/// The factors of a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     One,

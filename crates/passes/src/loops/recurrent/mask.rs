@@ -50,7 +50,7 @@ fn chosen(body: &Body<'_>, value: ValueId) -> Option<(Mask, ValueId, ValueId)> {
     Some((Mask { array, is_negated }, on_true, on_false))
 }
 
-/// What a step of the loop returns.
+/// The results of a step of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kept {
     /// The state, which is the old one in masked steps.
