@@ -175,7 +175,7 @@ fn a_loop_holds_variables_of_each_round_and_what_was_hoisted_of_all() {
                 g:f32[3] = mul c e @ "m.py":4 in body
                 i:f32[3] = add g d @ "m.py":5 in body
                 j:f32[3] = cos i @ "m.py":6 in body
-                return i, j
+                return j, i
             }} w h xs @ "m.py":9 in main
             return a, b
         }"#,
