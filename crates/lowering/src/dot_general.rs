@@ -38,7 +38,7 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     } else if left.contracted.is_empty() {
         outer_product(lhs, &left, rhs, &right)
     } else {
-        matrix_product(lhs, &left, rhs, &right, depth, Expr::matmul).reshape(&result.shape)
+        matrix_product(lhs, &left, rhs, &right, depth, |a, b| a.matmul(b)).reshape(&result.shape)
     };
     Ok(match result.dtype {
         DType::Bool => product.not_equal(0.0),

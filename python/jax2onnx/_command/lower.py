@@ -35,7 +35,7 @@ def run(
             read: list[_files.Named] = []
             arrays = arrays_of(inputs, read)
             from .._precision.lowering import lower_precision
-            from .._precision.saving import check, save
+            from .._precision.saving import check, write_model
 
             known = _files.model_input("the model", model, source_map, source_roots)
             check(path, [*read, ("the model", os.fspath(model))])
@@ -52,7 +52,7 @@ def run(
                 source_roots=source_roots,
             )
             _progress.stage("writing")
-            save(made, path, [*read, *known.files()])
+            write_model(made, path, [*read, *known.files()])
         if json:
             console.answer_for_programs(report.to_json())
         else:

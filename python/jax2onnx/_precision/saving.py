@@ -20,7 +20,7 @@ def check(path: StrPath, inputs: Sequence[_files.Named]) -> None:
     _files.check([("the new model", path)], inputs)
 
 
-def save(model: onnx.ModelProto, path: StrPath, inputs: Sequence[_files.Named]) -> None:
+def write_model(model: onnx.ModelProto, path: StrPath, inputs: Sequence[_files.Named]) -> None:
     """Write a model.
 
     Raises:

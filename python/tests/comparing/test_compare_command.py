@@ -71,6 +71,8 @@ def test_a_model_is_compared_with_its_function(
 
 @pytest.mark.usefixtures("folder")
 def test_facts_that_are_wider_than_a_terminal_are_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An import of readline sets it to the width of another terminal.
+    monkeypatch.delenv("COLUMNS", raising=False)
     terminal = Terminal(60)
     with terminal.attached():
         assert run(monkeypatch, "model.onnx", "wrong.onnx", "-i", "batch.npy", "--top", "0") == 1
