@@ -339,10 +339,14 @@ def check_before_passes(full: onnx.ModelProto, source: Source) -> None:
     lines = {f"{name}:{line}": line for name, line in source.places}
     constants = {lines.get(metadata(t).get("callsite", "")) for t in full.graph.initializer}
     wrong = []
-    nodes = nodes_of(full)
+    nodes = list(nodes_of(full))
+    conditions = {node.input[0] for node in nodes if node.op_type == "If"}
     for node in nodes:
         callsite, primitive = metadata(node).get("callsite", "nothing"), primitive_of(node)
-        assert "fused_from" not in metadata(node), "nothing is fused before passes"
+        # A workaround drops casts of a condition, which ONNX Runtime would confuse.
+        fused = metadata(node).get("fused_from", "").split()
+        assert not fused or node.output[0] in conditions, "nothing is fused before passes"
+        assert all(place in lines for place in fused)
         if lines.get(callsite) in found:
             found[lines[callsite]][primitive] += 1
         else:

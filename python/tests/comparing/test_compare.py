@@ -43,7 +43,7 @@ def nested(x: Any) -> Any:
             total = total * 0.5 + part
             return total, jnp.exp(-total)
 
-        state, ys = lax.scan(inner, state, jnp.stack([state, row] * 20))
+        state, ys = lax.scan(inner, state, jnp.stack([state, row] * 15))
         return state, lax.cond(ys.sum() > 0, jnp.cos, jnp.square, state)
 
     state, ys = lax.scan(step, hidden[0], jnp.tile(hidden, (9, 1)))
