@@ -49,7 +49,7 @@ class Graph:
         """Describe a graph; use `main` and `Graph.bodies`."""
         self.model = model
         self.key = key
-        self.numbers = _execution_order(nodes)
+        self.numbers = execution_order(nodes)
         self.nodes = [nodes[number] for number in self.numbers]
         self.initializers = {tensor.name: tensor for tensor in initializers}
         self.inputs = [name for name in inputs if name not in self.initializers]
@@ -103,7 +103,7 @@ class Graph:
 
     @cached_property
     def _reads(self) -> list[list[str]]:
-        return [_names_read(node) for node in self.nodes]
+        return [names_read(node) for node in self.nodes]
 
     def reads(self, number: int) -> list[str]:
         """Return the names that a node reads, including those that its bodies capture."""
@@ -157,7 +157,7 @@ class Graph:
                 )
 
 
-def _execution_order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
+def execution_order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
     """Return an order in which no node reads what a later one computes, close to the given one."""
     producer = {name: number for number, node in enumerate(nodes) for name in node.output if name}
     order: list[int] = []
@@ -168,7 +168,7 @@ def _execution_order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
             current = waiting[-1]
             before = [
                 producer[name]
-                for name in _names_read(nodes[current])
+                for name in names_read(nodes[current])
                 if name in producer and producer[name] not in done and producer[name] != current
             ]
             if current in done or not before:
@@ -206,7 +206,7 @@ def free_names(nodes: Iterable[onnx.NodeProto], outputs: Iterable[str] = ()) -> 
     known: set[str] = set()
     free: dict[str, None] = {}
     for node in nodes:
-        for name in _names_read(node):
+        for name in names_read(node):
             if name not in known:
                 free.setdefault(name)
         known.update(node.output)
@@ -216,7 +216,7 @@ def free_names(nodes: Iterable[onnx.NodeProto], outputs: Iterable[str] = ()) -> 
     return list(free)
 
 
-def _names_read(node: onnx.NodeProto) -> list[str]:
+def names_read(node: onnx.NodeProto) -> list[str]:
     names = dict.fromkeys(name for name in node.input if name)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):

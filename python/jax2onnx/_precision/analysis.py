@@ -102,9 +102,9 @@ def effects_of(
 ) -> Effects:
     """Return what measures the effects of groups of nodes."""
     watch = analysis.watch
-    switched = Switched(analysis.loaded, parts, watch.facts, watch.types, watch.ranges, kind)
+    switched = Switched(analysis.loaded, parts, watch.facts, watch.types, kind)
     chosen = analysis.samples[:_MAX_TRIED] if samples is None else samples
-    return Effects(switched, chosen)
+    return Effects(switched, chosen, watch.ranges)
 
 
 def _refused(loaded: Loaded, error: Exception) -> ConfigError:

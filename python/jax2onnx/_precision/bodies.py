@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import helper
 
+from .._comparing.graphs import execution_order
 from .._comparing.levels import attribute
-from .casting import Scope, order_of
+from .casting import Scope
 from .sites import Site, is_long
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _body(
             if inputs[value.name]:
                 value.type.tensor_type.elem_type = caster._format.code
     nodes = list(body.node)
-    caster._nodes(inner, nodes, order_of(body))
+    caster._nodes(inner, nodes, execution_order(body.node))
     return inner
 
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .._comparing.arrays import Array
-from .._comparing.graphs import _execution_order, main
+from .._comparing.graphs import execution_order, main
 from .._comparing.models import Loaded
 from .formats import Format
 from .sites import Facts, Site, is_long, rounds, takes_values
@@ -554,11 +554,6 @@ def _assign(message: Any, field: Any, value: Any) -> None:
         getattr(message, field.name).CopyFrom(value)
     else:
         getattr(message, field.name).extend(value)
-
-
-def order_of(body: onnx.GraphProto) -> list[int]:
-    """Return the nodes of a body in an order of execution."""
-    return _execution_order(list(body.node))
 
 
 def drop_weights(model: onnx.ModelProto, weights: Collection[str]) -> None:

@@ -1,6 +1,7 @@
 """The types that values are rounded to, and how to round."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from .._words import did_you_mean, quoted
 LONG: Final = (np.dtype(np.float32), np.dtype(np.float64))
 #: How many weights share a scale if they have four bits.
 BLOCK: Final = 32
+#: With few steps, a smaller scale that clips the largest weight may lose less.
+_FACTORS: Final = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
 
 
 @dataclass(frozen=True)
@@ -114,44 +117,39 @@ def quantized_activation(array: Array) -> tuple[Array, float, int]:
     return ((whole - zero) * scale).astype(array.dtype), scale, zero
 
 
-def quantized_weight(array: Array, axis: int | None, most: int = 127) -> tuple[Array, Array]:
-    """Return a weight as whole numbers, and its scales: one per channel, or one.
+def _whole(blocks: Array, lowest: int, most: int, factors: Iterable[float]) -> tuple[Array, Array]:
+    """Return numbers along the last axis as whole numbers, and one scale for each row of them.
 
     Args:
-        array: The weight.
-        axis: The axis of the channels; None if all elements share a scale.
+        blocks: The numbers, as float32.
+        lowest: The smallest whole number.
         most: The largest whole number.
+        factors: What the scale of the whole range is multiplied by; the one that loses least is
+            taken for each row.
     """
-    wide = array.astype(np.float32)
-    others = tuple(i for i in range(wide.ndim) if axis is not None and i != axis % wide.ndim)
-    size = np.abs(wide).max(axis=others if axis is not None else None, initial=0.0)
-    scale = np.asarray(np.where(size > 0, size, 1.0) / most, np.float32)
-    spread = scale if axis is None else np.expand_dims(scale, others)
-    return np.clip(np.rint(wide / spread), -most, most).astype(np.int8), scale
-
-
-def quantized_blocks(array: Array, axis: int, bits: int) -> tuple[Array, Array]:
-    """Return a weight in few bits, as int8, and its scales: one per block along an axis.
-
-    Args:
-        array: The weight.
-        axis: The axis of the blocks.
-        bits: 4 or 8.
-    """
-    wide = np.moveaxis(array.astype(np.float32), axis, -1)
-    size = wide.shape[-1]
-    most = (1 << (bits - 1)) - 1
-    count = -(-size // BLOCK)
-    padded = np.zeros((*wide.shape[:-1], count * BLOCK), np.float32)
-    padded[..., :size] = wide
-    blocks = padded.reshape(*wide.shape[:-1], count, BLOCK)
     place = np.abs(blocks).argmax(-1)[..., None]
     furthest = np.take_along_axis(blocks, place, -1)[..., 0]
-    # The range reaches one further below zero, so the largest element of a block goes there.
-    scale = np.where(furthest == 0, 1.0, furthest / -(most + 1)).astype(np.float32)
-    whole = np.clip(np.rint(blocks / scale[..., None]), -most - 1, most).astype(np.int8)
-    values = whole.reshape(padded.shape)[..., :size]
-    return np.moveaxis(values, -1, axis), np.moveaxis(scale, -1, axis)
+    # If the range reaches one further below zero, the largest element goes there.
+    limits = [np.abs(furthest) / most]
+    if lowest < -most:
+        limits.insert(0, furthest / lowest)
+    found: tuple[Array, Array] | None = None
+    least: Any = None
+    for limit in limits:
+        for factor in factors:
+            scale = np.where(furthest == 0, 1.0, limit * factor).astype(np.float32)
+            whole = np.clip(np.rint(blocks / scale[..., None]), lowest, most)
+            lost = np.square(whole * scale[..., None] - blocks).sum(-1)
+            if found is None:
+                found, least = (whole.astype(np.int8), scale), lost
+                continue
+            is_better = lost < least
+            least = np.where(is_better, lost, least)
+            found = (
+                np.where(is_better[..., None], whole, found[0]).astype(np.int8),
+                np.where(is_better, scale, found[1]),
+            )
+    return found if found is not None else (blocks.astype(np.int8), furthest)
 
 
 @dataclass(frozen=True)
@@ -162,44 +160,86 @@ class Stored:
         values: The whole numbers, as int8.
         scales: The scales.
         axis: The axis of the channels or of the blocks; None if all elements share a scale.
-        is_blocked: Whether there is one scale per block along the axis.
+        block: How many elements along the axis share a scale; None if the axis has channels.
     """
 
     values: Array
     scales: Array
     axis: int | None
-    is_blocked: bool = False
+    block: int | None = None
 
     def array(self) -> Array:
         """Return the numbers that are stored."""
-        if self.is_blocked and self.axis is not None:
-            return from_blocks(self.values, self.scales, self.axis)
         spread = self.scales
-        if self.axis is not None:
+        if self.block is not None and self.axis is not None:
+            taken = np.arange(self.values.shape[self.axis]) // self.block
+            spread = np.take(spread, taken, axis=self.axis)
+        elif self.axis is not None:
             others = tuple(i for i in range(self.values.ndim) if i != self.axis)
             spread = np.expand_dims(spread, others)
         return np.asarray(self.values.astype(np.float32) * spread, np.float32)
 
 
-def stored(array: Array, axis: int | None, kind: Format) -> Stored:
+def bytes_of(shape: Sequence[int], axis: int, kind: Format, *, has_blocks: bool) -> int:
+    """Return the bytes of a weight in 8 or 4 bits, with its scales."""
+    known = tuple(shape)
+    is_short = kind.name == "int4"
+    along = _blocks_along(known, axis, is_short=is_short) if has_blocks else None
+    size = math.prod(known)
+    if along is None:
+        scales = known[axis]
+    else:
+        scales = size // known[along] * (-(-known[along] // BLOCK) if is_short else 1)
+    return -(-size * (4 if is_short else 8) // 8) + 4 * scales
+
+
+def stored(array: Array, axis: int | None, kind: Format, *, has_blocks: bool = True) -> Stored:
     """Return a weight in 8 or 4 bits.
 
     Args:
         array: The weight.
         axis: The axis of its channels; None if it has none.
         kind: `int8` or `int4`.
+        has_blocks: Whether the opset has scales of blocks.
     """
-    known = None if axis is None else axis % array.ndim
-    if kind.name == "int4" and array.ndim == 2 and known is not None:
-        along = 1 - known
-        return Stored(*quantized_blocks(array, along, 4), along, is_blocked=True)
-    values, scales = quantized_weight(array, known, 7 if kind.name == "int4" else 127)
-    return Stored(values, scales, known)
+    wide: Any = np.asarray(array, np.float32)
+    known = None if axis is None else axis % wide.ndim
+    is_short = kind.name == "int4"
+    lowest, most = (-8, 7) if is_short else (-127, 127)
+    factors = _FACTORS if is_short else (1.0,)
+    along = _blocks_along(wide.shape, known, is_short=is_short) if has_blocks else None
+    if along is None:
+        rows = wide.reshape(1, -1) if known is None else np.moveaxis(wide, known, 0)
+        flat = rows.reshape(rows.shape[0], -1)
+        values, scales = _whole(flat, -most, most, factors)
+        values = values.reshape(rows.shape) if known is not None else values.reshape(wide.shape)
+        if known is None:
+            return Stored(values, np.asarray(scales[0]), None)
+        return Stored(np.moveaxis(values, 0, known), scales, known)
+    size = wide.shape[along]
+    block = min(BLOCK, size) if is_short else size
+    moved = np.moveaxis(wide, along, -1)
+    count = -(-size // block)
+    padded = np.zeros((*moved.shape[:-1], count * block), np.float32)
+    padded[..., :size] = moved
+    blocks = padded.reshape(*moved.shape[:-1], count, block)
+    values, scales = _whole(blocks, lowest, most, factors)
+    values = values.reshape(padded.shape)[..., :size]
+    return Stored(np.moveaxis(values, -1, along), np.moveaxis(scales, -1, along), along, block)
 
 
-def from_blocks(values: Array, scales: Array, axis: int) -> Array:
-    """Return the numbers that `quantized_blocks` stores."""
-    size = values.shape[axis]
-    spread = np.repeat(scales, BLOCK, axis=axis)
-    taken = np.take(spread, np.arange(size), axis=axis)
-    return np.asarray(values.astype(np.float32) * taken, np.float32)
+def _blocks_along(shape: tuple[int, ...], axis: int | None, *, is_short: bool) -> int | None:
+    """Return the axis along which elements share a scale in blocks; None if channels have scales.
+
+    Four bits need small blocks. A stack of matrices has one scale per matrix and channel.
+    """
+    rank = len(shape)
+    if axis is None or rank < 2 or 0 in shape:
+        return None
+    if rank > 3:
+        # The weight of a convolution.
+        return 1 - axis if is_short and axis < 2 and shape[1 - axis] >= BLOCK // 2 else None
+    if rank == 3 and axis == 0:
+        return 1 if is_short and shape[1] >= BLOCK // 2 else None
+    along = rank - 2 if axis == rank - 1 else rank - 1
+    return along if is_short or rank == 3 else None

@@ -15,27 +15,29 @@ from .._errors import ConfigError
 from .._types import StrPath
 from .._words import did_you_mean, quoted
 from .analysis import Analysis, analyze
+from .calibration import bound
 from .casting import Caster
 from .errors import decibels, worst_output
 from .formats import FORMATS, Format, format_of
 from .lowered import Lowered, LoweredLine, Lowering, bytes_of_weights
+from .quantizing import quantizable
 from .ranking import Group, groups_of
 from .reasons import reason
 from .samples import Feeds, samples_of
-from .search import Choice, Measure, Search
+from .search import Choice, Measure, Search, WholeSearch
 from .sites import VALUES, WEIGHTS, Facts, Part, Site
-from .storing import Storer, quantizable
+from .storing import Storer
 
 if TYPE_CHECKING:
     from .._comparing.runtime import AnyModel
 
 #: So many samples are used to choose lines, and to measure the error at the end.
 _MAX_CHOOSING, _MAX_MEASURING = 4, 16
-#: So many samples show the range of each value.
-_MAX_CALIBRATING: Final = 32
+#: So many samples show the range of each value, and judge how weights and operands are chosen.
+_MAX_CALIBRATING, _MAX_JUDGING = 32, 24
 #: New data may have a larger error than the data that the lines were chosen with.
 _MARGIN: Final = 0.6
-_MAX_ROUNDS: Final = 4
+_MAX_ROUNDS: Final = 6
 _MAX_REFUSED: Final = 64
 _SHOWN: Final = 5
 
@@ -184,7 +186,9 @@ class _Task:
         self._facts: Mapping[Site, Facts] = watch.facts
         self._groups = analysis.groups
         if not kind.is_float:
-            self._facts = quantizable(watch.facts, watch.types, has_operands=not self._weights_only)
+            self._facts = quantizable(
+                watch.facts, watch.types, kind, has_operands=not self._weights_only
+            )
             self._groups = groups_of(self._facts.values(), analysis.lines)
         self._kept = self._parts_of(keep)
         if self._weights_only:
@@ -195,11 +199,10 @@ class _Task:
     def run(self, choosing: Sequence[Feeds], held_back: Sequence[Feeds]) -> Lowered:
         """Choose lines until the model is within the budget on the data that was held back."""
         judge = self._judge
-        few = list(choosing[:_MAX_CHOOSING])
+        few = list(choosing[: _MAX_CHOOSING if self._kind.is_float else _MAX_JUDGING])
+        which = Search if self._kind.is_float else WholeSearch
         try:
-            search = Search(
-                self._analysis, self._groups, self._kept, self._kind, few, judge.measure
-            )
+            search = which(self._analysis, self._groups, self._kept, self._kind, few, judge.measure)
         except ConfigError:
             raise
         except Exception as why:
@@ -208,18 +211,26 @@ class _Task:
                 f"ONNX Runtime does not run the model with rounded nodes: {said}"
             ) from None
         measured = [*held_back, *few][:_MAX_MEASURING]
-        target = judge.budget * _MARGIN
-        choice, error = Choice(), math.inf
+        target = judge.budget * (_MARGIN if self._kind.is_float else 1.0)
+        choice, share = Choice(), 1.0
         for _ in range(_MAX_ROUNDS):
-            choice = search.choose(target)
+            choice = search.choose(target, share)
             if not choice.parts:
                 break
-            made, inserted = self._written(choice.parts)
-            error = self._error(made, measured)
+            made, inserted = self._written(choice)
+            errors = self._errors(made, measured)
+            known = errors if self._kind.is_float else [*errors, bound([*errors, *choice.errors])]
+            error = max(known)
             if error <= judge.budget:
-                shown = error if not held_back else self._error(made, held_back)
-                return Lowered(made, self._report(choice, made, shown, inserted, len(held_back)))
-            target *= 0.5 * (judge.budget / error if math.isfinite(error) else 0.5)
+                shown = self._errors(made, held_back) if held_back else errors
+                return Lowered(
+                    made, self._report(choice, made, max(shown), inserted, len(held_back))
+                )
+            if not self._kind.is_float and any(part == VALUES for _, part in choice.parts):
+                share = share / 2 if share == 1 else 0.0
+            else:
+                ratio = judge.budget / error if math.isfinite(error) else 0.5
+                target = min(target, bound(choice.errors)) * min(0.95 * ratio, 0.95)
         raise self._impossible(choice)
 
     def _parts_of(self, keep: Sequence[str]) -> set[Part]:
@@ -247,12 +258,12 @@ class _Task:
             found |= {(each.site, part) for each in named[name] for part in (VALUES, WEIGHTS)}
         return found
 
-    def _written(self, parts: Collection[Part]) -> tuple[onnx.ModelProto, int]:
+    def _written(self, choice: Choice) -> tuple[onnx.ModelProto, int]:
         """Return the model in which some parts are rounded, and the number of inserted nodes."""
-        analysis = self._analysis
+        analysis, parts = self._analysis, choice.parts
         _progress.stage("writing the model")
         if not self._kind.is_float:
-            storer = Storer(analysis.loaded, self._facts, analysis.watch.ranges, self._kind, parts)
+            storer = Storer(analysis.loaded, self._facts, choice.ranges, self._kind, parts)
             made = storer.model()
             self._check(made)
             return made, storer.casts
@@ -320,11 +331,11 @@ class _Task:
     def _runner(self, made: onnx.ModelProto) -> Runner:
         return Runner(made, self._analysis.loaded)
 
-    def _error(self, made: onnx.ModelProto, samples: Sequence[Feeds]) -> float:
-        """Return the largest error of the new model, as the runtime optimizes and runs it."""
+    def _errors(self, made: onnx.ModelProto, samples: Sequence[Feeds]) -> list[float]:
+        """Return the errors of the new model, as the runtime optimizes and runs it."""
         loaded = self._analysis.loaded
         before, after = Runner(loaded.proto, loaded), self._runner(made)
-        worst = 0.0
+        found = []
         for number, feeds in enumerate(samples):
             _progress.stage(f"measuring sample {number + 1} of {len(samples)}")
             expected = before.run(feeds)
@@ -338,10 +349,8 @@ class _Task:
             # An output may have another name if its type is another one.
             named = dict(zip(expected, got.values(), strict=True))
             error = self._judge.measure(expected, named)
-            if math.isnan(error):
-                return math.inf
-            worst = max(worst, error)
-        return worst
+            found.append(math.inf if math.isnan(error) else error)
+        return found
 
     def _report(
         self, choice: Choice, made: onnx.ModelProto, error: float, inserted: int, held_back: int

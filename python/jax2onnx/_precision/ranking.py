@@ -7,6 +7,7 @@ from typing import Final
 
 from .. import _progress
 from .._comparing.lines import Lines, SourceLine
+from .calibration import Ranges
 from .errors import LOST, worst_output
 from .formats import Format
 from .samples import Feeds
@@ -106,9 +107,9 @@ def follows(facts: Facts, group: Group) -> bool:
 class Effects:
     """Measures what groups do to the outputs."""
 
-    def __init__(self, switched: Switched, samples: Sequence[Feeds]) -> None:
+    def __init__(self, switched: Switched, samples: Sequence[Feeds], ranges: Ranges) -> None:
         """Run the model as it is."""
-        self._switched = switched
+        self._switched, self._ranges = switched, ranges
         self._samples = samples
         self._plain = [switched.run(feeds, ()) for feeds in samples]
         self.runs = 0
@@ -118,7 +119,7 @@ class Effects:
         which = list(chosen)
         worst: tuple[float, str | None] = (0.0, None)
         for feeds, plain in zip(self._samples, self._plain, strict=True):
-            found = worst_output(plain, self._switched.run(feeds, which))
+            found = worst_output(plain, self._switched.run(feeds, which, self._ranges))
             if found[0] > worst[0]:
                 worst = found
             if math.isinf(worst[0]):

@@ -40,8 +40,10 @@ _QUANTIZED: Final = frozenset(
 _SETTINGS: Final = {"Resize": (1, 2), "Upsample": (1,), "Dropout": (1, 2), "Range": (0, 1, 2)}
 #: Operators that ONNX Runtime computes in float16 inside, whose inner values may overflow.
 INSIDE: Final = frozenset(("Attention", "MultiHeadAttention", "GroupQueryAttention"))
-#: Operators that multiply by a weight, and the axis of its channels.
-PRODUCTS: Final = ("MatMul", "Gemm", "Conv", "ConvTranspose")
+#: The first opset with one scale per block, and numbers of four bits.
+BLOCKS: Final = 21
+#: Operators that multiply by a weight, for which runtimes have kernels with integers.
+PRODUCTS: Final = ("MatMul", "Gemm", "Conv")
 
 
 def site_of(graph: Graph, number: int) -> Site:
@@ -101,19 +103,29 @@ def _is_given_from_outside(graph: Graph, name: str) -> bool:
     return False
 
 
+def has_blocks(model: onnx.ModelProto) -> bool:
+    """Return whether the opset of a model has weights with one scale per block."""
+    return any(each.version >= BLOCKS for each in model.opset_import if not each.domain)
+
+
 def weight_axis(node: onnx.NodeProto, position: int, rank: int) -> int | None:
-    """Return the axis of the channels of a weight; None if it has none."""
-    if node.op_type == "Gather" and position == 0 and rank == 2:
-        return 0
-    if rank < 2 or position != 1:
+    """Return the axis along which a weight has one scale per channel; None if it has none."""
+    if rank < 2 or not takes_values(node, position):
         return None
-    if node.op_type == "MatMul":
-        return rank - 1
-    if node.op_type == "Gemm":
-        return 0 if attribute(node, "transB", 0) else 1
-    if node.op_type == "Conv":
-        return 0
-    return 1 if node.op_type == "ConvTranspose" else None
+    if node.domain == "":
+        if node.op_type == "Gather":
+            return int(attribute(node, "axis", 0)) % rank if position == 0 else None
+        if node.op_type == "MatMul" and position == 0:
+            return rank - 2
+        if node.op_type == "Gemm" and position < 2:
+            is_transposed = bool(attribute(node, ("transA", "transB")[position], 0))
+            return int(is_transposed) if position == 0 else 1 - int(is_transposed)
+        if node.op_type in ("Conv", "ConvTranspose"):
+            # The channels of the result; a transposed convolution has those of the operand first.
+            return int(node.op_type == "ConvTranspose") if position == 1 else None
+        if node.op_type in ("LSTM", "GRU", "RNN"):
+            return 1 if position in (1, 2) and rank == 3 else None
+    return rank - 1
 
 
 @dataclass
@@ -186,6 +198,8 @@ class Facts:
         addend: How large the smaller addends of a sum are.
         outlier: The channel whose elements are far larger than those of the others.
         is_inside: Whether the node computes numbers that exceed the range, inside.
+        axes: The axis of the channels of its weights, if other readers have a say in it.
+        ranged: The value whose range a result has, if it is not that of the result itself.
     """
 
     graph: Graph
@@ -202,6 +216,14 @@ class Facts:
     addend: float = 0.0
     outlier: tuple[int, float] | None = None
     is_inside: bool = False
+    axes: dict[int, int] = field(default_factory=dict)
+    ranged: dict[str, str] = field(default_factory=dict)
+
+    def axis(self, position: int, rank: int) -> int | None:
+        """Return the axis of the channels of a weight."""
+        if position in self.axes:
+            return self.axes[position]
+        return weight_axis(self.node, position, rank)
 
     @property
     def node(self) -> onnx.NodeProto:

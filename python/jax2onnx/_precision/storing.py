@@ -9,62 +9,20 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .._comparing.arrays import Array
-from .._comparing.graphs import Graph, main
+from .._comparing.graphs import execution_order, main, names_read
+from .._comparing.levels import attribute
 from .._comparing.models import Loaded
 from .._errors import ConfigError
-from .casting import all_names, drop_weights, order_of
-from .formats import BLOCK, Format, Stored, scale_of, stored
-from .sites import VALUES, WEIGHTS, Facts, Part, Site, is_long, weight_axis
-from .switched import Ranges
+from .calibration import Key, Ranges
+from .casting import all_names, drop_weights
+from .formats import Format, Stored, scale_of, stored
+from .sites import BLOCKS, VALUES, WEIGHTS, Facts, Part, Site
 
-#: The first opset with scales per channel, and the first one with scales per block.
-_CHANNELS, _BLOCKS = 13, 21
+#: The first opset with scales per channel.
+_CHANNELS: Final = 13
 _IR_OF_FOUR_BITS: Final = 10
-#: A weight with fewer elements is not worth a scale.
-MIN_ELEMENTS: Final = 64
-
-
-def quantizable(
-    facts: Mapping[Site, Facts], types: Mapping[Any, Any], *, has_operands: bool
-) -> dict[Site, Facts]:
-    """Return the nodes that multiply by a weight, with what is rounded of them.
-
-    Args:
-        facts: What is known of all nodes.
-        types: The types of the values of each graph.
-        has_operands: Whether the operands are rounded, too.
-    """
-    found = {}
-    for site, known in facts.items():
-        node = known.node
-        weights = {
-            position
-            for position, name in enumerate(node.input)
-            if name and _is_worth_it(known.graph, name, node, position)
-        }
-        if not weights:
-            continue
-        made = Facts(known.graph, known.number, known.order, given=weights, weights=known.weights)
-        made.own_error, made.values = known.own_error, known.values
-        operand = node.input[0]
-        is_float = is_long(types.get((known.graph.place, operand)))
-        if has_operands and node.op_type != "Gather" and is_float and 0 not in weights:
-            made.operands = {0}
-        found[site] = made
-    return found
-
-
-def _is_worth_it(graph: Graph, name: str, node: onnx.NodeProto, position: int) -> bool:
-    tensor = graph.initializer(name)
-    if tensor is None or not is_long(helper.tensor_dtype_to_np_dtype(tensor.data_type)):
-        return False
-    top = graph
-    while top.outer is not None:
-        top = top.outer
-    if top.initializers.get(name) is not tensor:
-        return False
-    elements = int(np.prod(list(tensor.dims), dtype=np.int64))
-    return elements >= MIN_ELEMENTS and weight_axis(node, position, len(tensor.dims)) is not None
+#: A bias that needs more steps would leave no room for the sum.
+_MAX_BIAS: Final = float(1 << 30)
 
 
 class Storer:
@@ -96,9 +54,19 @@ class Storer:
         self._opset = next(
             (each.version for each in loaded.proto.opset_import if not each.domain), 1
         )
+        #: The results that are rounded for all readers.
+        self._results = {
+            (each.graph.place, ranged)
+            for site, each in facts.items()
+            if (site, VALUES) in self._parts
+            for ranged in each.ranged.values()
+        }
         self.casts = 0
         self._used = set(all_names(loaded.proto))
-        self._stored: dict[tuple[str, int | None], str] = {}
+        self._stored: dict[str, str] = {}
+        self._scales: dict[str, Array] = {}
+        #: The weights that some node reads as whole numbers.
+        self._replaced: set[str] = set()
 
     def model(self) -> onnx.ModelProto:
         """Return the model.
@@ -111,9 +79,9 @@ class Storer:
                 f"the model has opset {self._opset}, but scales per channel need opset "
                 f"{_CHANNELS}: export it with a newer opset"
             )
-        if self._format.name == "int4" and self._opset < _BLOCKS:
+        if self._format.name == "int4" and self._opset < BLOCKS:
             raise ConfigError(
-                f"the model has opset {self._opset}, but 4-bit weights need opset {_BLOCKS}: "
+                f"the model has opset {self._opset}, but 4-bit weights need opset {BLOCKS}: "
                 "export it with a newer opset"
             )
         model = onnx.ModelProto()
@@ -128,21 +96,18 @@ class Storer:
         head: list[onnx.NodeProto] = []
         nodes = [graph.node[number] for number in order]
         written = self._nodes(nodes, ("main",), order, head)
+        read = {name for node in written for name in names_read(node)}
+        read |= {value.name for value in graph.output}
         kept = [
-            self._embedded(tensor) for tensor in graph.initializer if self._is_read(tensor, written)
+            self._embedded(tensor)
+            for tensor in graph.initializer
+            if tensor.name not in self._replaced or tensor.name in read
         ]
         del graph.node[:]
         graph.node.extend([*head, *written])
         del graph.initializer[:]
         graph.initializer.extend([*kept, *self._added])
         return model
-
-    def _is_read(self, tensor: onnx.TensorProto, nodes: list[onnx.NodeProto]) -> bool:
-        """Return whether a weight is still read as it was."""
-        if not any(name == tensor.name for name, _ in self._stored):
-            return True
-        outputs = {value.name for value in self._loaded.proto.graph.output}
-        return tensor.name in outputs or any(_reads(node, tensor.name) for node in nodes)
 
     def _embedded(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
@@ -170,7 +135,7 @@ class Storer:
             for attribute in made.attribute:
                 if attribute.type == onnx.AttributeProto.GRAPH:
                     body = attribute.g
-                    inner = order_of(body)
+                    inner = execution_order(body.node)
                     changed = self._nodes(
                         [body.node[each] for each in inner],
                         (*place, number, attribute.name),
@@ -180,6 +145,9 @@ class Storer:
                     del body.node[:]
                     body.node.extend(changed)
             written.append(made)
+            for name in made.output:
+                if (place, name) in self._results:
+                    self._round_result(made, name, (place, name), rounded, written)
         return written
 
     def _change(
@@ -197,15 +165,46 @@ class Storer:
                 tensor = self._weights.get(name)
                 if tensor is None or facts.graph.initializer(name) is None:
                     continue
-                axis = weight_axis(node, position, len(tensor.dims))
+                axis = facts.axis(position, len(tensor.dims))
                 node.input[position] = self._read_weight(tensor, axis, node, head)
         if (site, VALUES) in self._parts:
             for position in facts.operands:
                 name = node.input[position]
-                low, high = self._ranges.get((facts.graph.place, name), (0.0, 0.0))
                 if name not in rounded:
-                    rounded[name] = self._round(name, low, high, node, written)
+                    label = self._fresh(f"{name}.dequantized")
+                    self._round(name, label, (facts.graph.place, name), node, written)
+                    rounded[name] = label
                 node.input[position] = rounded[name]
+            if node.op_type == "Gemm" and (site, WEIGHTS) in self._parts:
+                self._change_bias(node, facts, head)
+
+    def _change_bias(
+        self, node: onnx.NodeProto, facts: Facts, head: list[onnx.NodeProto]
+    ) -> None:
+        """Store the bias in the steps of the sum that it is added to, which kernels expect."""
+        tensor = self._weights.get(node.input[2]) if len(node.input) > 2 else None
+        scales = self._scales.get(facts.node.input[1])
+        if tensor is None or scales is None or facts.graph.initializer(tensor.name) is None:
+            return
+        array = np.asarray(self._loaded.array(tensor))
+        is_plain = array.dtype == np.float32 and array.shape == scales.shape
+        step, _ = scale_of(*self._ranges.get((facts.graph.place, facts.node.input[0]), (0.0, 0.0)))
+        steps = (scales * np.float32(step)).astype(np.float32)
+        with np.errstate(all="ignore"):
+            whole = np.rint(array.astype(np.float64) / steps) if is_plain else np.full(1, np.inf)
+        beta = attribute(node, "beta", 1.0)
+        if beta != 1.0 or attribute(node, "alpha", 1.0) != 1.0:
+            return
+        if not is_plain or not np.abs(whole).max(initial=0.0) < _MAX_BIAS:
+            return
+        result = self._fresh(f"{tensor.name}.dequantized")
+        names = [
+            self._add(tensor, whole.astype(np.int32), f"{tensor.name}.int32"),
+            self._add(tensor, steps, f"{tensor.name}.scale"),
+        ]
+        head.append(self._node("DequantizeLinear", names, result, node, axis=0))
+        self._replaced.add(tensor.name)
+        node.input[2] = result
 
     def _read_weight(
         self,
@@ -214,21 +213,26 @@ class Storer:
         reader: onnx.NodeProto,
         head: list[onnx.NodeProto],
     ) -> str:
-        key = tensor.name, axis
-        if key not in self._stored:
+        if tensor.name not in self._stored:
             array = np.asarray(self._loaded.array(tensor))
-            known = stored(array, axis, self._format)
+            known = stored(array, axis, self._format, has_blocks=self._opset >= BLOCKS)
             result = self._fresh(f"{tensor.name}.dequantized")
             names = [
                 self._add(tensor, self._packed(known), f"{tensor.name}.{self._format.name}"),
                 self._add(tensor, known.scales.astype(array.dtype), f"{tensor.name}.scale"),
             ]
+            if reader.op_type == "Gemm" and known.block is None:
+                # ONNX Runtime's kernel with integers wants to see that there is no offset.
+                zeros = np.zeros(known.scales.shape, np.int8)
+                names.append(self._add(tensor, zeros, f"{tensor.name}.zero"))
             attributes = {} if known.axis is None else {"axis": known.axis}
-            if known.is_blocked:
-                attributes["block_size"] = BLOCK
+            if known.block is not None:
+                attributes["block_size"] = known.block
             head.append(self._node("DequantizeLinear", names, result, reader, **attributes))
-            self._stored[key] = result
-        return self._stored[key]
+            self._stored[tensor.name] = result
+            self._scales[tensor.name] = known.scales
+            self._replaced.add(tensor.name)
+        return self._stored[tensor.name]
 
     def _packed(self, known: Stored) -> Array:
         return known.values.astype(ml_dtypes.int4) if self._format.name == "int4" else known.values
@@ -239,22 +243,35 @@ class Storer:
         self._added.append(made)
         return str(made.name)
 
+    def _round_result(
+        self,
+        node: onnx.NodeProto,
+        name: str,
+        key: Key,
+        rounded: dict[str, str],
+        written: list[onnx.NodeProto],
+    ) -> None:
+        """Let everybody who reads a result read it as rounded."""
+        own = self._fresh(f"{name}.{np.dtype(np.float32).name}")
+        node.output[list(node.output).index(name)] = own
+        self._round(own, name, key, node, written)
+        rounded[name] = name
+
     def _round(
         self,
         name: str,
-        low: float,
-        high: float,
+        result: str,
+        key: Key,
         reader: onnx.NodeProto,
         written: list[onnx.NodeProto],
-    ) -> str:
-        scale, zero = scale_of(low, high)
-        label = self._fresh(f"{name}.scale"), self._fresh(f"{name}.zero")
+    ) -> None:
+        scale, zero = scale_of(*self._ranges.get(key, (0.0, 0.0)))
+        label = self._fresh(f"{key[1]}.scale"), self._fresh(f"{key[1]}.zero")
         self._added.append(numpy_helper.from_array(np.asarray(scale, np.float32), label[0]))
         self._added.append(numpy_helper.from_array(np.asarray(zero, np.uint8), label[1]))
-        whole, result = self._fresh(f"{name}.uint8"), self._fresh(f"{name}.dequantized")
+        whole = self._fresh(f"{key[1]}.uint8")
         written.append(self._node("QuantizeLinear", [name, *label], whole, reader))
         written.append(self._node("DequantizeLinear", [whole, *label], result, reader))
-        return result
 
     def _node(
         self, op: str, inputs: list[str], result: str, reader: onnx.NodeProto, **attributes: Any
@@ -274,9 +291,3 @@ class Storer:
             found, number = f"{name}.{number}", number + 1
         self._used.add(found)
         return found
-
-
-def _reads(node: onnx.NodeProto, name: str) -> bool:
-    from .._comparing.graphs import _names_read
-
-    return name in _names_read(node)

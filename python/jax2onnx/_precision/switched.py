@@ -8,18 +8,22 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from .._comparing.arrays import Array
-from .._comparing.graphs import Graph, main
+from .._comparing.graphs import Graph, execution_order, main
 from .._comparing.models import Loaded
 from .._comparing.running import Runner, tensor_type
+from .calibration import Key, Ranges
 from .formats import Format, scale_of, stored
-from .sites import INSIDE, VALUES, WEIGHTS, Facts, Part, Site, is_long, weight_axis
+from .sites import INSIDE, VALUES, WEIGHTS, Facts, Part, Site, has_blocks, is_long
 
 _FLAGS: Final = "jax2onnx.flags"
+_SCALES: Final = "jax2onnx.scales"
+_ZEROS: Final = "jax2onnx.zeros"
 _FLAG: Final = "jax2onnx.flag."
 _OWN: Final = "jax2onnx.own."
+#: The inputs that say what is rounded, and how.
+_SETTINGS: Final = {_FLAGS: np.bool_, _SCALES: np.float32, _ZEROS: np.uint8}
 
 Types = Mapping[tuple[tuple[Any, ...], str], np.dtype[Any]]
-Ranges = Mapping[tuple[tuple[Any, ...], str], tuple[float, float]]
 
 
 class Switched:
@@ -31,7 +35,6 @@ class Switched:
         groups: Sequence[Collection[Part]],
         facts: Mapping[Site, Facts],
         types: Types,
-        ranges: Ranges,
         kind: Format,
     ) -> None:
         """Load the model.
@@ -41,18 +44,32 @@ class Switched:
             groups: The parts of nodes in each group.
             facts: What is known of the nodes.
             types: The types of the values of each graph.
-            ranges: The smallest and the largest element of each value of each graph.
             kind: The type to round to.
         """
         self._count = len(groups)
-        writer = _Writer(loaded, groups, facts, types, ranges, kind)
+        writer = _Writer(loaded, groups, facts, types, kind)
         self._runner = Runner(writer.model(), loaded, optimize=False)
+        self._slots = writer.slots
 
-    def run(self, feeds: Mapping[str, Array], chosen: Iterable[int]) -> dict[str, Array]:
-        """Run the model with some groups rounded. Returns its outputs."""
+    def run(
+        self, feeds: Mapping[str, Array], chosen: Iterable[int], ranges: Ranges | None = None
+    ) -> dict[str, Array]:
+        """Run the model with some groups rounded. Returns its outputs.
+
+        Args:
+            feeds: The inputs.
+            chosen: The groups.
+            ranges: The smallest and the largest element of each value, if the type has scales.
+        """
         flags = np.zeros(self._count, np.bool_)
         flags[list(chosen)] = True
-        return self._runner.run({**feeds, _FLAGS: flags})
+        known = [scale_of(*(ranges or {}).get(key, (0.0, 0.0))) for key in self._slots]
+        settings = {
+            _FLAGS: flags,
+            _SCALES: np.asarray([scale for scale, _ in known], np.float32),
+            _ZEROS: np.asarray([zero for _, zero in known], np.uint8),
+        }
+        return self._runner.run({**feeds, **settings})
 
 
 class _Writer:
@@ -64,20 +81,22 @@ class _Writer:
         groups: Sequence[Collection[Part]],
         facts: Mapping[Site, Facts],
         types: Types,
-        ranges: Ranges,
         kind: Format,
     ) -> None:
         self._loaded, self._format = loaded, kind
+        #: The values that are rounded by a scale, with their positions in the input for scales.
+        self.slots: dict[Key, int] = {}
         self._groups: dict[Site, dict[str, int]] = {}
         for number, parts in enumerate(groups):
             for site, part in parts:
                 self._groups.setdefault(site, {})[part] = number
         self._count = len(groups)
-        self._facts, self._types, self._ranges = facts, types, ranges
+        self._facts, self._types = facts, types
         self._names = 0
         self._functions = {
             (each.domain, each.name, each.overload) for each in loaded.proto.functions
         }
+        self._has_blocks = has_blocks(loaded.proto)
 
     def model(self) -> onnx.ModelProto:
         """Return the model."""
@@ -87,7 +106,8 @@ class _Writer:
         graph = before.graph
         model.graph.name = graph.name or "graph"
         model.graph.input.extend(graph.input)
-        model.graph.input.add(name=_FLAGS, type=tensor_type(np.bool_, [self._count]))
+        for name, dtype in _SETTINGS.items():
+            model.graph.input.add(name=name, type=tensor_type(dtype))
         model.graph.output.extend(graph.output)
         model.graph.initializer.extend(graph.initializer)
         model.graph.sparse_initializer.extend(graph.sparse_initializer)
@@ -109,32 +129,37 @@ class _Writer:
         return found
 
     def _function(self, function: onnx.FunctionProto) -> onnx.FunctionProto:
-        """Return a function that takes the flags as one more operand."""
+        """Return a function that takes the settings as further operands."""
         found = onnx.FunctionProto()
         found.CopyFrom(function)
-        found.input.append(_FLAGS)
+        found.input.extend(_SETTINGS)
         del found.node[:]
         found.node.extend(self._split())
         place = ("function", f"{function.domain}::{function.name}")
-        found.node.extend(self._nodes(function.node, place, range(len(function.node))))
+        order = execution_order(function.node)
+        found.node.extend(self._nodes(function.node, place, order))
         del found.value_info[:]
         return found
 
     def _nodes(
         self, nodes: Sequence[onnx.NodeProto], place: tuple[Any, ...], order: Iterable[int]
     ) -> list[onnx.NodeProto]:
-        return [self._node(nodes[number], place, number) for number in order]
+        return [each for n in order for each in self._node(nodes[n], place, n)]
 
-    def _node(self, node: onnx.NodeProto, place: tuple[Any, ...], number: int) -> onnx.NodeProto:
+    def _node(
+        self, node: onnx.NodeProto, place: tuple[Any, ...], number: int
+    ) -> Iterable[onnx.NodeProto]:
         site = (place, number)
-        if site in self._groups:
+        is_carrier = self._is_carrier(node)
+        if site in self._groups and not is_carrier:
             choice = onnx.GraphProto()
             self._choose(choice, node, self._facts[site], self._groups[site], frozenset())
-            made = onnx.NodeProto()
-            made.CopyFrom(choice.node[0])
-            return made
+            yield from choice.node
+            return
         found = onnx.NodeProto()
         found.CopyFrom(node)
+        if site in self._groups:
+            yield from self._rounded_for_bodies(found, self._facts[site], self._groups[site])
         if (node.domain, node.op_type, node.overload) in self._functions:
             function = next(
                 each
@@ -143,17 +168,46 @@ class _Writer:
                 == (node.domain, node.op_type, node.overload)
             )
             found.input.extend([""] * (len(function.input) - len(found.input)))
-            found.input.append(_FLAGS)
+            found.input.extend(_SETTINGS)
         for attribute in found.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 body = attribute.g
                 changed = self._nodes(
-                    list(body.node), (*place, number, attribute.name), _order(body)
+                    list(body.node), (*place, number, attribute.name), execution_order(body.node)
                 )
                 del body.node[:]
                 body.node.extend(changed)
                 del body.value_info[:]
-        return found
+        yield found
+
+    def _is_carrier(self, node: onnx.NodeProto) -> bool:
+        """Return whether the operands of a node are those of nodes inside."""
+        return (node.domain, node.op_type, node.overload) in self._functions or any(
+            each.type == onnx.AttributeProto.GRAPH for each in node.attribute
+        )
+
+    def _rounded_for_bodies(
+        self, node: onnx.NodeProto, facts: Facts, flags: Mapping[str, int]
+    ) -> Iterable[onnx.NodeProto]:
+        """Yield nodes that round the weights that a node passes to its body, and let it read them.
+
+        Args:
+            node: The node, which is changed.
+            facts: What is known of it.
+            flags: The flag of each of its parts.
+        """
+        for position in sorted(facts.given):
+            name = node.input[position]
+            then, otherwise = onnx.GraphProto(name=self._name()), onnx.GraphProto(name=self._name())
+            then.output.add(name=self._rounded_operand(then, facts, position, name))
+            same = otherwise.node.add(op_type="Identity", input=[name], output=[self._name()])
+            otherwise.output.add(name=same.output[0])
+            result = self._name()
+            flag = f"{_FLAG}{flags[WEIGHTS]}"
+            yield helper.make_node(
+                "If", [flag], [result], then_branch=then, else_branch=otherwise
+            )
+            node.input[position] = result
 
     def _choose(
         self,
@@ -224,8 +278,7 @@ class _Writer:
             if is_short and is_long(dtype):
                 results[name] = self._cast(graph, own[name], _code(dtype))
             elif position in facts.results and has_values:
-                low, high = self._ranges.get((place, name), (0.0, 0.0))
-                results[name] = self._round(graph, own[name], dtype, low, high)
+                results[name] = self._round(graph, own[name], dtype, (place, facts.ranged.get(name, name)))
             else:
                 results[name] = own[name]
         return results
@@ -241,18 +294,16 @@ class _Writer:
         weight = facts.weights.get(position)
         tensor = facts.graph.initializer(name)
         if weight is None:
-            low, high = self._ranges.get((place, name), (0.0, 0.0))
-            return self._round(graph, name, dtype, low, high)
+            return self._round(graph, name, dtype, (place, name))
         if tensor is None:
             return self._round_by_content(graph, name)
-        array = facts.graph.model.array(tensor)
-        return self._stored(graph, np.asarray(array), weight_axis(facts.node, position, array.ndim))
+        array = np.asarray(facts.graph.model.array(tensor))
+        return self._stored(graph, array, facts.axis(position, array.ndim))
 
     def _stored(self, graph: onnx.GraphProto, array: Array, axis: int | None) -> str:
         """Add a weight in few bits to a branch. Returns the name of the numbers."""
-        known = stored(array, axis, self._format)
-        if known.is_blocked:
-            # Blocks need opset 21, which the model may not have.
+        known = stored(array, axis, self._format, has_blocks=self._has_blocks)
+        if known.block is not None or array.dtype != np.float32:
             return self._constant(graph, known.array().astype(array.dtype))
         names = [self._constant(graph, known.values), self._constant(graph, known.scales)]
         result = self._name()
@@ -260,14 +311,14 @@ class _Writer:
         graph.node.append(helper.make_node("DequantizeLinear", names, [result], **attributes))
         return result
 
-    def _round(self, graph: onnx.GraphProto, name: str, dtype: Any, low: float, high: float) -> str:
+    def _round(self, graph: onnx.GraphProto, name: str, dtype: Any, key: Key) -> str:
         if self._format.is_float:
             return self._cast(graph, self._cast(graph, name, self._format.code), _code(dtype))
-        scale, zero = scale_of(low, high)
-        settings = [
-            self._constant(graph, np.asarray(scale, np.float32)),
-            self._constant(graph, np.asarray(zero, np.uint8)),
-        ]
+        slot = self._constant(graph, np.asarray(self.slots.setdefault(key, len(self.slots))))
+        settings = []
+        for which in (_SCALES, _ZEROS):
+            settings.append(self._name())
+            graph.node.append(helper.make_node("Gather", [which, slot], [settings[-1]]))
         whole, result = self._name(), self._name()
         graph.node.append(helper.make_node("QuantizeLinear", [name, *settings], [whole]))
         graph.node.append(helper.make_node("DequantizeLinear", [whole, *settings], [result]))
@@ -294,12 +345,6 @@ class _Writer:
     def _name(self) -> str:
         self._names += 1
         return f"{_OWN}{self._names}"
-
-
-def _order(body: onnx.GraphProto) -> list[int]:
-    from .._comparing.graphs import _execution_order
-
-    return _execution_order(list(body.node))
 
 
 def _code(dtype: Any) -> int:

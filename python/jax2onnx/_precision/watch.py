@@ -11,10 +11,12 @@ from .._comparing.graphs import FUNCTION, Graph, submodel
 from .._comparing.levels import Level, Values, contents
 from .._comparing.running import Runner, tensor_type
 from .._comparing.walk import Place, Walk
+from .calibration import Calibration, Ranges
 from .errors import relative_error
 from .formats import Format, stored
 from .sites import (
     INSIDE,
+    PRODUCTS,
     Facts,
     Range,
     Site,
@@ -45,7 +47,7 @@ class Watch:
     Attributes:
         facts: What was seen of each node.
         types: The types of the values of each graph.
-        ranges: The smallest and the largest element of each value of each graph.
+        calibration: The ranges of the values of each graph, if the type has scales.
     """
 
     def __init__(self, kind: Format) -> None:
@@ -53,7 +55,8 @@ class Watch:
         self._format = kind
         self.facts: dict[Site, Facts] = {}
         self.types: dict[tuple[tuple[Any, ...], str], np.dtype[Any]] = {}
-        self.ranges: dict[tuple[tuple[Any, ...], str], tuple[float, float]] = {}
+        self.calibration = Calibration()
+        self._multiplied: set[tuple[tuple[Any, ...], str]] = set()
         self._twins: dict[Any, tuple[Runner | None, list[str], list[int]]] = {}
         self._weights: dict[tuple[tuple[Any, ...], str, int | None], Array] = {}
         self._visits: dict[Any, int] = {}
@@ -61,10 +64,16 @@ class Watch:
 
     def run(self, graph: Graph, feeds: Mapping[str, Array]) -> Values:
         """Run the model, and look at its values. Returns its outputs."""
+        self.calibration.begin()
         for name, array in feeds.items():
             if isinstance(array, np.ndarray):
                 self._note_type(graph, name, array)
         return _Walk(self).run(graph, feeds)
+
+    @property
+    def ranges(self) -> Ranges:
+        """The smallest and the largest element of each value of each graph."""
+        return self.calibration.ranges()
 
     def level(self, graph: Graph) -> Level:
         """Run a graph as it is."""
@@ -106,6 +115,8 @@ class Watch:
         numbers = []
         for number in range(start, stop):
             node = graph.nodes[number]
+            if node.op_type in PRODUCTS and not self._format.is_float:
+                self._multiplied |= {(graph.place, name) for name in (node.input[0], *node.output)}
             for name in (*node.input, *node.output):
                 array = values.get(name)
                 if array is not None:
@@ -131,11 +142,7 @@ class Watch:
         key = graph.place, name
         self.types.setdefault(key, array.dtype)
         if not self._format.is_float and is_long(array.dtype) and array.size:
-            finite = array if np.isfinite(array).all() else array[np.isfinite(array)]
-            if finite.size:
-                low, high = float(finite.min()), float(finite.max())
-                known = self.ranges.get(key, (low, high))
-                self.ranges[key] = min(low, known[0]), max(high, known[1])
+            self.calibration.add(key, array, keeps=key in self._multiplied)
 
     def _facts(self, place: Place, number: int, values: Values) -> Facts | None:
         """Return what is known about a node; None if nothing is rounded."""
