@@ -73,9 +73,7 @@ class Calibration:
             self.begin()
         self.samples[-1].setdefault(key, Seen()).add(array, keeps=keeps)
 
-    def ranges(
-        self, chosen: Collection[int] | None = None, method: float | None = None
-    ) -> Ranges:
+    def ranges(self, chosen: Collection[int] | None = None, method: float | None = None) -> Ranges:
         """Return the range of each value.
 
         Args:

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .._comparing.arrays import Array
-from .._comparing.graphs import execution_order, main
+from .._comparing.graphs import main
 from .._comparing.models import Loaded
 from .formats import Format
 from .sites import Facts, Site, is_long, rounds, takes_values

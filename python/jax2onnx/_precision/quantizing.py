@@ -10,8 +10,8 @@ from onnx import helper
 
 from .._comparing.graphs import FUNCTION, Graph
 from .._comparing.levels import attribute
-from .formats import Format, bytes_of, stored
 from .errors import relative_error
+from .formats import Format, bytes_of, stored
 from .sites import (
     PRODUCTS,
     WEIGHTS,

@@ -64,7 +64,7 @@ class Trials:
         return found
 
     def error(self, chosen: Collection[int], most: float = math.inf) -> float:
-        """Return the error with some groups rounded: with scales, what new samples hardly exceed."""
+        """Return the error with some groups rounded; if there are scales, a bound for new data."""
         errors = self.errors(chosen, most)
         return max(errors, default=0.0) if self._is_float else bound(errors)
 
@@ -214,7 +214,9 @@ class WholeSearch:
         """Prepare to round weights and operands; takes what `Search` takes."""
         facts = {each.site: each for group in groups for each in group.facts}
         self._lines = {each.site: n for n, group in enumerate(groups) for each in group.facts}
-        weights = [(parts, gain) for parts, gain in tied(facts) if not kept & set(parts)]
+        weights = [
+            (parts, gain) for parts, gain in tied(facts) if not any(part in kept for part in parts)
+        ]
         self._items = [_Item(parts, gain) for parts, gain in weights]
         self._count = len(self._items)
         gains = {site: item.gain for item in self._items for site, _ in item.parts}
@@ -233,7 +235,7 @@ class WholeSearch:
 
         Args:
             target: The error.
-            share: The share of it at which no operands are rounded any more.
+            share: The share of it that is left if operands are rounded, too; 0 rounds none.
         """
         chosen = self._largest(set(), range(self._count), target)
         sites = {site for number in chosen for site, _ in self._items[number].parts}
@@ -256,7 +258,7 @@ class WholeSearch:
 
     def _choose_scales(self, chosen: Collection[int]) -> None:
         """Choose how ranges follow from the data, by the error of what they are for."""
-        errors = []
+        errors: list[float] = []
         for number, scales in enumerate(self._to_try):
             _progress.stage(f"trying ranges {number + 1} of {len(self._to_try)}")
             self._trials.scales = scales

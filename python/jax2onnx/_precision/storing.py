@@ -132,13 +132,13 @@ class Storer:
             facts = self._facts.get((place, number))
             if facts is not None:
                 self._change(made, facts, rounded, head, written)
-            for attribute in made.attribute:
-                if attribute.type == onnx.AttributeProto.GRAPH:
-                    body = attribute.g
+            for each in made.attribute:
+                if each.type == onnx.AttributeProto.GRAPH:
+                    body = each.g
                     inner = execution_order(body.node)
                     changed = self._nodes(
-                        [body.node[each] for each in inner],
-                        (*place, number, attribute.name),
+                        [body.node[index] for index in inner],
+                        (*place, number, each.name),
                         inner,
                         head,
                     )
@@ -178,9 +178,7 @@ class Storer:
             if node.op_type == "Gemm" and (site, WEIGHTS) in self._parts:
                 self._change_bias(node, facts, head)
 
-    def _change_bias(
-        self, node: onnx.NodeProto, facts: Facts, head: list[onnx.NodeProto]
-    ) -> None:
+    def _change_bias(self, node: onnx.NodeProto, facts: Facts, head: list[onnx.NodeProto]) -> None:
         """Store the bias in the steps of the sum that it is added to, which kernels expect."""
         tensor = self._weights.get(node.input[2]) if len(node.input) > 2 else None
         scales = self._scales.get(facts.node.input[1])

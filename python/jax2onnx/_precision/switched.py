@@ -204,9 +204,7 @@ class _Writer:
             otherwise.output.add(name=same.output[0])
             result = self._name()
             flag = f"{_FLAG}{flags[WEIGHTS]}"
-            yield helper.make_node(
-                "If", [flag], [result], then_branch=then, else_branch=otherwise
-            )
+            yield helper.make_node("If", [flag], [result], then_branch=then, else_branch=otherwise)
             node.input[position] = result
 
     def _choose(
@@ -278,7 +276,9 @@ class _Writer:
             if is_short and is_long(dtype):
                 results[name] = self._cast(graph, own[name], _code(dtype))
             elif position in facts.results and has_values:
-                results[name] = self._round(graph, own[name], dtype, (place, facts.ranged.get(name, name)))
+                results[name] = self._round(
+                    graph, own[name], dtype, (place, facts.ranged.get(name, name))
+                )
             else:
                 results[name] = own[name]
         return results
