@@ -170,6 +170,8 @@ class Table(Sequence[Origin]):
 
     Attributes:
         files: The names of all source files.
+        hashes: The SHA-256 of source files and cells when the model was exported, by name, as far
+            as the table contains them.
     """
 
     def __init__(self, document: Any) -> None:
@@ -180,6 +182,8 @@ class Table(Sequence[Origin]):
         self._sites: dict[int, Site] = {}
         try:
             self.files: list[str] = document["files"]
+            hashes = [*document.get("cells", ()), *document.get("hashes", ())]
+            self.hashes: dict[str, str] = {self.files[file]: text for file, text in hashes}
             self._tiers = [_TIERS[letter] for letter in document["tiers"]]
             self._functions: list[str] = document["functions"]
             self._locations = list(_locations(_Numbers(document["locations"])))

@@ -233,9 +233,9 @@ impl<'a> Document<'a> {
         let mut files = files.filter(|(_, id)| &*table.get_file(*id).path == file);
         let Some((number, id)) = files.next() else { return Recalled::default() };
         let map = self.resolver.get().and_then(|resolver| resolver.map().sources.get(number));
-        let cell = table.get_file(id).cell.as_deref().filter(|_| files.next().is_none());
+        let recorded = self.provenance.hash(id).filter(|_| files.next().is_none());
         Recalled {
-            sha256: cell.or_else(|| map?.sha256.as_deref()),
+            sha256: recorded.or_else(|| map?.sha256.as_deref()),
             text: map.and_then(|map| map.text.as_deref()),
             is_cell: table.get_file(id).cell.is_some(),
         }

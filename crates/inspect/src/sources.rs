@@ -160,7 +160,7 @@ impl<'d, 'a> Sources<'d, 'a> {
         for (path, is_sure) in self.candidates(file) {
             let Some(bytes) = self.read(&path) else { continue };
             if let Some(hash) = hash {
-                if !is_hash(&bytes, hash) {
+                if !is_file(&bytes, hash) {
                     other = other.or(Some(path).filter(|_| is_sure));
                     continue;
                 }
@@ -288,6 +288,23 @@ fn read_bytes(path: &Path) -> Option<Vec<u8>> {
 fn is_python(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     matches!(extension, Some("py" | "pyi" | "pyw" | "pyx"))
+}
+
+/// True if a file has this hash, or would have it with the line ends of another system, which git may write.
+fn is_file(bytes: &[u8], hash: &str) -> bool {
+    let is_text = |lines: Vec<u8>| lines != bytes && is_hash(&lines, hash);
+    is_hash(bytes, hash) || {
+        let unix = without_returns(bytes);
+        let windows = unix.split(|&byte| byte == b'\n').collect::<Vec<_>>().join(&b"\r\n"[..]);
+        is_text(unix) || is_text(windows)
+    }
+}
+
+/// Returns a text with `\n` instead of each `\r\n`.
+fn without_returns(bytes: &[u8]) -> Vec<u8> {
+    let next = bytes.iter().skip(1).copied().chain([0]);
+    let pairs = bytes.iter().copied().zip(next);
+    pairs.filter(|pair| *pair != (b'\r', b'\n')).map(|(byte, _)| byte).collect()
 }
 
 fn is_hash(bytes: &[u8], hash: &str) -> bool {

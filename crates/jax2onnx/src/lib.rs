@@ -207,12 +207,13 @@ pub fn stage_text(output: Output, text: &str) -> Result<Staged, Error> {
     Ok(output.stage(|file| file.write_all(text.as_bytes()))?)
 }
 
-/// Renders the provenance of each node at the given level, each origin once. If `sources` is given, also creates a
-/// source map with the files of this machine.
+/// Renders the provenance of each node at the given level, each origin once. Creates a source map too if `has_map`.
+/// `sources` describes the files of this machine.
 pub fn annotate<'a>(
     model: &'a onnx::Model,
     rendering: &Rendering,
-    sources: Option<&Sources<'_>>,
+    sources: &Sources<'_>,
+    has_map: bool,
 ) -> Annotated<'a> {
     let is_there = |path: &Path| path.exists();
     let paths = Paths::new(rendering.paths, &is_there)
@@ -227,14 +228,15 @@ pub fn annotate<'a>(
         }
     }
     let mut added: Vec<(String, String)> = Vec::new();
-    added.extend(renderer.model().map(|(key, table)| (key.into(), table)));
+    let table = renderer.model(&|_, file| sources(file).sha256);
+    added.extend(table.map(|(key, table)| (key.into(), table)));
     if !model.exact_nan {
         added.push((keys::NAN.into(), keys::IGNORE.into()));
     }
     if let Some(widened) = model.widened {
         added.push((keys::HALF.into(), widened.to_string()));
     }
-    let source_map = sources.map(|sources| {
+    let source_map = has_map.then(|| {
         let (text, id) = source_map(model, &mut renderer, sources);
         added.push((keys::DEBUG_ID.into(), id));
         text

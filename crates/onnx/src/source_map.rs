@@ -5,7 +5,7 @@ use std::sync::Arc;
 use provenance::codec::{self, DecodeError, Decoded};
 use provenance::from_text::{self, NodeTexts};
 use provenance::source_map::{Draft, MapValue, Source};
-use provenance::{SourceMap, keys};
+use provenance::{FileId, SourceMap, keys};
 
 use crate::proto::{ReadError, Skim, skim};
 
@@ -80,7 +80,9 @@ impl MapParts {
                 .collect(),
         });
         let values = values.collect();
-        let sources = vec![Source::default(); provenance.table.file_count()];
+        let files = (0..provenance.table.file_count() as u32).map(FileId);
+        let hash = |file| provenance.hash(file).map(str::to_owned);
+        let sources = files.map(|file| Source { sha256: hash(file), text: None }).collect();
         Ok(MapParts { table, provenance, origins, values, sources, lost })
     }
 

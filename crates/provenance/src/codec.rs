@@ -237,6 +237,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_hash_of_a_file_is_in_the_table_if_it_is_known() {
+        let mut table = Table::default();
+        let frames = [frame("b.py", Tier::User, "f", 1), frame("a.py", Tier::User, "g", 2)];
+        let site = Site { stack: Some(stack(&mut table, &frames)), scope: None, emitter: None };
+        let site = table.site(site);
+        let root = table.origin(Origin::of(site));
+        let nothing_there = |_: &Path| false;
+        let mut encoder = Encoder::new(&table);
+        encoder.number(root, &mut Paths::new(PathPolicy::Absolute, &nothing_there));
+        let text = encoder.text(&[None, Some("ab".into())]);
+        assert!(text.contains(r#""files":["a.py","b.py"]"#), "{text}");
+        assert!(text.contains(r#""hashes":[[1,"ab"]]"#), "{text}");
+        let decoded = decode(&text).unwrap();
+        assert_eq!([0, 1].map(|id| decoded.hash(FileId(id))), [None, Some("ab")]);
+        assert!(!encoder.text(&[None, None]).contains("hashes"));
+        let unknown = decode(&text.replace("[1,", "[2,")).unwrap();
+        assert!(unknown.hashes.is_empty());
+        let error = decode(&text.replace(r#"[1,"ab"]"#, "[1]")).unwrap_err().to_string();
+        assert_eq!(error, "entry 0 of `hashes` in the provenance table is malformed");
+    }
+
     proptest! {
         #![proptest_config(seeded())]
 

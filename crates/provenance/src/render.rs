@@ -8,6 +8,7 @@ use crate::keys;
 use crate::level::Level;
 use crate::paths::Paths;
 use crate::table::{EmitterId, File, LocationId, OriginId, SiteId, Table};
+use crate::tier::Tier;
 
 /// A frame of the Python stack that called the export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,9 +85,23 @@ impl<'a> Renderer<'a> {
         props
     }
 
-    /// Returns the metadata of the model: at `indexed`, the table that all rendered nodes refer to.
-    pub fn model(&self) -> Option<(&'static str, String)> {
-        (self.level == Level::Indexed).then(|| (keys::PROVENANCE, self.table()))
+    /// Returns the metadata of the model: at `indexed`, the table that all rendered nodes refer to. `hash` returns
+    /// the hash of a file by its number. The files of JAX and jax2onnx have none, because the versions determine
+    /// them.
+    pub fn model(
+        &self,
+        hash: &dyn Fn(usize, &File) -> Option<String>,
+    ) -> Option<(&'static str, String)> {
+        if self.level != Level::Indexed {
+            return None;
+        }
+        let files = self.files().iter().enumerate();
+        let hash = |(number, file): (usize, &Option<File>)| {
+            let is_recorded = |file: &&File| file.tier != Tier::Internal && file.cell.is_none();
+            hash(number, file.as_ref().filter(is_recorded)?)
+        };
+        let hashes: Vec<Option<String>> = files.map(hash).collect();
+        Some((keys::PROVENANCE, self.encoder.text(&hashes)))
     }
 
     /// Returns the number of an origin with a plugin. The origin of an input or a weight consists of the lines of
@@ -102,9 +117,9 @@ impl<'a> Renderer<'a> {
         self.encoder.number(origin, &mut self.paths)
     }
 
-    /// Returns the table of the origins that have a number.
+    /// Returns the table of the origins that have a number, without the hashes of files.
     pub fn table(&self) -> String {
-        self.encoder.text()
+        self.encoder.text(&[])
     }
 
     /// Returns the files of that table, in its order, with their names on this machine; `None` if several files
@@ -202,7 +217,6 @@ mod tests {
     use crate::level::PathPolicy;
     use crate::origin::{Origin, Site};
     use crate::testing::{Frame, frame, stack};
-    use crate::tier::Tier;
 
     /// Adds a helper that the plugin for `reduce_sum` called.
     fn helper(table: &mut Table) -> EmitterId {
@@ -366,13 +380,13 @@ mod tests {
             let props = renderer.node(origin);
             assert_eq!(props.last(), Some(&(keys::ORIGIN, "3".to_owned())));
         }
-        let (key, text) = renderer.model().unwrap();
+        let (key, text) = renderer.model(&|_, _| None).unwrap();
         assert_eq!(key, keys::PROVENANCE);
         let decoded = codec::decode(&text).unwrap();
         assert_eq!(decoded.origins.len(), 4, "the fused one, and the three that it absorbed");
         let primary = decoded.table.get_origin(decoded.origins[3]).primary;
         assert_eq!(callsite(&decoded.table, primary).as_deref(), Some("Net.__call__:12"));
-        assert_eq!(Renderer::new(&table, Level::Full, paths(), &[]).model(), None);
+        assert_eq!(Renderer::new(&table, Level::Full, paths(), &[]).model(&|_, _| None), None);
     }
 
     #[test]

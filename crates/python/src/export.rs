@@ -82,8 +82,8 @@ pub(crate) fn export<'py>(
             }
             let sources =
                 |file: &File| Python::attach(|py| sources::about(py, file, output.embed_sources));
-            let sources = output.source_map.is_some().then_some(&sources as &jax2onnx::Sources<'_>);
-            let annotated = jax2onnx::annotate(&model, &rendering, sources);
+            let has_map = output.source_map.is_some();
+            let annotated = jax2onnx::annotate(&model, &rendering, &sources, has_map);
             begin("write");
             Ok::<_, PyErr>((write(&annotated, &output)?, dropped))
         })??;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 use provenance::render::Renderer;
 use provenance::source_map::MapValue;
-use provenance::{Level, PathPolicy, Paths, SourceMap, keys};
+use provenance::{File, Level, PathPolicy, Paths, SourceMap, keys};
 use rustc_hash::FxHashMap;
 
 use super::ReadError;
@@ -45,7 +45,9 @@ pub(crate) fn annotate(model: &[u8], map: &SourceMap) -> Result<Vec<u8>, ReadErr
             .flat_map(|attribute| attribute.g.iter_mut().chain(&mut attribute.graphs));
         open.extend(bodies.flat_map(|graph: &mut GraphProto| &mut graph.node));
     }
-    model.metadata_props.push(entry(keys::PROVENANCE, renderer.table()));
+    let hash = |number: usize, _: &File| map.sources.get(number)?.sha256.clone();
+    let table = renderer.model(&hash);
+    model.metadata_props.extend(table.map(|(key, table)| entry(key, table)));
     model.metadata_props.push(entry(keys::DEBUG_ID, map.debug_id.to_string()));
     Ok(model.encode_to_vec())
 }

@@ -9,7 +9,9 @@ use super::packed::Unpacker;
 use super::words::{TIERS, value};
 use crate::frame::{Emitter, EmitterKind, Location, ScopeKind, Span};
 use crate::origin::{Origin, Site};
-use crate::table::{EmitterId, File, LocationId, OriginId, ScopeId, SiteId, StackId, Table};
+use crate::table::{
+    EmitterId, File, FileId, LocationId, OriginId, ScopeId, SiteId, StackId, Table,
+};
 
 /// A table, and the origins that nodes refer to by number.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +19,16 @@ pub struct Decoded {
     pub table: Table,
     /// Entry `n` is the origin with the number `n`.
     pub origins: Vec<OriginId>,
+    /// The SHA-256 hashes of source files when the model was exported, in hexadecimal.
+    pub hashes: FxHashMap<FileId, Box<str>>,
+}
+
+impl Decoded {
+    /// Returns the hash of a source file or of a cell, if the document contains it.
+    pub fn hash(&self, file: FileId) -> Option<&str> {
+        let recorded = self.hashes.get(&file).map(AsRef::as_ref);
+        recorded.or_else(|| self.table.get_file(file).cell.as_deref())
+    }
 }
 
 /// The reason why a text is not a provenance table.
@@ -53,26 +65,40 @@ pub(crate) fn decode_value(document: &Value) -> Result<Decoded, DecodeError> {
         Some(_) => {}
     }
     let mut table = Table::default();
-    let frames = read_frames(document, &mut table)?;
+    let files = read_files(document, &mut table)?;
+    let hashes = read_hashes(document, "hashes")?.into_iter();
+    let hashes = hashes.filter_map(|(number, hash)| {
+        let file = files.get(usize::try_from(number).ok()?)?;
+        Some((*file, hash.into()))
+    });
+    let hashes = hashes.collect();
+    let frames = read_frames(document, &mut table, &files)?;
     let scopes = read_scopes(document, &mut table)?;
     let emitters = read_emitters(document, &mut table)?;
     let places = read_places(document, &frames, &emitters)?;
     let sites = read_sites(document, &mut table, &scopes, &places)?;
     let origins = read_origins(document, &mut table, &sites)?;
-    Ok(Decoded { table, origins })
+    Ok(Decoded { table, origins, hashes })
 }
 
-fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, DecodeError> {
+fn read_files(document: &Value, table: &mut Table) -> Result<Vec<FileId>, DecodeError> {
     let tiers =
         document.get("tiers").and_then(Value::as_str).ok_or(DecodeError::Missing("tiers"))?;
     let mut tiers = tiers.chars();
-    let cells = read_cells(document)?;
+    let cells = read_hashes(document, "cells")?;
     let mut number = 0;
-    let files = texts(document, "files", |path| {
+    texts(document, "files", |path| {
         let cell = cells.get(&number).map(|&hash| hash.into());
         number += 1;
         Some(table.add_file(File { path: path.into(), tier: value(TIERS, tiers.next()?)?, cell }))
-    })?;
+    })
+}
+
+fn read_frames(
+    document: &Value,
+    table: &mut Table,
+    files: &[FileId],
+) -> Result<Vec<StackId>, DecodeError> {
     let functions = texts(document, "functions", |name| Some(table.function(name)))?;
     let (mut file, mut function, mut line) = (0, 0, 0);
     let locations = packed(document, "locations", |unpacker, _: &[LocationId]| {
@@ -118,16 +144,19 @@ fn read_frames(document: &Value, table: &mut Table) -> Result<Vec<StackId>, Deco
     Ok(frames)
 }
 
-/// Returns the hashes of the cells of notebooks, by the numbers of their files.
-fn read_cells(document: &Value) -> Result<FxHashMap<u64, &str>, DecodeError> {
-    let Some(cells) = document.get("cells") else { return Ok(FxHashMap::default()) };
-    let malformed = |index| DecodeError::Malformed { list: "cells", index };
-    let cells = cells.as_array().ok_or(malformed(0))?.iter().enumerate();
-    cells.map(|(index, cell)| read_cell(cell).ok_or(malformed(index))).collect()
+/// Reads a list of pairs, which may be absent: the number of a file, and a hash.
+fn read_hashes<'a>(
+    document: &'a Value,
+    list: &'static str,
+) -> Result<FxHashMap<u64, &'a str>, DecodeError> {
+    let Some(pairs) = document.get(list) else { return Ok(FxHashMap::default()) };
+    let malformed = |index| DecodeError::Malformed { list, index };
+    let pairs = pairs.as_array().ok_or(malformed(0))?.iter().enumerate();
+    pairs.map(|(index, pair)| read_hash(pair).ok_or(malformed(index))).collect()
 }
 
-fn read_cell(cell: &Value) -> Option<(u64, &str)> {
-    match cell.as_array()?.as_slice() {
+fn read_hash(pair: &Value) -> Option<(u64, &str)> {
+    match pair.as_array()?.as_slice() {
         [file, hash] => Some((file.as_u64()?, hash.as_str()?)),
         _ => None,
     }

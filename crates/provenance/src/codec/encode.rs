@@ -25,7 +25,7 @@ pub fn encode(table: &Table, roots: &[OriginId], paths: &mut Paths<'_>) -> Encod
     for &origin in roots {
         encoder.number(origin, paths);
     }
-    Encoded { text: encoder.text(), numbers: encoder.numbers }
+    Encoded { text: encoder.text(&[]), numbers: encoder.numbers }
 }
 
 /// Numbers origins one after the other, and writes everything that they refer to.
@@ -132,8 +132,9 @@ impl<'a> Encoder<'a> {
         &self.files
     }
 
-    /// Returns the document with all origins that have a number.
-    pub fn text(&self) -> String {
+    /// Returns the document with all origins that have a number. `hashes` contains the hashes of the files, in the
+    /// order of [`Encoder::files`].
+    pub fn text(&self, hashes: &[Option<String>]) -> String {
         let table = &self.into;
         let mut json = Json::default();
         json.object(|json| {
@@ -141,17 +142,8 @@ impl<'a> Encoder<'a> {
             json.key("files").each(table.files.iter(), |json, file| json.text(&file.path));
             let tiers = table.files.iter().map(|file| letter(TIERS, &file.tier));
             json.key("tiers").text(&tiers.collect::<String>());
-            let cells = table.files.iter().enumerate();
-            let mut cells =
-                cells.filter_map(|(i, file)| Some((i, file.cell.as_deref()?))).peekable();
-            if cells.peek().is_some() {
-                json.key("cells").each(cells, |json, (file, hash)| {
-                    json.list(|json| {
-                        json.number(file as u64);
-                        json.text(hash);
-                    });
-                });
-            }
+            write_hashes(json, "cells", table.files.iter().map(|file| file.cell.as_deref()));
+            write_hashes(json, "hashes", hashes.iter().map(Option::as_deref));
             json.key("functions").each(table.functions.iter(), |json, name| json.text(name));
             json.key("locations").text(&lists::locations(table));
             json.key("frames").text(&lists::frames(table));
@@ -226,5 +218,22 @@ impl<'a> Encoder<'a> {
             let file = emitter.shown_file(paths).into();
             Some(self.into.emitter(Emitter { file, parent, ..emitter }))
         })
+    }
+}
+
+/// Writes a list of pairs, unless it is empty: the number of a file, and a hash.
+fn write_hashes<'a>(
+    json: &mut Json,
+    key: &'static str,
+    hashes: impl Iterator<Item = Option<&'a str>>,
+) {
+    let mut known = hashes.enumerate().filter_map(|(i, hash)| Some((i, hash?))).peekable();
+    if known.peek().is_some() {
+        json.key(key).each(known, |json, (file, hash)| {
+            json.list(|json| {
+                json.number(file as u64);
+                json.text(hash);
+            });
+        });
     }
 }
