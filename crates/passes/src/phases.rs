@@ -207,7 +207,7 @@ pub static PHASES: &[Phase] = &[
         "Linear recurrences are read from the bodies of loops when their formulas are fused, and before other rewrites \
          move parts of a body out of the loop.",
         &[
-            nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`", loops::linear::attention::run).fusing(),
+            nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
             nodes("chunk-recurrences", "computes a small state that each step multiplies by a decay in chunks of steps", loops::linear::chunks::run),
         ],
     ),

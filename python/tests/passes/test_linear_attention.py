@@ -1,4 +1,4 @@
-"""States that outer products update, for runtimes with `LinearAttention`."""
+"""States that outer products update, for runtimes with `LinearAttention` and in chunks of steps."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jax import lax
 
 from testkit import bench
 
-TARGET = "onnxruntime>=1.31"
-STEPS, HEADS, KEYS, VALUES = 24, 3, 5, 4
+TARGET, OLDER = "onnxruntime>=1.31", "onnxruntime>=1.30"
+STEPS, HEADS, KEYS, VALUES = 40, 3, 5, 4
 SPECIAL = [0.0, 1.0, 2.5, -0.7, 1e-40, 1e30, np.nan, np.inf, -np.inf]
 
 
@@ -119,27 +119,35 @@ def learned(w: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array, rate: jax.Ar
 
 
 def operators(graph: onnx.GraphProto) -> list[str]:
-    found = []
-    for node in graph.node:
-        found.append(node.op_type)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                found += operators(attribute.g)
-    return found
+    return [node.op_type for each in graphs(graph) for node in each.node]
 
 
 def check(
     fn: Callable[..., Any], *inputs: np.ndarray, specs: Any = None, **options: Any
 ) -> list[str]:
-    """Convert a function, compare it with JAX, and return its operators."""
-    options = {"target": [TARGET], **options}
-    model = bench.convert(fn, specs or inputs, **options)
+    """Convert a function, compare it with JAX, and return its operators. A model for older releases
+    has the same numbers.
+    """
     wanted = bench.expected(fn, inputs)
-    for found, want in zip(bench.run(model, inputs), wanted, strict=True):
-        finite = np.isfinite(want)
-        size = np.abs(want[finite]).max(initial=1.0)
-        np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-6 * size)
+    for target in (OLDER, TARGET):
+        model = bench.convert(fn, specs or inputs, target=[target], **options)
+        for found, want in zip(bench.run(model, inputs), wanted, strict=True):
+            finite = np.isfinite(want)
+            size = np.abs(want[finite]).max(initial=1.0)
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-6 * size)
     return operators(model.graph)
+
+
+def is_chunked(fn: Callable[..., Any], *inputs: Any, **options: Any) -> bool:
+    """True if a model for older releases has a branch without the loop."""
+    model = bench.convert(fn, inputs, target=[OLDER], **options)
+    return any(graph.name == "recurrence/fused" for graph in graphs(model.graph))
+
+
+def graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    """Return a graph and all graphs of its nodes."""
+    inner = [attr.g for node in graph.node for attr in node.attribute if attr.HasField("g")]
+    return [graph, *(each for graph in inner for each in graphs(graph))]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +165,7 @@ def test_a_state_that_outer_products_update_is_one_operator(fn: Any, inputs: Any
     assert found.count("LinearAttention") == 1
     assert "Scan" not in found
     assert len(found) <= 12
+    assert is_chunked(fn, *inputs)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +183,7 @@ def test_the_state_may_be_read_first_or_be_transposed_or_have_a_batch(fn: Any) -
     found = check(fn, S, Q, K, V, A)
     assert "LinearAttention" in found
     assert "Scan" not in found
+    assert is_chunked(fn, S, Q, K, V, A)
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -189,6 +199,7 @@ def test_a_reverse_scan_reads_later_steps(first: bool) -> None:
     found = check(run, S, Q, K, V, A)
     assert "LinearAttention" in found
     assert "Scan" not in found
+    assert is_chunked(run, S, Q, K, V, A)
 
 
 @pytest.mark.parametrize("special", SPECIAL)
@@ -215,7 +226,7 @@ def test_a_reflection_of_the_state_is_a_delta_rule_if_numbers_are_finite(special
     check(reflected, S, Q, UNIT, values, B)
 
 
-@pytest.mark.parametrize("steps", [0, 1, STEPS])
+@pytest.mark.parametrize("steps", [0, 1, 32, STEPS])
 def test_the_number_of_steps_may_be_symbolic(steps: int) -> None:
     def run(s: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
         decay = jnp.linspace(0.5, 1.0, HEADS)[:, None] * jnp.ones((1, KEYS))
@@ -224,13 +235,15 @@ def test_the_number_of_steps_may_be_symbolic(steps: int) -> None:
     specs = [S.shape, ("T", HEADS, KEYS), ("T", HEADS, KEYS), ("T", HEADS, VALUES)]
     found = check(run, S, Q[:steps], K[:steps], V[:steps], specs=specs)
     assert "LinearAttention" in found
+    assert is_chunked(run, *specs)
 
 
-def test_a_chunk_after_another_continues_its_state() -> None:
-    model = bench.convert(delta, (S, Q[:8], UNIT[:8], V[:8], B[:8]), target=[TARGET])
+@pytest.mark.parametrize("target", [TARGET, OLDER])
+def test_a_chunk_after_another_continues_its_state(target: str) -> None:
+    specs = [S.shape, *(("T", *array.shape[1:]) for array in (Q, UNIT, V, B))]
+    model = bench.convert(delta, specs, target=[target])
     state, found = S, []
-    for start in range(0, STEPS, 8):
-        part = slice(start, start + 8)
+    for part in (slice(0, 33), slice(33, 34), slice(34, STEPS)):
         state, read = bench.run(model, (state, Q[part], UNIT[part], V[part], B[part]))
         found.append(read)
     want_state, want = bench.expected(delta, (S, Q, UNIT, V, B))
@@ -242,6 +255,47 @@ def test_a_state_that_the_decay_depends_on_stays_in_the_loop() -> None:
     i, f = draw(STEPS, HEADS, seed=7), draw(STEPS, HEADS, seed=8)
     found = check(stabilized, Q, K, V, i, f)
     assert found.count("LinearAttention") == found.count("Scan") == 1
+    assert is_chunked(stabilized, Q, K, V, i, f)
+
+
+@pytest.mark.parametrize("target", [TARGET, OLDER])
+def test_special_numbers_keep_the_results_of_another_state(target: str) -> None:
+    i, f = draw(STEPS, HEADS, seed=7), draw(STEPS, HEADS, seed=8)
+    model = bench.convert(stabilized, (Q, K, V, i, f), target=[target])
+    values = V.copy()
+    values[9, 1, 2] = np.nan
+    for found, want in zip(
+        bench.run(model, (Q, K, values, i, f)),
+        bench.expected(stabilized, (Q, K, values, i, f)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("decay", [0.0, 1e-30, 1e-40, 1.0, -0.9, 1.5])
+@pytest.mark.parametrize("keys", [1, KEYS])
+def test_a_state_that_vanishes_or_grows_within_a_chunk_is_right(decay: float, keys: int) -> None:
+    decays = np.full((STEPS, HEADS, keys), decay, np.float32)
+    decays[::7] = 1.0
+    check(gated, S, Q, K, V, decays)
+    check(gated, 1e10 * S, Q, K, V, decays)
+
+
+def test_equal_keys_and_large_rates_of_a_delta_rule_are_right() -> None:
+    same = np.broadcast_to(UNIT[:1], UNIT.shape)
+    for rate in (0.0, 1.0, 2.0, 2.5, -1.0):
+        check(delta, S, Q, same, V, np.full_like(B, rate))
+    check(gated_delta, S, Q, same, V, np.full_like(B, 2.0), np.zeros_like(B))
+
+
+def test_the_nodes_of_chunks_have_the_lines_of_the_step() -> None:
+    model = bench.convert(delta, (S, Q, UNIT, V, B), target=[OLDER], provenance="minimal")
+    (branch,) = [graph for graph in graphs(model.graph) if graph.name == "recurrence/fused"]
+    start = delta.__code__.co_firstlineno
+    lines = {f"delta.<locals>.step:{start + place}" for place in (3, 4)}
+    for node in branch.node:
+        about = {entry.key.rpartition(".")[2]: entry.value for entry in node.metadata_props}
+        assert lines <= {about["callsite"], *about.get("fused_from", "").split()}, node.op_type
 
 
 @pytest.mark.parametrize("target", ["onnxruntime", "onnxruntime>=1.30", "onnxruntime-cuda"])

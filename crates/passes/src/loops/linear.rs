@@ -1,8 +1,10 @@
 //! Replaces loops over a state that each step updates linearly.
 
 pub(crate) mod attention;
+mod body;
 pub(crate) mod chunks;
 mod forms;
+mod matrices;
 mod plan;
 mod split;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! `fuse-linear-attention`: writes a state that outer products update as the operator `LinearAttention` of ONNX Runtime.
 //!
 //! The operator computes `S ← exp(g) S + k vᵀ` or `S ← exp(g) S + β k (v − kᵀ S)ᵀ`, and returns `qᵀ S` of each step. All
-//! axes of the state apart from those of `k` and `v` are heads.
+//! axes of the state apart from those of `k` and `v` are heads. Releases without the operator compute the same in chunks
+//! of steps.
 
 use algebra::axis_map::transpose;
 use algebra::rewrite::{Result, ensure, require};
@@ -10,8 +11,9 @@ use onnx::{Attr, DType, Dim, Edit, Op, OpType, Operator, Outcome, Patch, Tensor,
 
 use rustc_hash::FxHashSet;
 
-use super::chunks::are_small;
+use super::chunks::{MAX_DECAY, are_below, number};
 use super::forms::{Factor, Form, Forms, Of, When};
+use super::matrices::{self, Arrays};
 use super::plan::Plan;
 use super::split::Split;
 use crate::loops::{Carry, Counted, results_in_place};
@@ -21,7 +23,8 @@ const NAME: &str = "LinearAttention";
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    require(edit.target().has_linear_attention() && edit.op(index) == Some(OpType::Scan))?;
+    require(edit.target().is_default() && !edit.target().has_device())?;
+    require(edit.op(index) == Some(OpType::Scan))?;
     let scan = Counted::at(edit, index)?;
     let candidates = (0..scan.carries.len()).filter(|&at| is_matrix(edit, scan.carries[at].before));
     for at in candidates.collect::<Vec<_>>() {
@@ -47,14 +50,17 @@ fn is_matrix(edit: &Edit<'_>, state: ValueId) -> bool {
     })
 }
 
-/// The operands of the operator.
-struct Operands {
-    query: ValueId,
-    key: ValueId,
-    value: ValueId,
-    decay: Option<ValueId>,
-    rate: Option<ValueId>,
-    past: Option<ValueId>,
+/// A shorter loop stays if the runtime has no operator.
+const MIN_STEPS: i64 = 32;
+
+/// If the magnitudes of all numbers add up to less than this, no product of three of them overflows.
+const MAX_SUM: f64 = (1u64 << 40) as f64;
+
+/// How the state is computed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Operator,
+    Chunks,
 }
 
 fn write(
@@ -78,21 +84,25 @@ fn write(
     needs.extend(elements.filter(|&element| plan.forms.reaches(element)));
     let split = &mut Split::of(edit, scan, &plan.forms, state, &needs)?;
 
+    let way = if edit.target().has_linear_attention() { Way::Operator } else { Way::Chunks };
     let mut guards = Vec::new();
-    let operands = operands(edit, scan, state, plan, split, &mut guards)?;
+    if way == Way::Chunks {
+        guards.extend(is_long(edit, scan)?);
+    }
+    let operands = operands(edit, scan, state, plan, split, way, &mut guards)?;
     let outputs = edit.node(edit.root()).outputs.to_vec();
-    ensure(
-        split.kept.is_empty() || guards.is_empty(),
-        "the decay may be negative, and the loop has another state",
-    )?;
     let Some(guard) = guards.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])))
     else {
         edit.fuse_bodies();
-        let made = fused(edit, scan, state, plan, split, &operands)?;
+        let mut made = fused(edit, scan, state, plan, split, way, &operands)?;
+        made.extend(split.kept.iter().copied());
         return Ok(results_in_place(edit, made));
     };
+    let kept = results_in_place(edit, split.kept.iter().copied());
+    let is_kept = |place: &usize| kept.iter().any(|(kept, _)| kept == place);
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
-    let read: Vec<usize> = (0..outputs.len()).filter(is_read).collect();
+    let read = (0..outputs.len()).filter(|place| !is_kept(place) && is_read(place));
+    let read: Vec<usize> = read.collect();
     let otherwise = edit.branch("recurrence/scan", |edit| {
         let copied = edit.insert_copy();
         read.iter().map(|&place| copied[place]).collect()
@@ -100,7 +110,7 @@ fn write(
     edit.fuse_bodies();
     let mut problem = None;
     let fused = edit.branch("recurrence/fused", |edit| {
-        match fused(edit, scan, state, plan, split, &operands) {
+        match fused(edit, scan, state, plan, split, way, &operands) {
             Ok(made) => {
                 let by = |place: &usize| made.iter().find(|(result, _)| *result == outputs[*place]);
                 read.iter().filter_map(|place| Some(by(place)?.1)).collect()
@@ -116,7 +126,22 @@ fn write(
     }
     ensure(fused.outputs.len() == read.len(), "a result is not computed")?;
     let made = edit.insert_if(guard, fused, otherwise);
-    Ok(read.into_iter().zip(made).collect())
+    Ok(read.into_iter().zip(made).chain(kept).collect())
+}
+
+/// Returns a condition that the loop has many steps. `None` if that is known.
+fn is_long(edit: &mut Patch<'_, '_>, scan: &Counted) -> Result<Option<ValueId>> {
+    if let Some(steps) = scan.iterations.known() {
+        ensure(steps >= MIN_STEPS, "the loop is short")?;
+        return Ok(None);
+    }
+    let whole = scan.arrays.first().ok_or("no array")?.whole;
+    let shape = Op::new(OpType::Shape, &[whole]).attr("start", 0).attr("end", 1);
+    let steps = edit.insert(shape);
+    let axes = edit.integers(&[0]).ok_or("no axes")?;
+    let steps = edit.insert(Op::new(OpType::Squeeze, &[steps, axes]));
+    let least = edit.integer(MIN_STEPS).ok_or("no number")?;
+    Ok(Some(edit.insert(Op::new(OpType::GreaterOrEqual, &[steps, least]))))
 }
 
 /// Collects the values of factors.
@@ -133,11 +158,12 @@ fn operands(
     state: Carry,
     plan: &Plan<'_>,
     split: &mut Split<'_>,
+    way: Way,
     guards: &mut Vec<ValueId>,
-) -> Result<Operands> {
+) -> Result<Arrays> {
     let (keys, values) = (plan.with_heads(plan.key_axis), plan.with_heads(plan.value_axis));
     let shift = match &plan.query {
-        Some((When::Before, _)) => Some(!scan.is_reverse),
+        Some((When::Before, _)) if way == Way::Operator => Some(!scan.is_reverse),
         _ => None,
     };
     let pack =
@@ -154,21 +180,28 @@ fn operands(
         value = edit.insert(Op::new(OpType::Neg, &[value]));
     }
     let query = match &plan.query {
-        Some((_, factors)) => pack(edit, split, factors, &keys)?,
-        None => key,
+        Some((_, factors)) => Some(pack(edit, split, factors, &keys)?),
+        None => (way == Way::Operator).then_some(key),
     };
-    let decay = decay(edit, plan, split, guards)?;
+    let decay = match way {
+        Way::Operator => logarithm_of_decay(edit, plan, split, guards)?,
+        Way::Chunks => decay(edit, plan, split, guards)?,
+    };
     let rate = match &plan.rate {
         Some(factors) => Some(pack(edit, split, factors, &plan.heads)?),
         None => None,
     };
-    if plan.forms.reflects {
-        let operands = [Some(key), Some(value), rate, Some(state.initial)];
-        let sums = operands.into_iter().flatten().filter(|&value| edit.tensor(value).is_none());
-        let sums: Vec<ValueId> = sums.collect();
+    if plan.forms.reflects || way == Way::Chunks {
+        let operands = [query, Some(key), Some(value), rate, Some(state.initial)];
+        let mut sums: Vec<ValueId> = operands.into_iter().flatten().collect();
+        sums.dedup();
+        sums.retain(|&value| edit.tensor(value).is_none());
         let sum = |value| edit.insert(Op::new(OpType::ReduceL1, &[value]).attr("keepdims", 0));
         let sums = sums.into_iter().map(sum).collect();
-        guards.extend(are_small(edit, sums)?);
+        guards.extend(are_below(edit, sums, MAX_SUM)?);
+    }
+    if let Some(rate) = rate.filter(|_| way == Way::Chunks) {
+        guards.push(shrinks(edit, key, rate)?);
     }
     let pad = |is_first: bool| shift.map(|forward| forward == is_first);
     let order = |edit: &mut Patch<'_, '_>, id: ValueId, front: Option<bool>| -> Result<ValueId> {
@@ -176,22 +209,45 @@ fn operands(
             Some(front) => padded(edit, id, front)?,
             None => id,
         };
-        let id = if scan.is_reverse { reversed(edit, id)? } else { id };
-        packed(edit, split, id, shift.is_some())
+        let is_constant = edit.shape(id).is_some_and(|shape| shape[0].is(1));
+        let id = if scan.is_reverse && !is_constant { reversed(edit, id)? } else { id };
+        match way {
+            Way::Operator => packed(edit, split, id, shift.is_some()),
+            Way::Chunks => Ok(id),
+        }
     };
     let past = past(edit, plan, split, state.initial)?;
     ensure(
         past.is_none() || rate.is_none() || shift.is_none(),
         "a step of a delta rule reads the state before it",
     )?;
-    Ok(Operands {
-        query: order(edit, query, pad(false))?,
+    Ok(Arrays {
+        query: query.map(|query| order(edit, query, pad(false))).transpose()?,
         key: order(edit, key, pad(true))?,
         value: order(edit, value, pad(true))?,
         decay: decay.map(|decay| order(edit, decay, pad(true))).transpose()?,
         rate: rate.map(|rate| order(edit, rate, pad(true))).transpose()?,
         past,
     })
+}
+
+/// Returns a condition that no correction of a delta rule makes the state larger: `0 ≤ β kᵀ k ≤ 2`.
+fn shrinks(edit: &mut Patch<'_, '_>, key: ValueId, rate: ValueId) -> Result<ValueId> {
+    let last = edit.integers(&[-1]).ok_or("no axes")?;
+    let squares = edit.insert(Op::new(OpType::Mul, &[key, key]));
+    let sum = edit.insert(Op::new(OpType::ReduceSum, &[squares, last]).attr("keepdims", 0));
+    let size = edit.insert(Op::new(OpType::Mul, &[sum, rate]));
+    let one = number(edit, 1.0)?;
+    let kept = edit.insert(Op::new(OpType::Sub, &[one, size]));
+    is_decay(edit, kept)
+}
+
+/// Returns a condition that no magnitude is above the largest decay.
+fn is_decay(edit: &mut Patch<'_, '_>, id: ValueId) -> Result<ValueId> {
+    let size = edit.insert(Op::new(OpType::Abs, &[id]));
+    let most = edit.insert(Op::new(OpType::ReduceMax, &[size]).attr("keepdims", 0));
+    let limit = number(edit, MAX_DECAY)?;
+    Ok(edit.insert(Op::new(OpType::LessOrEqual, &[most, limit])))
 }
 
 fn ones(edit: &mut Patch<'_, '_>, rank: usize) -> Result<ValueId> {
@@ -234,16 +290,39 @@ fn packed(
     Ok(edit.insert(Op::new(OpType::Reshape, &[id, sizes])))
 }
 
-/// Returns the logarithm of the decay, as an array over steps, heads and perhaps keys. Adds conditions under which the
-/// decay has a logarithm.
+/// Returns the decay as an array over steps, heads and perhaps keys. Adds a condition that it is not above one.
 fn decay(
     edit: &mut Patch<'_, '_>,
     plan: &Plan<'_>,
     split: &mut Split<'_>,
     guards: &mut Vec<ValueId>,
 ) -> Result<Option<ValueId>> {
-    let spans_keys = plan.decay.iter().any(|factor| factor.spans(plan.key_axis));
+    let spans_keys = plan.decays_keys();
     let axes = if spans_keys { plan.with_heads(plan.key_axis) } else { plan.heads.clone() };
+    let Some(decay) = split.product(edit, &plan.decay, &axes)? else { return Ok(None) };
+    let fact = edit.fact(decay).floats();
+    if fact.low < -MAX_DECAY || fact.high > MAX_DECAY {
+        guards.push(is_decay(edit, decay)?);
+    }
+    let is_same = edit.shape(decay).is_some_and(|shape| shape[0].is(1));
+    let is_whole = split.batches.steps.known().is_some_and(|steps| steps % matrices::CHUNK == 0);
+    if is_same && is_whole && !spans_keys {
+        let sizes = edit.integers(&[&[1], &split.sizes(&axes)[..]].concat()).ok_or("no shape")?;
+        return Ok(Some(edit.insert(Op::new(OpType::Expand, &[decay, sizes]))));
+    }
+    Ok(Some(split.full(edit, decay, &axes)?))
+}
+
+/// Returns the logarithm of the decay, as an array over steps, heads and perhaps keys. Adds conditions under which the
+/// decay has a logarithm.
+fn logarithm_of_decay(
+    edit: &mut Patch<'_, '_>,
+    plan: &Plan<'_>,
+    split: &mut Split<'_>,
+    guards: &mut Vec<ValueId>,
+) -> Result<Option<ValueId>> {
+    let keys = plan.with_heads(plan.key_axis);
+    let axes = if plan.decays_keys() { keys } else { plan.heads.clone() };
     let mut sum = None;
     for factor in &plan.decay {
         let exponent = plan.forms.exponent(factor);
@@ -333,48 +412,40 @@ fn past(
     Ok(Some(edit.insert(Op::new(OpType::Reshape, &[id, sizes]))))
 }
 
-/// Inserts the operator, and computes all results of the loop.
+/// Computes all results of the loop apart from those of its other states.
 fn fused(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
     state: Carry,
     plan: &Plan<'_>,
     split: &mut Split<'_>,
-    operands: &Operands,
+    way: Way,
+    operands: &Arrays,
 ) -> Result<Vec<(ValueId, ValueId)>> {
     let before: FxHashSet<ValueId> = split.batches.of.values().copied().collect();
-    let heads = count(&split.sizes(&plan.heads));
-    let (keys, values) = (split.sizes(&[plan.key_axis])[0], split.sizes(&[plan.value_axis])[0]);
-    let rule = match (operands.decay, operands.rate) {
-        (None, None) => "linear",
-        (Some(_), None) => "gated",
-        (None, Some(_)) => "delta",
-        (Some(_), Some(_)) => "gated_delta",
+    let (read, left) = match way {
+        Way::Operator => by_operator(edit, plan, split, operands)?,
+        Way::Chunks => {
+            let sizes = matrices::Sizes {
+                steps: split.batches.steps.clone(),
+                heads: count(&split.sizes(&plan.heads)),
+                keys: split.sizes(&[plan.key_axis])[0],
+                values: split.sizes(&[plan.value_axis])[0],
+                is_before: plan.reads_before(),
+                decays_keys: plan.decays_keys(),
+            };
+            matrices::computed(edit, scan, state, operands, &sizes)?
+        }
     };
-    let is_shifted = matches!(plan.query, Some((When::Before, _)));
-    let Operands { query, key, value, decay, rate, past } = *operands;
-    let mut inputs = vec![Some(query), Some(key), Some(value), past, decay, rate];
-    inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
-    let op = Op { op: Operator::new(DOMAIN, NAME), inputs, attrs: Vec::new() };
-    let op = op.attr("q_num_heads", heads).attr("kv_num_heads", heads);
-    let op = op.attr("update_rule", rule).attr("scale", Attr::Float(1.0));
-    let steps =
-        edit.shape(query).and_then(|shape| shape.get(1).cloned()).ok_or("a type is unknown")?;
-    let read = Type::new(DType::F32, vec![Dim::Known(1), steps, Dim::Known(heads * values)]);
-    let left = Type::new(DType::F32, [1, heads, keys, values].map(Dim::Known).to_vec());
-    let types = [edit.body_input(read), edit.body_input(left)];
-    let made = edit.insert_instead(op, &types.map(Some));
-
     let axes = plan.with_heads(plan.value_axis);
     let dims = split.sizes(&axes);
-    let mut read = made[0];
-    if is_shifted {
-        read = without_last(edit, read)?;
-    }
-    let mut read = split.reshape(edit, read, None, &dims)?;
-    if scan.is_reverse {
-        read = reversed(edit, read)?;
-    }
+    let read = match read {
+        Some(read) => {
+            let read = split.reshape(edit, read, None, &dims)?;
+            Some(if scan.is_reverse { reversed(edit, read)? } else { read })
+        }
+        None => None,
+    };
     for &value in &plan.results {
         let form = &plan.forms.of[&value];
         let array = evaluated(edit, plan, split, form, read)?;
@@ -388,15 +459,47 @@ fn fused(
         .filter(|stack| !split.kept.iter().any(|(kept, _)| *kept == stack.result));
     let reached: Vec<_> = reached.map(|stack| (stack.element, stack.result)).collect();
     split.take(edit, reached.iter().map(|&(element, _)| element))?;
-    let mut results = split.kept.clone();
+    let mut results = Vec::new();
     for (element, result) in reached {
         let array = split.array(element).ok_or("a result is the same in all steps")?;
         let copy =
             before.contains(&array).then(|| edit.insert(Op::new(OpType::Identity, &[array])));
         results.push((result, copy.unwrap_or(array)));
     }
-    results.push((state.result, last(edit, plan, split, made[1])?));
+    results.push((state.result, last(edit, plan, split, left)?));
     Ok(results)
+}
+
+/// Inserts the operator. Returns what each step reads, and the state after the last step.
+fn by_operator(
+    edit: &mut Patch<'_, '_>,
+    plan: &Plan<'_>,
+    split: &Split<'_>,
+    operands: &Arrays,
+) -> Result<(Option<ValueId>, ValueId)> {
+    let heads = count(&split.sizes(&plan.heads));
+    let (keys, values) = (split.sizes(&[plan.key_axis])[0], split.sizes(&[plan.value_axis])[0]);
+    let Arrays { query, key, value, decay, rate, past } = *operands;
+    let rule = match (decay, rate) {
+        (None, None) => "linear",
+        (Some(_), None) => "gated",
+        (None, Some(_)) => "delta",
+        (Some(_), Some(_)) => "gated_delta",
+    };
+    let query = query.ok_or("no query")?;
+    let mut inputs = vec![Some(query), Some(key), Some(value), past, decay, rate];
+    inputs.truncate(inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
+    let op = Op { op: Operator::new(DOMAIN, NAME), inputs, attrs: Vec::new() };
+    let op = op.attr("q_num_heads", heads).attr("kv_num_heads", heads);
+    let op = op.attr("update_rule", rule).attr("scale", Attr::Float(1.0));
+    let steps =
+        edit.shape(query).and_then(|shape| shape.get(1).cloned()).ok_or("a type is unknown")?;
+    let read = Type::new(DType::F32, vec![Dim::Known(1), steps, Dim::Known(heads * values)]);
+    let left = Type::new(DType::F32, [1, heads, keys, values].map(Dim::Known).to_vec());
+    let types = [edit.body_input(read), edit.body_input(left)];
+    let made = edit.insert_instead(op, &types.map(Some));
+    let read = if plan.reads_before() { without_last(edit, made[0])? } else { made[0] };
+    Ok((Some(read), made[1]))
 }
 
 /// Drops the last step, which only the padding of the query reads.
@@ -434,15 +537,16 @@ fn evaluated(
     plan: &Plan<'_>,
     split: &mut Split<'_>,
     form: &Form,
-    read: ValueId,
+    read: Option<ValueId>,
 ) -> Result<ValueId> {
     let axes = plan.with_heads(plan.value_axis);
     let mut sum: Option<ValueId> = None;
     for term in &form.terms {
         let factors = split.product(edit, &term.factors, &axes)?;
-        let product = match (term.of, factors) {
-            (Of::Read(_), None) => read,
-            (Of::Read(_), Some(factors)) => edit.insert(Op::new(OpType::Mul, &[factors, read])),
+        let read = read.filter(|_| matches!(term.of, Of::Read(_)));
+        let product = match (read, factors) {
+            (Some(read), None) => read,
+            (Some(read), Some(factors)) => edit.insert(Op::new(OpType::Mul, &[factors, read])),
             (_, Some(factors)) => factors,
             (_, None) => ones(edit, axes.len() + 1)?,
         };

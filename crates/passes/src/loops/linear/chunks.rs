@@ -9,8 +9,9 @@
 
 use algebra::axis_map::transpose;
 use algebra::rewrite::{Result, ensure, require};
-use onnx::{DType, Dim, Graph, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, declined};
+use onnx::{DType, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
+use super::body::{Body, dims, filled, shaped, sliced};
 use super::forms::{Factor, Forms, Of, Term, When};
 use super::split::Split;
 use crate::loops::{Carry, Counted, results_in_place};
@@ -22,7 +23,7 @@ const MIN_STEPS: i64 = 32;
 const MAX_STATE: i64 = 1024;
 
 /// The largest decay.
-const MAX_DECAY: f64 = 1.01;
+pub(super) const MAX_DECAY: f64 = 1.01;
 
 /// If the magnitudes of all numbers add up to less than this, no state overflows.
 const MAX_SUM: f64 = (1u64 << 60) as f64;
@@ -92,7 +93,7 @@ fn write(
             }
         }
     }
-    guards.extend(are_small(edit, sums)?);
+    guards.extend(are_below(edit, sums, MAX_SUM)?);
     let outputs = edit.node(edit.root()).outputs.to_vec();
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
     let read: Vec<usize> = (0..outputs.len()).filter(is_read).collect();
@@ -128,14 +129,18 @@ fn write(
 }
 
 /// Inserts the condition that sums of magnitudes are finite and small. `None` without sums.
-pub(super) fn are_small(edit: &mut Patch<'_, '_>, sums: Vec<ValueId>) -> Result<Option<ValueId>> {
+pub(super) fn are_below(
+    edit: &mut Patch<'_, '_>,
+    sums: Vec<ValueId>,
+    limit: f64,
+) -> Result<Option<ValueId>> {
     let total = sums.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::Add, &[a, b])));
     let Some(total) = total else { return Ok(None) };
-    let limit = number(edit, MAX_SUM)?;
+    let limit = number(edit, limit)?;
     Ok(Some(edit.insert(Op::new(OpType::Less, &[total, limit]))))
 }
 
-fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
+pub(super) fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
     let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]).ok_or("no number")?;
     Ok(edit.constant(tensor, &[]))
 }
@@ -319,23 +324,6 @@ fn shifted(
     Ok(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0)))
 }
 
-fn sliced(
-    edit: &mut Patch<'_, '_>,
-    id: ValueId,
-    axis: i64,
-    start: i64,
-    end: i64,
-) -> Result<ValueId> {
-    let operands = [start, end, axis].map(|int| edit.integers(&[int]));
-    let [Some(start), Some(end), Some(axis)] = operands else { return Err("no axes".into()) };
-    Ok(edit.insert(Op::new(OpType::Slice, &[id, start, end, axis])))
-}
-
-fn shaped(edit: &mut Patch<'_, '_>, id: ValueId, sizes: &[i64]) -> Result<ValueId> {
-    let sizes = edit.integers(sizes).ok_or("no shape")?;
-    Ok(edit.insert(Op::new(OpType::Reshape, &[id, sizes])))
-}
-
 /// Returns an array over steps as an array over chunks and their steps.
 fn in_chunks(
     edit: &mut Patch<'_, '_>,
@@ -431,7 +419,7 @@ fn by_loops(
     decays: ValueId,
     sizes: Sizes,
 ) -> Result<ValueId> {
-    let Sizes { chunk, count, .. } = sizes;
+    let count = sizes.count;
     let size = series.size;
     let width =
         edit.shape(decays).and_then(|shape| shape.last()?.known()).ok_or("a size is not known")?;
@@ -439,110 +427,31 @@ fn by_loops(
     let decays = in_chunks(edit, scan, decays, width, sizes)?;
     let by_step = |edit: &mut Patch<'_, '_>, id: ValueId| edit.insert(transpose(id, &[1, 0, 2]));
     let (added, decays) = (by_step(edit, added), by_step(edit, decays));
-    let template = scan.nodes.iter().find(|node| node.outputs.contains(&series.carry.after));
-    let template = template.ok_or("the state is not computed")?;
 
-    let mut body = Body::new(scan, template);
-    let [total, product] = [[count, size], [count, width]].map(|shape| value(edit, &shape));
-    let [a, b] = [[count, width], [count, size]].map(|shape| value(edit, &shape));
-    let kept = body.node(edit, OpType::Mul, &[a, total], &[count, size]);
-    let sum = body.node(edit, OpType::Add, &[kept, b], &[count, size]);
-    let power = body.node(edit, OpType::Mul, &[a, product], &[count, width]);
-    let sums = body.node(edit, OpType::Identity, &[sum], &[count, size]);
-    let powers = body.node(edit, OpType::Identity, &[power], &[count, width]);
+    let (states, powers) = (dims(&[count, size]), dims(&[count, width]));
+    let mut body = Body::new(scan, series.carry)?;
+    let [total, product, a, b] =
+        [&states, &powers, &powers, &states].map(|shape| body.input(edit, shape));
+    let kept = body.node(edit, OpType::Mul, &[a, total], &states);
+    let sum = body.node(edit, OpType::Add, &[kept, b], &states);
+    let power = body.node(edit, OpType::Mul, &[a, product], &powers);
+    let stacks = [(sum, &states), (power, &powers)]
+        .map(|(value, shape)| body.node(edit, OpType::Identity, &[value], shape));
     let zeros = filled(edit, &[count, size], 0.0)?;
     let ones = filled(edit, &[count, width], 1.0)?;
-    let inputs = [total, product, a, b];
-    let outputs = [sum, power, sums, powers];
-    let shapes = [
-        vec![count, size],
-        vec![count, width],
-        vec![chunk, count, size],
-        vec![chunk, count, width],
-    ];
-    let made = body.insert(edit, [zeros, ones], [decays, added], &inputs, &outputs, &shapes);
+    let made = body.insert(edit, &[(zeros, sum), (ones, power)], &[decays, added], &stacks)?;
 
-    let mut body = Body::new(scan, template);
-    let [state, a, b] = [size, width, size].map(|size| value(edit, &[size]));
-    let kept = body.node(edit, OpType::Mul, &[a, state], &[size]);
-    let next = body.node(edit, OpType::Add, &[kept, b], &[size]);
-    let start = body.node(edit, OpType::Identity, &[state], &[size]);
+    let mut body = Body::new(scan, series.carry)?;
+    let (whole, part) = (dims(&[size]), dims(&[width]));
+    let [state, a, b] = [&whole, &part, &whole].map(|shape| body.input(edit, shape));
+    let kept = body.node(edit, OpType::Mul, &[a, state], &whole);
+    let next = body.node(edit, OpType::Add, &[kept, b], &whole);
+    let start = body.node(edit, OpType::Identity, &[state], &whole);
     let initial = shaped(edit, series.carry.initial, &[size])?;
-    let shapes = [vec![size], vec![count, size]];
-    let starts =
-        body.insert(edit, [initial], [made[1], made[0]], &[state, a, b], &[next, start], &shapes);
+    let starts = body.insert(edit, &[(initial, next)], &[made[1], made[0]], &[start])?;
 
     let decayed = edit.insert(Op::new(OpType::Mul, &[made[3], starts[1]]));
     let states = edit.insert(Op::new(OpType::Add, &[made[2], decayed]));
     let states = by_step(edit, states);
     in_steps(edit, scan, states, size, sizes)
-}
-
-fn filled(edit: &mut Patch<'_, '_>, shape: &[i64], number: f64) -> Result<ValueId> {
-    let tensor = Tensor::of_floats(DType::F32, vec![1; shape.len()], &[number]);
-    let tensor = tensor.and_then(|tensor| tensor.broadcast(shape)).ok_or("no constant")?;
-    Ok(edit.constant(tensor, &[]))
-}
-
-/// Adds a value that can become an input or a result of a body.
-fn value(edit: &mut Patch<'_, '_>, shape: &[i64]) -> ValueId {
-    let shape: Vec<Dim> = shape.iter().map(|&size| Dim::Known(size)).collect();
-    edit.body_input(Type::new(DType::F32, shape))
-}
-
-/// The body of a new `Scan`.
-struct Body<'l> {
-    graph: Graph,
-    template: &'l Node,
-    is_reverse: bool,
-}
-
-impl<'l> Body<'l> {
-    fn new(scan: &Counted, template: &'l Node) -> Body<'l> {
-        let graph = Graph { name: scan.name.clone(), ..Graph::default() };
-        Body { graph, template, is_reverse: scan.is_reverse }
-    }
-
-    /// Adds a node with the origin of the update, and returns its result.
-    fn node(
-        &mut self,
-        edit: &mut Patch<'_, '_>,
-        op: OpType,
-        inputs: &[ValueId],
-        shape: &[i64],
-    ) -> ValueId {
-        let output = value(edit, shape);
-        let mut node = self.template.clone();
-        node.op = op.into();
-        node.inputs = inputs.iter().copied().map(Some).collect();
-        node.outputs = [output].into_iter().collect();
-        node.attrs.clear();
-        self.graph.nodes.push(node);
-        output
-    }
-
-    /// Inserts the loop, and returns its results.
-    fn insert<const C: usize>(
-        mut self,
-        edit: &mut Patch<'_, '_>,
-        initial: [ValueId; C],
-        arrays: [ValueId; 2],
-        inputs: &[ValueId],
-        outputs: &[ValueId],
-        shapes: &[Vec<i64>],
-    ) -> Vec<ValueId> {
-        let results: Vec<Option<ValueId>> =
-            shapes.iter().map(|shape| Some(value(edit, shape))).collect();
-        self.graph.inputs = inputs.to_vec();
-        self.graph.outputs = outputs.to_vec();
-        let operands: Vec<ValueId> = initial.into_iter().chain(arrays).collect();
-        let op = Op::new(OpType::Scan, &operands).attr("body", self.graph);
-        let mut op = op.attr("num_scan_inputs", 2);
-        if self.is_reverse {
-            let backwards = |count: usize| vec![1; count];
-            op = op.attr("scan_input_directions", &backwards(2)[..]);
-            op = op.attr("scan_output_directions", &backwards(outputs.len() - C)[..]);
-        }
-        edit.insert_instead(op, &results)
-    }
 }

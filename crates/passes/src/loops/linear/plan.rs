@@ -6,7 +6,7 @@ use onnx::ValueId;
 use super::forms::{Factor, Forms, Of, Term, When, ensure_apart, without};
 use crate::loops::Counted;
 
-/// The operands of the operator as factors.
+/// The operands of the operator, or of the computation in chunks, as factors.
 pub(super) struct Plan<'l> {
     pub forms: Forms<'l>,
     /// The axes of the state: heads, keys, values.
@@ -128,6 +128,16 @@ impl<'l> Plan<'l> {
         self.value = without(&self.value, &rate)?;
         self.rate = Some(rate);
         Ok(())
+    }
+
+    /// True if the decay differs between keys.
+    pub(super) fn decays_keys(&self) -> bool {
+        self.decay.iter().any(|factor| factor.spans(self.key_axis))
+    }
+
+    /// True if results read the state before the update of their step.
+    pub(super) fn reads_before(&self) -> bool {
+        matches!(self.query, Some((When::Before, _)))
     }
 
     pub(super) fn with_heads(&self, axis: usize) -> Vec<usize> {

@@ -3,12 +3,12 @@
 use algebra::axis_map::transpose;
 use algebra::rewrite::{Declined, Result, ensure};
 use onnx::edit::for_each_read;
-use onnx::{Dim, Op, OpType, Patch, ValueId};
+use onnx::{Attr, Dim, Op, OpType, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::forms::{Axes, Factor, Forms};
 use crate::loops::batches::Batches;
-use crate::loops::{Carry, Counted, Stack, copy_of, replacing};
+use crate::loops::{Carry, Counted, Stack, copy_of, renew, replacing};
 
 /// The values of a body for all steps, outside of the loop.
 pub(super) struct Split<'l> {
@@ -73,7 +73,13 @@ impl<'l> Split<'l> {
             split.kept.push((value, result));
         }
         let stacked = std::mem::take(&mut split.kept);
-        let (op, results) = rest.into_op(edit);
+        let (mut op, results) = rest.into_op(edit);
+        // The model may contain the whole loop too.
+        for (_, attr) in &mut op.attrs {
+            if let Attr::Graph(body) = attr {
+                renew(edit, body, &mut FxHashMap::default());
+            }
+        }
         let made = edit.insert_instead(op, &replacing(&results));
         let made: FxHashMap<ValueId, ValueId> = results.iter().copied().zip(made).collect();
         for (value, result) in &stacked {
