@@ -99,6 +99,9 @@ if TYPE_CHECKING:
         return_mode: `"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"`
             writes the model and returns its path.
         output_path: The path of the model file. Only `return_mode="file"` uses it.
+        data: Inputs of the model, by which `precision` is measured: a list of several sets of
+            inputs, each as a sequence or by name.
+        budget: The largest relative error of an output that `precision` allows, by default 0.01.
 {documentation}
 
     Returns:
@@ -126,7 +129,9 @@ if TYPE_CHECKING:
 {options}
     }}
     try:
-        return _export.export(fn, inputs, input_params, return_mode, output_path, options)
+        return _export.export(
+            fn, inputs, input_params, return_mode, output_path, options, data, budget
+        )
     except Exception as error:
         _export.hide_own_frames(error)
         # A bare `raise` does not add the current frame.
@@ -180,6 +185,8 @@ def api(rows: list[Row]) -> str:
             "*",
             f"return_mode: Literal[{mode}",
             f"output_path: StrPath{path}",
+            "data: Mapping[str, Any] | Sequence[Any] | None = None",
+            "budget: float | None = None",
             *map(argument, rest),
         ]
         return "\n".join(f"    {line}," for line in lines)

@@ -15,6 +15,7 @@ from ._types import (
     NanMode,
     NormalizationMode,
     PathPolicy,
+    Precision,
     SourcesMode,
     StrPath,
     WeightsMode,
@@ -35,6 +36,8 @@ def to_onnx(
     *,
     return_mode: Literal["proto"] = "proto",
     output_path: StrPath | None = None,
+    data: Mapping[str, Any] | Sequence[Any] | None = None,
+    budget: float | None = None,
     target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -47,6 +50,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -71,6 +75,8 @@ def to_onnx(
     *,
     return_mode: Literal["ir"],
     output_path: StrPath | None = None,
+    data: Mapping[str, Any] | Sequence[Any] | None = None,
+    budget: float | None = None,
     target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -83,6 +89,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -107,6 +114,8 @@ def to_onnx(
     *,
     return_mode: Literal["file"],
     output_path: StrPath,
+    data: Mapping[str, Any] | Sequence[Any] | None = None,
+    budget: float | None = None,
     target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -119,6 +128,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -142,6 +152,8 @@ def to_onnx(
     *,
     return_mode: Literal["proto", "ir", "file"] = "proto",
     output_path: StrPath | None = None,
+    data: Mapping[str, Any] | Sequence[Any] | None = None,
+    budget: float | None = None,
     target: str | Sequence[str] | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -154,6 +166,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
     provenance: Level | None = None,
@@ -184,6 +197,9 @@ def to_onnx(
         return_mode: `"proto"` returns an `onnx.ModelProto`, `"ir"` an `onnx_ir.Model`, and `"file"`
             writes the model and returns its path.
         output_path: The path of the model file. Only `return_mode="file"` uses it.
+        data: Inputs of the model, by which `precision` is measured: a list of several sets of
+            inputs, each as a sequence or by name.
+        budget: The largest relative error of an output that `precision` allows, by default 0.01.
         target: The runtimes that the model is for, such as `"openvino"`, `"onnxruntime>=1.31"` or a
             list of several. The model uses only what all of them compute correctly. If that is not
             possible, the export is refused with the line. By default, the model is for ONNX Runtime
@@ -211,6 +227,9 @@ def to_onnx(
             computes them in `float32`, so that the model has as few casts as a `float32` model, and
             records the choice in the metadata of the model. Inputs, outputs and weights keep their
             types.
+        precision: The type of weights and results, by default `"float32"`, which keeps the types of
+            `fn`. `"float16"`, `"bfloat16"`, `"int8"` and `"int4"` lower them with
+            `jax2onnx.lower_precision`, so that the outputs for `data` stay within `budget`.
         unroll: The maximum number of nodes of an unrolled loop, by default 32. 0 keeps all loops.
         explain_passes: Where to report the rewrites and the code that was nearly rewritten, with
             the source lines: `True` for standard error, or the path of a file.
@@ -268,6 +287,7 @@ def to_onnx(
         "optimize": optimize,
         "nan": nan,
         "half": half,
+        "precision": precision,
         "unroll": unroll,
         "explain_passes": explain_passes,
         "provenance": provenance,
@@ -281,7 +301,9 @@ def to_onnx(
         "module_scopes": module_scopes,
     }
     try:
-        return _export.export(fn, inputs, input_params, return_mode, output_path, options)
+        return _export.export(
+            fn, inputs, input_params, return_mode, output_path, options, data, budget
+        )
     except Exception as error:
         _export.hide_own_frames(error)
         # A bare `raise` does not add the current frame.

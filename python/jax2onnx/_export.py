@@ -36,6 +36,8 @@ def export(
     return_mode: str,
     output_path: StrPath | None,
     arguments: Mapping[str, Any],
+    data: Mapping[str, Any] | Sequence[Any] | None = None,
+    budget: float | None = None,
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Export a function with the arguments of `to_onnx`. None stands for "not given"."""
     if not callable(fn):
@@ -53,20 +55,93 @@ def export(
     others = [each for each in others if not isinstance(each[1], bool | None)]
     model_files = [("the model", path), ("the source map", map_path)]
     _files.check([*others, *(each for each in model_files if each[1] is not None)])
+    is_lowered = settings.precision != "float32" and _progress.summary_listener.get() is None
+    _check_precision(settings, data, budget)
     registry.load_installed()
     stack = _stack(sys._getframe(1)) if settings.provenance == "full" else []
-    data = _converted(
-        fn,
-        inputs,
-        input_params or {},
-        settings,
-        export_stack=stack,
-        output_path=path,
-        external_threshold=external_threshold,
-        source_map=map_path,
-        others=others,
-    )
-    return path if path is not None else _model(data or b"", return_mode)
+
+    def converted(settings: Settings) -> bytes | None:
+        return _converted(
+            fn,
+            inputs,
+            input_params or {},
+            settings,
+            export_stack=stack,
+            output_path=None if is_lowered else path,
+            external_threshold=sys.maxsize if is_lowered else external_threshold,
+            source_map=map_path,
+            others=others,
+        )
+
+    contents = converted(settings)
+    if is_lowered:
+        contents = _lowered(
+            contents or b"",
+            lambda: converted(settings._replace(provenance="indexed")) or b"",
+            settings,
+            data,
+            budget,
+        )
+        if path is not None:
+            _write_lowered(contents, path, external_threshold)
+    return path if path is not None else _model(contents or b"", return_mode)
+
+
+def _check_precision(settings: Settings, data: Any, budget: float | None) -> None:
+    """Refuse a shorter type that nothing can measure, and measurements that nothing needs."""
+    name = settings.precision
+    if name == "float32":
+        given = [each for each, value in (("data", data), ("budget", budget)) if value is not None]
+        if given:
+            raise ConfigError(
+                f"`{given[0]}` is for a shorter type: pass `precision` too, such as 'float16'"
+            )
+        return
+    if data is None:
+        raise ConfigError(
+            f"`precision={name!r}` needs inputs by which the error is measured: pass `data`, or "
+            "lower the exported model with `jax2onnx.lower_precision` or `jax2onnx lower`"
+        )
+    if settings.source_map is not False:
+        raise ConfigError(
+            "`precision` changes the model, so that a source map does not belong to it: use "
+            "`provenance='indexed'` instead of `source_map`"
+        )
+
+
+def _lowered(
+    contents: bytes,
+    with_lines: Callable[[], bytes],
+    settings: Settings,
+    data: Any,
+    budget: float | None,
+) -> bytes:
+    """Return a model in a shorter type."""
+    from ._precision.lowering import DEFAULT_BUDGET, lower_precision
+
+    def lowered(model: bytes) -> bytes:
+        limit = DEFAULT_BUDGET if budget is None else budget
+        return bytes(
+            lower_precision(
+                model, data, to=settings.precision, budget=limit
+            ).model.SerializeToString()
+        )
+
+    try:
+        return lowered(contents)
+    except ConfigError:
+        if settings.provenance == "off":
+            # The message names the lines in the way, which this model does not know.
+            lowered(with_lines())
+        raise
+
+
+def _write_lowered(contents: bytes, path: str, external_threshold: int) -> None:
+    from ._precision.saving import write_model
+
+    _progress.stage("writing")
+    model = imported("onnx").ModelProto.FromString(contents)
+    write_model(model, path, (), max_bytes=external_threshold)
 
 
 def hide_own_frames(error: Exception) -> None:

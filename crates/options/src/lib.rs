@@ -11,6 +11,7 @@ mod value;
 pub use provenance::{Level, PathPolicy};
 pub use row::{OptionKind, Row};
 pub use table::{
-    ExportMode, HalfMode, NanMode, NormalizationMode, Options, SourcesMode, WeightsMode, table,
+    ExportMode, HalfMode, NanMode, NormalizationMode, Options, Precision, SourcesMode, WeightsMode,
+    table,
 };
 pub use value::Value;

@@ -149,6 +149,12 @@ options! {
     half: HalfMode = HalfMode::Exact => word!(HalfMode), GRAPH, "--half MODE",
     "Round half precision where JAX does, or compute it in float32 with fewer casts [default: exact]";
 
+    /// The type of weights and results, by default `"float32"`, which keeps the types of `fn`. `"float16"`,
+    /// `"bfloat16"`, `"int8"` and `"int4"` lower them with `jax2onnx.lower_precision`, so that the outputs for `data`
+    /// stay within `budget`.
+    precision: Precision = Precision::Float32 => word!(Precision), GRAPH, "--precision TYPE",
+    "The type of weights and results; other types than float32 need `--data` [default: float32]";
+
     /// The maximum number of nodes of an unrolled loop, by default 32. 0 keeps all loops.
     unroll: usize = 32 => OptionKind::Number {
         least: 0,
@@ -256,6 +262,18 @@ words! {
 }
 
 words! {
+    /// The type that an export lowers weights and results to.
+    Precision, "a precision" {
+        #[default]
+        Float32 = "float32",
+        Float16 = "float16",
+        Bfloat16 = "bfloat16",
+        Int8 = "int8",
+        Int4 = "int4",
+    }
+}
+
+words! {
     /// The information about each source file in a source map.
     SourcesMode, "a way to keep sources" {
         #[default]
@@ -271,6 +289,7 @@ represented_by_words!(
     NanMode,
     NormalizationMode,
     PathPolicy,
+    Precision,
     SourcesMode,
     WeightsMode,
 );

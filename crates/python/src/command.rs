@@ -81,6 +81,8 @@ fn keywords<'py>(py: Python<'py>, request: &Request<'_>) -> PyResult<Bound<'py, 
     keywords.set_item("inputs", inputs?)?;
     keywords.set_item("input_params", params)?;
     keywords.set_item("output", request.output)?;
+    keywords.set_item("data", request.data)?;
+    keywords.set_item("budget", request.budget)?;
     keywords.set_item("dry_run", request.dry_run)?;
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("json", request.json)?;
@@ -139,6 +141,8 @@ fn lowering<'py>(py: Python<'py>, request: &LowerRequest<'_>) -> PyResult<Bound<
     keywords.set_item("metric", request.metric)?;
     keywords.set_item("keep", request.keep)?;
     keywords.set_item("weights_only", request.weights_only)?;
+    keywords.set_item("dynamic", request.dynamic)?;
+    keywords.set_item("target", request.target)?;
     keywords.set_item("convert_inputs_and_outputs", request.convert_inputs_and_outputs)?;
     keywords.set_item("quiet", request.quiet)?;
     keywords.set_item("source_map", request.map)?;

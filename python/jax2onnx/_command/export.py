@@ -20,6 +20,7 @@ from .._errors import (
 )
 from .._words import lines, quoted
 from . import console
+from .inputs import arrays_of
 from .target import load
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def run(
     inputs: Sequence[tuple[str | None, ArraySpec]],
     input_params: Mapping[str, bool | int | float | ArraySpec],
     output: os.PathLike[str] | None,
+    data: Sequence[str],
+    budget: float | None,
     dry_run: bool,
     quiet: bool,
     json: bool,
@@ -55,7 +58,10 @@ def run(
     try:
         with watch.running(), printed_warnings() as said, _summaries(dry_run=dry_run) as found:
             _progress.stage("importing")
-            path = _export(function, inputs, input_params, output or _DRY_OUTPUT, options)
+            measured = {"data": arrays_of(data, []) if data else None, "budget": budget}
+            path = _export(
+                function, inputs, input_params, output or _DRY_OUTPUT, {**options, **measured}
+            )
         if dry_run:
             summary = _dry_summary(found[0], output, watch.seconds)
         else:

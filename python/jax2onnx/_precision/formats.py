@@ -34,6 +34,7 @@ class Format:
         normal: The smallest number with all digits.
         smallest: The smallest number greater than 0.
         epsilon: The distance from 1 to the next number.
+        is_blocked: Whether elements of a weight share a scale in small blocks.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Format:
     normal: float = 0.0
     smallest: float = 0.0
     epsilon: float = 0.0
+    is_blocked: bool = False
 
     @property
     def is_float(self) -> bool:
@@ -80,7 +82,7 @@ FORMATS: Final = {
         _float("float16", onnx.TensorProto.FLOAT16, np.float16),
         _float("bfloat16", onnx.TensorProto.BFLOAT16, ml_dtypes.bfloat16),
         Format("int8", onnx.TensorProto.INT8, np.dtype(np.int8)),
-        Format("int4", onnx.TensorProto.INT4, np.dtype(np.int8)),
+        Format("int4", onnx.TensorProto.INT4, np.dtype(np.int8), is_blocked=True),
     )
 }
 
@@ -183,14 +185,13 @@ class Stored:
 def bytes_of(shape: Sequence[int], axis: int, kind: Format, *, has_blocks: bool) -> int:
     """Return the bytes of a weight in 8 or 4 bits, with its scales."""
     known = tuple(shape)
-    is_short = kind.name == "int4"
-    along = _blocks_along(known, axis, is_short=is_short) if has_blocks else None
+    along = _blocks_along(known, axis, kind) if has_blocks else None
     size = math.prod(known)
     if along is None:
         scales = known[axis]
     else:
-        scales = size // known[along] * (-(-known[along] // BLOCK) if is_short else 1)
-    return -(-size * (4 if is_short else 8) // 8) + 4 * scales
+        scales = size // known[along] * (-(-known[along] // BLOCK) if kind.is_blocked else 1)
+    return -(-size * (4 if kind.name == "int4" else 8) // 8) + 4 * scales
 
 
 def stored(array: Array, axis: int | None, kind: Format, *, has_blocks: bool = True) -> Stored:
@@ -207,7 +208,7 @@ def stored(array: Array, axis: int | None, kind: Format, *, has_blocks: bool = T
     is_short = kind.name == "int4"
     lowest, most = (-8, 7) if is_short else (-127, 127)
     factors = _FACTORS if is_short else (1.0,)
-    along = _blocks_along(wide.shape, known, is_short=is_short) if has_blocks else None
+    along = _blocks_along(wide.shape, known, kind) if has_blocks else None
     if along is None:
         rows = wide.reshape(1, -1) if known is None else np.moveaxis(wide, known, 0)
         flat = rows.reshape(rows.shape[0], -1)
@@ -217,7 +218,7 @@ def stored(array: Array, axis: int | None, kind: Format, *, has_blocks: bool = T
             return Stored(values, np.asarray(scales[0]), None)
         return Stored(np.moveaxis(values, 0, known), scales, known)
     size = wide.shape[along]
-    block = min(BLOCK, size) if is_short else size
+    block = min(BLOCK, size) if kind.is_blocked else size
     moved = np.moveaxis(wide, along, -1)
     count = -(-size // block)
     padded = np.zeros((*moved.shape[:-1], count * block), np.float32)
@@ -228,18 +229,18 @@ def stored(array: Array, axis: int | None, kind: Format, *, has_blocks: bool = T
     return Stored(np.moveaxis(values, -1, along), np.moveaxis(scales, -1, along), along, block)
 
 
-def _blocks_along(shape: tuple[int, ...], axis: int | None, *, is_short: bool) -> int | None:
+def _blocks_along(shape: tuple[int, ...], axis: int | None, kind: Format) -> int | None:
     """Return the axis along which elements share a scale in blocks; None if channels have scales.
 
-    Four bits need small blocks. A stack of matrices has one scale per matrix and channel.
+    A stack of matrices has one scale per matrix and channel.
     """
     rank = len(shape)
     if axis is None or rank < 2 or 0 in shape:
         return None
     if rank > 3:
         # The weight of a convolution.
-        return 1 - axis if is_short and axis < 2 and shape[1 - axis] >= BLOCK // 2 else None
+        return 1 - axis if kind.is_blocked and axis < 2 and shape[1 - axis] >= BLOCK // 2 else None
     if rank == 3 and axis == 0:
-        return 1 if is_short and shape[1] >= BLOCK // 2 else None
+        return 1 if kind.is_blocked and shape[1] >= BLOCK // 2 else None
     along = rank - 2 if axis == rank - 1 else rank - 1
-    return along if is_short or rank == 3 else None
+    return along if kind.is_blocked or rank == 3 else None

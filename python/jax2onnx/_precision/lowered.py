@@ -1,6 +1,6 @@
 """The result of `lower_precision`: the lines in the shorter type, and those that kept theirs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -164,10 +164,14 @@ class Lowered(NamedTuple):
     report: Lowering
 
 
-def bytes_of_weights(model: onnx.ModelProto, code: int | None = None) -> int:
-    """Return the bytes of the weights of a model, or of those of a type."""
+def bytes_of_weights(
+    model: onnx.ModelProto, code: int | None = None, names: Collection[str] | None = None
+) -> int:
+    """Return the bytes of the weights of a model, or of those of a type or with some names."""
     return sum(
-        _bytes(tensor) for tensor in _tensors(model) if code is None or tensor.data_type == code
+        _bytes(tensor)
+        for tensor in _tensors(model)
+        if (code is None or tensor.data_type == code) and (names is None or tensor.name in names)
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import onnx
@@ -40,6 +40,10 @@ _MARGIN: Final = 0.6
 _MAX_ROUNDS: Final = 6
 _MAX_REFUSED: Final = 64
 _SHOWN: Final = 5
+_OWN_TARGET: Final = "onnxruntime"
+
+#: The largest relative error of an output, unless users say otherwise.
+DEFAULT_BUDGET: Final = 1e-2
 
 Metric = Callable[[Mapping[str, Array], Mapping[str, Array]], float]
 
@@ -64,10 +68,12 @@ def lower_precision(
     data: Mapping[str, Any] | Sequence[Any],
     *,
     to: str = "float16",
-    budget: float = 1e-2,
+    budget: float = DEFAULT_BUDGET,
     metric: str | Metric = "error",
     keep: Sequence[str] = (),
     weights_only: bool = False,
+    dynamic: bool = False,
+    target: str | None = None,
     convert_inputs_and_outputs: bool = False,
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
@@ -90,6 +96,10 @@ def lower_precision(
             one, by name, that returns a number.
         keep: What keeps its type: `file.py:12`, a function, the name of a node, or an operator.
         weights_only: Whether only weights get the shorter type.
+        dynamic: Whether the ranges of operands follow from the operands when the model runs, with
+            `to="int8"`. By default, they follow from the data.
+        target: `"onnxruntime"` writes products of weights in blocks as `MatMulNBits`, an operator
+            of ONNX Runtime. By default, the model contains only operators of ONNX.
         convert_inputs_and_outputs: Whether inputs and outputs of the model get the type, too.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
@@ -117,6 +127,12 @@ def lower_precision(
     judge = _judge(metric, budget)
     if convert_inputs_and_outputs and not kind.is_float:
         raise ConfigError(f"inputs and outputs cannot be {to}: it has scales")
+    if dynamic and (kind.name != "int8" or weights_only):
+        raise ConfigError("`dynamic` is about the operands of products: use to='int8' with them")
+    if target not in (None, _OWN_TARGET):
+        raise ConfigError(f"{quoted(str(target))} is not a target: use {quoted(_OWN_TARGET)}")
+    if target and not kind.is_float and (weights_only or kind.is_blocked):
+        kind = replace(kind, is_blocked=True)
     _progress.stage("reading")
     loaded = Loaded(model)
     samples = samples_of(loaded, data)
@@ -130,7 +146,16 @@ def lower_precision(
         is_ranked=False,
         most_watched=_MAX_CHOOSING if kind.is_float else _MAX_CALIBRATING,
     )
-    task = _Task(analysis, kind, judge, keep, weights_only, convert_inputs_and_outputs)
+    task = _Task(
+        analysis,
+        kind,
+        judge,
+        keep,
+        weights_only,
+        convert_inputs_and_outputs,
+        is_dynamic=dynamic,
+        for_onnxruntime=target is not None,
+    )
     return task.run(choosing, held_back)
 
 
@@ -179,7 +204,12 @@ class _Task:
         keep: Sequence[str],
         weights_only: bool,
         converts: bool,
+        *,
+        is_dynamic: bool = False,
+        for_onnxruntime: bool = False,
     ) -> None:
+        self._for_onnxruntime = for_onnxruntime
+        self._short: Collection[str] | None = None
         self._analysis, self._kind, self._judge = analysis, kind, judge
         self._weights_only, self._converts = weights_only or kind.name == "int4", converts
         watch = analysis.watch
@@ -187,7 +217,11 @@ class _Task:
         self._groups = analysis.groups
         if not kind.is_float:
             self._facts = quantizable(
-                watch.facts, watch.types, kind, has_operands=not self._weights_only
+                watch.facts,
+                watch.types,
+                kind,
+                has_operands=not self._weights_only,
+                is_dynamic=is_dynamic,
             )
             self._groups = groups_of(self._facts.values(), analysis.lines)
         self._kept = self._parts_of(keep)
@@ -263,8 +297,16 @@ class _Task:
         analysis, parts = self._analysis, choice.parts
         _progress.stage("writing the model")
         if not self._kind.is_float:
-            storer = Storer(analysis.loaded, self._facts, choice.ranges, self._kind, parts)
+            storer = Storer(
+                analysis.loaded,
+                self._facts,
+                choice.ranges,
+                self._kind,
+                parts,
+                for_onnxruntime=self._for_onnxruntime,
+            )
             made = storer.model()
+            self._short = storer.short
             self._check(made)
             return made, storer.casts
         while True:
@@ -384,7 +426,9 @@ class _Task:
             held_back,
             bytes_of_weights(before),
             bytes_of_weights(made),
-            bytes_of_weights(made, self._kind.code),
+            bytes_of_weights(
+                made, None if self._short is not None else self._kind.code, self._short
+            ),
             inserted,
             self._analysis.loaded.name,
             tuple(notes),

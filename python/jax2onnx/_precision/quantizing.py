@@ -34,7 +34,12 @@ _MAX_DEPTH: Final = 8
 
 
 def quantizable(
-    facts: Mapping[Site, Facts], types: Mapping[Any, Any], kind: Format, *, has_operands: bool
+    facts: Mapping[Site, Facts],
+    types: Mapping[Any, Any],
+    kind: Format,
+    *,
+    has_operands: bool,
+    is_dynamic: bool = False,
 ) -> dict[Site, Facts]:
     """Return the nodes that read weights which can be whole numbers, with what is rounded of them.
 
@@ -43,6 +48,7 @@ def quantizable(
         types: The types of the values of each graph.
         kind: `int8` or `int4`.
         has_operands: Whether the operands of products are rounded, too.
+        is_dynamic: Whether their ranges are those that they have when the model runs.
     """
     found: dict[Site, Facts] = {}
     axes: dict[str, tuple[bool, int]] = {}
@@ -62,7 +68,9 @@ def quantizable(
         # All readers of a weight read the same whole numbers.
         made.axes = {position: axes[made.node.input[position]][1] for position in made.axes}
         made.weights = {position: _weight(made, position, kind) for position in made.axes}
-        if has_operands:
+        if has_operands and is_dynamic:
+            _add_dynamic_values(made, types)
+        elif has_operands:
             _add_values(made, types)
     return found
 
@@ -157,6 +165,30 @@ def _add_values(facts: Facts, types: Mapping[Any, Any]) -> None:
             return
         facts.results, facts.ranged = {0}, {node.output[0]: result}
     facts.operands = {0}
+
+
+def _add_dynamic_values(facts: Facts, types: Mapping[Any, Any]) -> None:
+    """Note the operand of a matrix product that can be rounded when the model runs."""
+    graph, node = facts.graph, facts.node
+    if types.get((graph.place, node.input[0])) != np.float32 or 0 in facts.given:
+        return
+    if is_matrix_product(facts):
+        facts.operands, facts.is_dynamic = {0}, True
+
+
+def is_matrix_product(facts: Facts) -> bool:
+    """Return whether a node multiplies an operand by a matrix of weights, with a plain bias."""
+    graph, node = facts.graph, facts.node
+    if node.domain or node.op_type not in ("MatMul", "Gemm") or 1 not in facts.given:
+        return False
+    tensor = graph.initializer(node.input[1])
+    if tensor is None or len(tensor.dims) != 2:
+        return False
+    is_plain = not attribute(node, "transA", 0) and all(
+        attribute(node, name, 1.0) == 1.0 for name in ("alpha", "beta")
+    )
+    # The channels of the weight are those of the result.
+    return is_plain and facts.axes[1] == weight_axis(node, 1, 2)
 
 
 def _bounded(graph: Graph, name: str) -> str:

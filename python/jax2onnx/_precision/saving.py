@@ -20,8 +20,14 @@ def check(path: StrPath, inputs: Sequence[_files.Named]) -> None:
     _files.check([("the new model", path)], inputs)
 
 
-def write_model(model: onnx.ModelProto, path: StrPath, inputs: Sequence[_files.Named]) -> None:
-    """Write a model.
+def write_model(
+    model: onnx.ModelProto,
+    path: StrPath,
+    inputs: Sequence[_files.Named],
+    *,
+    max_bytes: int = _MAX_BYTES,
+) -> None:
+    """Write a model. More bytes of weights than `max_bytes` go to a file beside it.
 
     Raises:
         ConfigError: The path may not be written.
@@ -29,7 +35,7 @@ def write_model(model: onnx.ModelProto, path: StrPath, inputs: Sequence[_files.N
     """
     place = _files.path_of("the new model", path)
     outputs = []
-    if bytes_of_weights(model) > _MAX_BYTES:
+    if bytes_of_weights(model) > max_bytes:
         beside = f"{os.path.basename(place)}.data"
         contents = _moved(model, beside)
         where = os.path.join(os.path.dirname(place), beside)

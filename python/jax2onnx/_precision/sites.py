@@ -200,6 +200,7 @@ class Facts:
         is_inside: Whether the node computes numbers that exceed the range, inside.
         axes: The axis of the channels of its weights, if other readers have a say in it.
         ranged: The value whose range a result has, if it is not that of the result itself.
+        is_dynamic: Whether the ranges of the operands follow from them when the model runs.
     """
 
     graph: Graph
@@ -218,6 +219,7 @@ class Facts:
     is_inside: bool = False
     axes: dict[int, int] = field(default_factory=dict)
     ranged: dict[str, str] = field(default_factory=dict)
+    is_dynamic: bool = False
 
     def axis(self, position: int, rank: int) -> int | None:
         """Return the axis of the channels of a weight."""

@@ -15,12 +15,15 @@ from .._comparing.models import Loaded
 from .._errors import ConfigError
 from .calibration import Key, Ranges
 from .casting import all_names, drop_weights
-from .formats import Format, Stored, scale_of, stored
+from .formats import BLOCK, Format, Stored, scale_of, stored
+from .quantizing import is_matrix_product
 from .sites import BLOCKS, VALUES, WEIGHTS, Facts, Part, Site
 
 #: The first opset with scales per channel.
 _CHANNELS: Final = 13
 _IR_OF_FOUR_BITS: Final = 10
+#: The domain of ONNX Runtime's own operators.
+OWN: Final = "com.microsoft"
 #: A bias that needs more steps would leave no room for the sum.
 _MAX_BIAS: Final = float(1 << 30)
 
@@ -30,6 +33,7 @@ class Storer:
 
     Attributes:
         casts: The number of nodes that were inserted.
+        short: The names of the weights in few bits.
     """
 
     def __init__(
@@ -39,6 +43,8 @@ class Storer:
         ranges: Ranges,
         kind: Format,
         parts: Collection[Part],
+        *,
+        for_onnxruntime: bool = False,
     ) -> None:
         """Plan to write a model.
 
@@ -48,7 +54,9 @@ class Storer:
             ranges: The smallest and the largest element of each value.
             kind: `int8` or `int4`.
             parts: The parts that are rounded.
+            for_onnxruntime: Whether the model may contain ONNX Runtime's own operators.
         """
+        self._for_onnxruntime = for_onnxruntime
         self._loaded, self._facts, self._ranges = loaded, facts, ranges
         self._format, self._parts = kind, set(parts)
         self._opset = next(
@@ -62,9 +70,12 @@ class Storer:
             for ranged in each.ranged.values()
         }
         self.casts = 0
+        self.short: set[str] = set()
         self._used = set(all_names(loaded.proto))
-        self._stored: dict[str, str] = {}
-        self._scales: dict[str, Array] = {}
+        #: The weights in few bits, with the names of the numbers and the scales, and their sums.
+        self._stored: dict[str, tuple[Stored, list[str]]] = {}
+        self._dequantized: dict[str, str] = {}
+        self._products: dict[tuple[str, ...], list[str]] = {}
         #: The weights that some node reads as whole numbers.
         self._replaced: set[str] = set()
 
@@ -92,6 +103,7 @@ class Storer:
         if self._format.name == "int4":
             model.ir_version = max(model.ir_version, _IR_OF_FOUR_BITS)
         self._added: list[onnx.TensorProto] = []
+        self._has_own_operators = False
         order = main(self._loaded).numbers
         head: list[onnx.NodeProto] = []
         nodes = [graph.node[number] for number in order]
@@ -107,6 +119,9 @@ class Storer:
         graph.node.extend([*head, *written])
         del graph.initializer[:]
         graph.initializer.extend([*kept, *self._added])
+        domains = {each.domain for each in model.opset_import}
+        if self._has_own_operators and OWN not in domains:
+            model.opset_import.append(helper.make_opsetid(OWN, 1))
         return model
 
     def _embedded(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
@@ -130,6 +145,8 @@ class Storer:
             made = onnx.NodeProto()
             made.CopyFrom(node)
             facts = self._facts.get((place, number))
+            if facts is not None and self._write_product(made, facts, written):
+                continue
             if facts is not None:
                 self._change(made, facts, rounded, head, written)
             for each in made.attribute:
@@ -178,10 +195,118 @@ class Storer:
             if node.op_type == "Gemm" and (site, WEIGHTS) in self._parts:
                 self._change_bias(node, facts, head)
 
+    def _write_product(
+        self, node: onnx.NodeProto, facts: Facts, written: list[onnx.NodeProto]
+    ) -> bool:
+        """Write a matrix product with operators for whole numbers, if it has to be one."""
+        has_values = (facts.site, VALUES) in self._parts
+        if (facts.site, WEIGHTS) not in self._parts or not is_matrix_product(facts):
+            return False
+        name = node.input[1]
+        tensor = self._weights.get(name)
+        if tensor is None or (has_values and not facts.is_dynamic):
+            return False
+        if not has_values and not (self._for_onnxruntime and self._format.is_blocked):
+            return False
+        known, _ = self._store(tensor, facts.axis(1, 2))
+        is_transposed = node.op_type == "Gemm" and bool(attribute(node, "transB", 0))
+        if has_values:
+            self._multiply_when_run(node, tensor, known, written, is_transposed=is_transposed)
+        else:
+            made = self._multiply_blocks(node, tensor, known, is_transposed=is_transposed)
+            written.append(made)
+        return True
+
+    def _multiply_when_run(
+        self,
+        node: onnx.NodeProto,
+        tensor: onnx.TensorProto,
+        known: Stored,
+        written: list[onnx.NodeProto],
+        *,
+        is_transposed: bool,
+    ) -> None:
+        """Multiply whole numbers whose scale follows from the operand when the model runs."""
+        key = tensor.name, "matrix"
+        if key not in self._products:
+            values = known.values.T if is_transposed else known.values
+            if is_transposed:
+                self._products[key] = [
+                    self._add_short(tensor, values, self._format.name),
+                    self._add(tensor, known.scales, f"{tensor.name}.scale"),
+                ]
+            else:
+                self._products[key] = self._names(tensor, *self._stored[tensor.name])
+        whole, scale = self._products[key]
+        operand = node.input[0]
+        place = str(id(written)), operand
+        if place not in self._products:
+            results = [self._fresh(f"{operand}.{each}") for each in ("uint8", "scale", "zero")]
+            written.append(self._node("DynamicQuantizeLinear", [operand], results, node))
+            self._products[place] = results
+        short, step, zero = self._products[place]
+        bias = node.input[2] if len(node.input) > 2 else ""
+        steps, result = [self._fresh(f"{node.output[0]}.{each}") for each in ("sum", "product")]
+        total, both = self._fresh(f"{node.output[0]}.float32"), self._fresh(f"{operand}.scales")
+        written += [
+            self._node("MatMulInteger", [short, whole, zero], [steps], node),
+            self._node("Cast", [steps], [total], node, to=onnx.TensorProto.FLOAT),
+            self._node("Mul", [step, scale], [both], node),
+        ]
+        last = "Add" if bias else "Mul"
+        if bias:
+            written.append(self._node("Mul", [total, both], [result], node))
+        inputs = [result, bias] if bias else [total, both]
+        written.append(self._instead(node, last, inputs))
+
+    def _multiply_blocks(
+        self, node: onnx.NodeProto, tensor: onnx.TensorProto, known: Stored, *, is_transposed: bool
+    ) -> onnx.NodeProto:
+        """Multiply by a weight whose blocks have scales, in ONNX Runtime's own operator."""
+        bits = 4 if self._format.name == "int4" else 8
+        values, scales = known.values, known.scales
+        if not is_transposed:
+            values, scales = values.T, scales.T
+        rows, size = values.shape
+        key = tensor.name, "blocks"
+        if key not in self._products:
+            padded = np.zeros((rows, -(-size // BLOCK) * BLOCK), np.int16)
+            padded[:, :size] = values
+            whole: Any = (padded + (1 << (bits - 1))).astype(np.uint8)
+            if bits == 4:
+                whole = whole[:, ::2] | (whole[:, 1::2] << 4)
+            blocks = whole.reshape(rows, scales.shape[1], -1)
+            self._products[key] = [
+                self._add_short(tensor, blocks, f"{self._format.name}.blocks"),
+                self._add(tensor, scales.reshape(-1), f"{tensor.name}.scale"),
+            ]
+        names = [node.input[0], *self._products[key]]
+        if len(node.input) > 2 and node.input[2]:
+            names += ["", "", node.input[2]]
+        self._has_own_operators = True
+        return self._instead(
+            node, "MatMulNBits", names, OWN, K=size, N=rows, bits=bits, block_size=BLOCK
+        )
+
+    def _instead(
+        self,
+        node: onnx.NodeProto,
+        op: str,
+        inputs: list[str],
+        domain: str = "",
+        **attributes: Any,
+    ) -> onnx.NodeProto:
+        """Return a node that computes the results of another one."""
+        made = helper.make_node(op, inputs, list(node.output), domain=domain, **attributes)
+        made.name, made.doc_string = node.name, node.doc_string
+        made.metadata_props.extend(node.metadata_props)
+        return made
+
     def _change_bias(self, node: onnx.NodeProto, facts: Facts, head: list[onnx.NodeProto]) -> None:
         """Store the bias in the steps of the sum that it is added to, which kernels expect."""
         tensor = self._weights.get(node.input[2]) if len(node.input) > 2 else None
-        scales = self._scales.get(facts.node.input[1])
+        known = self._stored.get(facts.node.input[1])
+        scales = None if known is None else known[0].scales
         if tensor is None or scales is None or facts.graph.initializer(tensor.name) is None:
             return
         array = np.asarray(self._loaded.array(tensor))
@@ -200,9 +325,27 @@ class Storer:
             self._add(tensor, whole.astype(np.int32), f"{tensor.name}.int32"),
             self._add(tensor, steps, f"{tensor.name}.scale"),
         ]
-        head.append(self._node("DequantizeLinear", names, result, node, axis=0))
+        head.append(self._node("DequantizeLinear", names, [result], node, axis=0))
         self._replaced.add(tensor.name)
         node.input[2] = result
+
+    def _store(self, tensor: onnx.TensorProto, axis: int | None) -> tuple[Stored, list[str]]:
+        """Return a weight in few bits, with the names of the numbers and of the scales."""
+        if tensor.name not in self._stored:
+            array = np.asarray(self._loaded.array(tensor))
+            known = stored(array, axis, self._format, has_blocks=self._opset >= BLOCKS)
+            self._stored[tensor.name] = known, []
+            self._replaced.add(tensor.name)
+        return self._stored[tensor.name]
+
+    def _names(self, tensor: onnx.TensorProto, known: Stored, names: list[str]) -> list[str]:
+        """Add the numbers and the scales of a weight, unless that was done."""
+        if not names:
+            names += [
+                self._add_short(tensor, self._packed(known), self._format.name),
+                self._add(tensor, known.scales, f"{tensor.name}.scale"),
+            ]
+        return names
 
     def _read_weight(
         self,
@@ -211,29 +354,28 @@ class Storer:
         reader: onnx.NodeProto,
         head: list[onnx.NodeProto],
     ) -> str:
-        if tensor.name not in self._stored:
-            array = np.asarray(self._loaded.array(tensor))
-            known = stored(array, axis, self._format, has_blocks=self._opset >= BLOCKS)
+        if tensor.name not in self._dequantized:
+            known, names = self._store(tensor, axis)
+            inputs = list(self._names(tensor, known, names))
             result = self._fresh(f"{tensor.name}.dequantized")
-            names = [
-                self._add(tensor, self._packed(known), f"{tensor.name}.{self._format.name}"),
-                self._add(tensor, known.scales.astype(array.dtype), f"{tensor.name}.scale"),
-            ]
             if reader.op_type == "Gemm" and known.block is None:
                 # ONNX Runtime's kernel with integers wants to see that there is no offset.
                 zeros = np.zeros(known.scales.shape, np.int8)
-                names.append(self._add(tensor, zeros, f"{tensor.name}.zero"))
+                inputs.append(self._add(tensor, zeros, f"{tensor.name}.zero"))
             attributes = {} if known.axis is None else {"axis": known.axis}
             if known.block is not None:
                 attributes["block_size"] = known.block
-            head.append(self._node("DequantizeLinear", names, result, reader, **attributes))
-            self._stored[tensor.name] = result
-            self._scales[tensor.name] = known.scales
-            self._replaced.add(tensor.name)
-        return self._stored[tensor.name]
+            head.append(self._node("DequantizeLinear", inputs, [result], reader, **attributes))
+            self._dequantized[tensor.name] = result
+        return self._dequantized[tensor.name]
 
     def _packed(self, known: Stored) -> Array:
         return known.values.astype(ml_dtypes.int4) if self._format.name == "int4" else known.values
+
+    def _add_short(self, like: onnx.TensorProto, array: Array, suffix: str) -> str:
+        name = self._add(like, array, f"{like.name}.{suffix}")
+        self.short.add(name)
+        return name
 
     def _add(self, like: onnx.TensorProto, array: Array, name: str) -> str:
         made = numpy_helper.from_array(np.asarray(array, order="C"), self._fresh(name))
@@ -268,15 +410,20 @@ class Storer:
         self._added.append(numpy_helper.from_array(np.asarray(scale, np.float32), label[0]))
         self._added.append(numpy_helper.from_array(np.asarray(zero, np.uint8), label[1]))
         whole = self._fresh(f"{key[1]}.uint8")
-        written.append(self._node("QuantizeLinear", [name, *label], whole, reader))
-        written.append(self._node("DequantizeLinear", [whole, *label], result, reader))
+        written.append(self._node("QuantizeLinear", [name, *label], [whole], reader))
+        written.append(self._node("DequantizeLinear", [whole, *label], [result], reader))
 
     def _node(
-        self, op: str, inputs: list[str], result: str, reader: onnx.NodeProto, **attributes: Any
+        self,
+        op: str,
+        inputs: list[str],
+        results: list[str],
+        reader: onnx.NodeProto,
+        **attributes: Any,
     ) -> onnx.NodeProto:
         """Return a node with the origin of the node that it serves."""
-        suffix = "quantize" if op == "QuantizeLinear" else "dequantize"
-        made = helper.make_node(op, inputs, [result], **attributes)
+        suffix = op.removesuffix("Linear").lower()
+        made = helper.make_node(op, inputs, results, **attributes)
         made.name = self._fresh(f"{reader.name or reader.op_type}.{suffix}")
         made.metadata_props.extend(reader.metadata_props)
         made.doc_string = reader.doc_string

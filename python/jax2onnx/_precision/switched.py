@@ -293,6 +293,8 @@ class _Writer:
             return self._cast(graph, self._cast(graph, name, self._format.code), code)
         weight = facts.weights.get(position)
         tensor = facts.graph.initializer(name)
+        if weight is None and facts.is_dynamic:
+            return self._round_by_content(graph, name)
         if weight is None:
             return self._round(graph, name, dtype, (place, name))
         if tensor is None:

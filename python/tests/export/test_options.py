@@ -152,7 +152,7 @@ def test_an_option_has_an_argument_a_variable_a_key_and_a_flag(
 
 
 def test_to_onnx_has_no_other_arguments() -> None:
-    one_call = {"fn", "inputs", "input_params", "return_mode", "output_path"}
+    one_call = {"fn", "inputs", "input_params", "return_mode", "output_path", "data", "budget"}
     arguments = set(inspect.signature(jax2onnx.to_onnx).parameters)
     assert arguments - one_call == {setting.name for setting in SETTINGS}
 

@@ -55,6 +55,12 @@ pub(crate) struct Args {
     input_params: Vec<(String, ParamValue)>,
     #[command(flatten)]
     options: Flags,
+    /// Values of the inputs that `--precision` is measured with: [NAME=]FILE.npy or FILE.npz; may be repeated
+    #[arg(long, value_name = "INPUT")]
+    data: Vec<String>,
+    /// The largest relative error of an output that `--precision` allows [default: 0.01]
+    #[arg(long, value_name = "NUMBER", requires = "data")]
+    budget: Option<f64>,
     /// Hide the progress, and the note about models without lines
     #[arg(short, long)]
     quiet: bool,
@@ -73,6 +79,9 @@ pub struct Request<'a> {
     pub dry_run: bool,
     /// The names and values of the options on the command line.
     pub options: &'a [(&'static str, Value)],
+    /// The inputs by which a shorter type is measured.
+    pub data: &'a [String],
+    pub budget: Option<f64>,
     pub quiet: bool,
     pub json: bool,
 }
@@ -86,6 +95,8 @@ impl Args {
             output: self.output.as_ref(),
             dry_run: self.dry_run,
             options: &self.options.given,
+            data: &self.data,
+            budget: self.budget,
             quiet: self.quiet,
             json: self.format.format == Format::Json,
         }

@@ -10,6 +10,7 @@ use crate::output::{Format, OutputArgs};
 /// Lines that cost too much keep their type. Every inserted node has the lines of the node that it serves. A quarter
 /// of the inputs is held back to measure the error of the new model.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each field is a flag of the command")]
 #[command(after_help = "Examples:\n  jax2onnx lower model.onnx -i x=batch.npy -o short.onnx\n  \
                   jax2onnx lower model.onnx -i inputs.npz --to int8 --budget 0.05 -o int8.onnx\n  \
                   jax2onnx lower model.onnx -i x=batch.npy --metric snr --budget 40 -o out.onnx\n  \
@@ -45,6 +46,12 @@ pub(crate) struct Args {
     /// Lower only the weights
     #[arg(long)]
     weights_only: bool,
+    /// Find the ranges of operands when the model runs, with `--to int8`
+    #[arg(long, conflicts_with = "weights_only")]
+    dynamic: bool,
+    /// Use operators of this runtime: onnxruntime
+    #[arg(long, value_name = "RUNTIME")]
+    target: Option<String>,
     /// Lower the inputs and outputs of the model, too
     #[arg(long)]
     convert_inputs_and_outputs: bool,
@@ -69,6 +76,8 @@ pub struct LowerRequest<'a> {
     pub metric: &'a str,
     pub keep: &'a [String],
     pub weights_only: bool,
+    pub dynamic: bool,
+    pub target: Option<&'a str>,
     pub convert_inputs_and_outputs: bool,
     pub quiet: bool,
     pub map: Option<&'a PathBuf>,
@@ -88,6 +97,8 @@ impl Args {
             metric: &self.metric,
             keep: &self.keep,
             weights_only: self.weights_only,
+            dynamic: self.dynamic,
+            target: self.target.as_deref(),
             convert_inputs_and_outputs: self.convert_inputs_and_outputs,
             quiet: self.quiet,
             map: self.reading.map.as_ref(),
