@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: The first release of each version, the oldest first. The oldest is the first that loads the
 #: default opset. To promise a new version, add a line and run `tools/generate_kernels.py`.
 RELEASES = (
-    "1.23.0",
+    "1.23.2",
     "1.24.1",
     "1.25.0",
     "1.26.0",

@@ -203,7 +203,7 @@ def to_onnx(
         target: The runtimes that the model is for, such as `"openvino"`, `"onnxruntime>=1.31"` or a
             list of several. The model uses only what all of them compute correctly. If that is not
             possible, the export is refused with the line. By default, the model is for ONNX Runtime
-            1.23 to 1.31. `docs/targets.md` lists all runtimes.
+            1.23.2 to 1.31. `docs/targets.md` lists all runtimes.
         input_names: Names of the positional inputs. By default, an input is named by its path in
             the arguments: `x`, or `params.Dense_0.kernel`.
         output_names: Names of the outputs. By default, an output is named by its path in the

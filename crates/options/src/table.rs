@@ -89,7 +89,7 @@ options! {
 
     /// The runtimes that the model is for, such as `"openvino"`, `"onnxruntime>=1.31"` or a list of several. The model
     /// uses only what all of them compute correctly. If that is not possible, the export is refused with the line. By
-    /// default, the model is for ONNX Runtime 1.23 to 1.31. `docs/targets.md` lists all runtimes.
+    /// default, the model is for ONNX Runtime 1.23.2 to 1.31. `docs/targets.md` lists all runtimes.
     target: Vec<String> = Vec::new() => OptionKind::Targets, MODEL, "--target RUNTIME,…",
     "The runtimes that the model is for [default: onnxruntime]";
 
