@@ -199,7 +199,8 @@ def smooth() -> list[Operation]:
         unary("lax.rsqrt(jnp.abs({0}) + 1)"),
         unary("lax.integer_pow({0}, {n})", draw=choice(n=(-2, -1, 2, 3, 4))),
         unary("{0} ** {c}", draw=choice(c=("2", "3", "0.5", "-0.5", "-1", "2.0", "1.5", "0"))),
-        binary("jnp.power(jnp.abs({0}) + 0.5, {1})"),
+        # A number below the normal ones would be zero in XLA alone.
+        binary("jnp.power(jnp.abs({0}) + 0.5, jnp.maximum({1}, -8))"),
         binary("jnp.power({0}, {1})"),
         binary("jnp.arctan2({0}, {1})"),
         binary("jnp.logaddexp({0}, {1})"),
