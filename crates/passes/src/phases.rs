@@ -208,7 +208,7 @@ pub static PHASES: &[Phase] = &[
          move parts of a body out of the loop.",
         &[
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
-            nodes("chunk-recurrences", "computes a small state that each step multiplies by a decay in chunks of steps", loops::linear::chunks::run),
+            nodes("chunk-recurrences", "computes a state that each step multiplies by a decay in chunks or in blocks of steps", loops::linear::chunks::run),
         ],
     ),
     phase(

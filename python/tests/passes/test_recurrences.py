@@ -1,8 +1,8 @@
-"""Small states that each step multiplies by a decay are computed in chunks of steps."""
+"""States that each step multiplies by a decay are computed in chunks or in blocks of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -198,6 +198,114 @@ def test_states_that_depend_on_each_other_stay_in_their_loop() -> None:
         return lax.scan(step, (jnp.zeros(SIZE), jnp.zeros(SIZE)), x)
 
     assert not is_chunked(check(rotate, X))
+
+
+CHANNELS, STATES = 72, 16
+RATES = -np.exp(draw(CHANNELS, STATES, seed=5))
+DT = np.log1p(np.exp(draw(STEPS, CHANNELS, seed=6) - 2)).astype(np.float32)
+U, B, C = draw(STEPS, CHANNELS, seed=7), draw(STEPS, STATES, seed=8), draw(STEPS, STATES, seed=9)
+START = draw(CHANNELS, STATES, seed=10)
+
+
+def selective(
+    h: jax.Array, u: jax.Array, dt: jax.Array, b: jax.Array, c: jax.Array, *, reverse: bool = False
+) -> Any:
+    """The selective scan of Mamba."""
+
+    def step(h: jax.Array, x: Any) -> tuple[jax.Array, jax.Array]:
+        u, dt, b, c = x
+        h = jnp.exp(dt[:, None] * RATES) * h + (dt * u)[:, None] * b
+        return h, h @ c + 0.5 * u
+
+    return lax.scan(step, h, (u, dt, b, c), reverse=reverse)
+
+
+def by_einsum(h: jax.Array, u: jax.Array, dt: jax.Array, b: jax.Array, c: jax.Array) -> Any:
+    def step(h: jax.Array, x: Any) -> tuple[jax.Array, jax.Array]:
+        u, dt, b, c = x
+        decay = jnp.exp(jnp.einsum("d,dn->dn", dt, RATES))
+        h = decay * h + jnp.einsum("d,n,d->dn", dt, b, u)
+        return h, jnp.einsum("dn,n->d", h, c)
+
+    return lax.scan(step, h, (u, dt, b, c))
+
+
+def transposed(h: jax.Array, u: jax.Array, dt: jax.Array, b: jax.Array, c: jax.Array) -> Any:
+    def step(h: jax.Array, x: Any) -> tuple[jax.Array, jax.Array]:
+        u, dt, b, c = x
+        before = h
+        h = jnp.exp(RATES.T * dt) * h + b[:, None] * (dt * u)
+        return h, ((h * c[:, None]).sum(0) - c @ before) * u
+
+    return lax.scan(step, h.T, (u, dt, b, c))
+
+
+def whole(h: jax.Array, u: jax.Array, dt: jax.Array, b: jax.Array, c: jax.Array) -> Any:
+    """Returns the states of all steps."""
+
+    def step(h: jax.Array, x: Any) -> tuple[jax.Array, jax.Array]:
+        u, dt, b, c = x
+        after = jnp.exp(dt[:, None] * RATES) * h - (dt * u)[:, None] * b
+        return after, (jnp.tanh(after) * c).sum(1) + h[:, 0]
+
+    return lax.scan(step, h, (u, dt, b, c))
+
+
+def batched(h: jax.Array, u: jax.Array, dt: jax.Array, b: jax.Array, c: jax.Array) -> Any:
+    two = [jnp.stack([x, 0.5 * x]) for x in (h, u, dt, b, c)]
+    return jax.vmap(selective)(*two)
+
+
+SELECTIVE: dict[str, Callable[..., Any]] = {
+    "selective": selective,
+    "backwards": lambda *x: selective(*x, reverse=True),
+    "einsum": by_einsum,
+    "transposed": transposed,
+    "whole": whole,
+    "batched": batched,
+}
+
+
+def is_in_blocks(model: onnx.ModelProto) -> bool:
+    """True if every innermost loop only multiplies the state and adds to it."""
+    bodies = list(innermost(model.graph))
+    ops = {"Mul", "Add", "Identity"}
+    return bool(bodies) and all({node.op_type for node in body.node} <= ops for body in bodies)
+
+
+def innermost(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                inner = list(innermost(attribute.g))
+                yield from inner or [attribute.g]
+
+
+@pytest.mark.parametrize("steps", [STEPS, 97, 9, 1])
+@pytest.mark.parametrize("name", SELECTIVE)
+def test_a_large_state_is_computed_in_blocks(name: str, steps: int) -> None:
+    inputs = (START, U[:steps], DT[:steps], B[:steps], C[:steps])
+    model = check(SELECTIVE[name], *inputs)
+    assert is_in_blocks(model) or steps == 1
+
+
+@pytest.mark.parametrize("special", SPECIAL)
+def test_special_numbers_of_a_large_state_give_the_same_results(special: float) -> None:
+    state, rates, numbers, keys = START.copy(), DT.copy(), U.copy(), B.copy()
+    state[3, 2], rates[5, 7], numbers[50, 9], keys[70, 1] = (special,) * 4
+    check(selective, state, U, DT, B, C)
+    check(selective, START, U, rates, B, C)
+    check(selective, START, numbers, DT, keys, C)
+
+
+def test_blocks_have_the_lines_of_the_step() -> None:
+    model = bench.convert(selective, (START, U, DT, B, C), provenance="minimal")
+    (loop,) = [node for node in model.graph.node if node.op_type == "Scan"]
+    (body,) = [attr.g for attr in loop.attribute if attr.HasField("g")]
+    line = f"selective.<locals>.step:{selective.__code__.co_firstlineno + 7}"
+    for node in body.node:
+        about = {entry.key.rpartition(".")[2]: entry.value for entry in node.metadata_props}
+        assert line in about["callsite"] + about.get("fused_from", ""), node.op_type
 
 
 def test_the_nodes_of_chunks_have_the_lines_of_the_step() -> None:

@@ -1,6 +1,7 @@
 //! Replaces loops over a state that each step updates linearly.
 
 pub(crate) mod attention;
+mod blocks;
 mod body;
 pub(crate) mod chunks;
 mod forms;

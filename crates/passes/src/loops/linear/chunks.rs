@@ -11,6 +11,7 @@ use algebra::axis_map::transpose;
 use algebra::rewrite::{Result, ensure, require};
 use onnx::{DType, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
+use super::blocks;
 use super::body::{Body, dims, filled, shaped, sliced};
 use super::forms::{Factor, Forms, Of, Term, When};
 use super::split::Split;
@@ -19,7 +20,7 @@ use crate::loops::{Carry, Counted, results_in_place};
 /// A shorter loop stays.
 const MIN_STEPS: i64 = 32;
 
-/// A loop over a larger state stays: each of its nodes takes longer than it takes to start.
+/// A larger state is computed in blocks: each node of its loop takes longer than it takes to start.
 const MAX_STATE: i64 = 1024;
 
 /// The largest decay.
@@ -48,8 +49,21 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         require(forms.update.terms.iter().any(|term| term.of != Of::One))?;
         states.push((carry, forms));
     }
-    let made = write(edit, &scan, &states);
+    let forwards =
+        if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() };
+    if !forwards {
+        return declined("its inputs and outputs run in different directions");
+    }
+    let made = match &states[..] {
+        [(carry, forms)] if is_large(forms) => blocks::write(edit, &scan, *carry, forms),
+        _ => write(edit, &scan, &states),
+    };
     edit.settle(made)
+}
+
+fn is_large(forms: &Forms<'_>) -> bool {
+    let shape = onnx::known_shape(&forms.shape);
+    shape.is_some_and(|shape| shape.iter().product::<i64>() > MAX_STATE)
 }
 
 /// A state with the arrays of all steps that its update reads.
@@ -75,9 +89,6 @@ fn write(
     scan: &Counted,
     states: &[(Carry, Forms<'_>)],
 ) -> Result<Vec<(usize, ValueId)>> {
-    let reversed =
-        if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() };
-    ensure(reversed, "its inputs and outputs run in different directions")?;
     let steps = scan.iterations.known().ok_or("the number of steps is not known")?;
     ensure(steps >= MIN_STEPS, "the loop is short")?;
     let split = &mut Split::without_rest(scan);
@@ -311,7 +322,7 @@ fn chunked(
 }
 
 /// Returns the states before each step.
-fn shifted(
+pub(super) fn shifted(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
     initial: ValueId,

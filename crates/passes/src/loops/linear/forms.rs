@@ -185,6 +185,16 @@ impl<'l> Forms<'l> {
         Some(Factor::Value { id: node.inputs.first().copied()??, axes: axes.clone() })
     }
 
+    /// Returns the factors of the exponent of a factor that a step computes with `Exp`, and whether it is negated.
+    pub(super) fn factors_of_exponent(
+        &self,
+        edit: &Edit<'_>,
+        factor: &Factor,
+    ) -> Option<(bool, Vec<Factor>)> {
+        let Factor::Value { id, axes } = self.exponent(factor)? else { return None };
+        self.factors(edit, id, &axes, MAX_DEPTH)
+    }
+
     fn depends(&self, node: &Node) -> bool {
         let mut depends = false;
         for_each_read(node, &mut |id| depends |= self.reaches(id));
