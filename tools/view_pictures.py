@@ -29,6 +29,7 @@ from testkit.models import gpt2, viewed
 ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
 GALLERY = ROOT / "docs" / "gallery.md"
+PRECISION = ROOT / "docs" / "low-precision.md"
 NOTEBOOKS = ROOT / "docs" / "notebooks.md"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery/([\w-]+)\.png)\)", re.MULTILINE)
@@ -57,6 +58,7 @@ def main(words: list[str]) -> None:
         if "gallery" not in words:
             take_notebook(browser, Path(folder))
             take_view(browser, Path(folder))
+            take_precision(browser, Path(folder))
         for name, page in gallery(Path(folder)):
             take(browser.page(1280, 520), page.as_uri(), name, BUSIEST)
 
@@ -92,6 +94,22 @@ def take_view(browser: Browser, folder: Path) -> None:
     node = "jax2onnxView.data.nodes.findIndex(node => node[1] === 'Conv')"
     select = f"jax2onnxView.select({{kind: 'node', node: {node}, item: null}})"
     take(browser.page(1280, 760, "dark"), urls["cnn"], "view-node-dark.png", select)
+
+
+def take_precision(browser: Browser, folder: Path) -> None:
+    """Take the picture of docs/low-precision.md: its first program."""
+    os.chdir(folder)
+    code = PYTHON.findall(PRECISION.read_text())[0]
+    file = folder / "network.py"
+    file.write_text(code)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(code, str(file), "exec"), namespace)
+    page = folder / "precision.html"
+    shown = jax2onnx.view(
+        namespace["model"], open=False, sensitivity=namespace["result"], source_roots=[folder]
+    )
+    shown.save(page)
+    take(browser.page(1280, 620), page.as_uri(), "view-precision.png")
 
 
 def gallery(folder: Path) -> Iterator[tuple[str, Path]]:

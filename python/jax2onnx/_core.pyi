@@ -95,6 +95,7 @@ def view_page(
     has_source: bool = ...,
     profile: str | None = None,
     report: str | None = None,
+    sensitivity: str | None = None,
     against: str | bytes | None = None,
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,

@@ -8,8 +8,8 @@ import type { Selection } from "./selection";
 /** A sentence, with what it is about. */
 export interface Answer {
   text: string;
-  /** True if it is the sentence of a report. */
-  isVerdict: boolean;
+  /** The report whose sentence it is. */
+  report: "compare" | "sensitivity" | null;
   /** The line or the node to show; null if the sentence is about neither. */
   selection: Selection | null;
   /** The node of the line that matters most, or -1. */
@@ -21,7 +21,7 @@ export function answerOf(model: Model, changes: Changes | null): Answer | null {
   const { compare } = model.data;
   const wrong = compare && wrongOf(model);
   if (wrong?.selection) return wrong;
-  return slowestOf(model) ?? changedOf(model, changes) ?? wrong;
+  return lostOf(model) ?? slowestOf(model) ?? changedOf(model, changes) ?? wrong;
 }
 
 /** Returns the first line that differs from an earlier model. */
@@ -33,7 +33,7 @@ function changedOf(model: Model, changes: Changes | null): Answer | null {
   const entry = first ? model.line(first.file!, first.after!) : undefined;
   const selection: Selection | null = first ? { kind: "line", file: first.file!, line: first.after! } : null;
   const changed = entry?.own.find((node) => changes?.later.has(node));
-  return { text, isVerdict: false, selection, node: changed ?? entry?.own[0] ?? -1 };
+  return { text, report: null, selection, node: changed ?? entry?.own[0] ?? -1 };
 }
 
 /** Returns the line of a node, or the node itself if its line is not known. */
@@ -48,9 +48,21 @@ function wrongOf(model: Model): Answer {
   const { verdict, first, nodes, lines } = model.data.compare!;
   const text = short(verdict.replaceAll("`", ""), 120);
   const node = first ?? nodes.find((row) => row.is_wrong)?.node ?? -1;
-  if (node >= 0 && model.data.nodes[node]) return { text, isVerdict: true, selection: selectionOf(model, node), node };
+  if (node >= 0 && model.data.nodes[node]) return { text, report: "compare", selection: selectionOf(model, node), node };
   const line = lines.find((row) => row.is_wrong);
-  return { text, isVerdict: true, selection: line ? { kind: "line", file: line.file, line: line.line } : null, node: -1 };
+  return { text, report: "compare", selection: line ? { kind: "line", file: line.file, line: line.line } : null, node: -1 };
+}
+
+/** Returns the line that loses most in a shorter type. */
+function lostOf(model: Model): Answer | null {
+  const { sensitivity } = model.data;
+  if (!sensitivity) return null;
+  const { first, lines } = sensitivity;
+  const text = short(sensitivity.verdict.replaceAll("`", ""), 120);
+  const node = first !== null && model.data.nodes[first] ? first : -1;
+  const line = lines[0];
+  const place: Selection | null = line ? { kind: "line", file: line.file, line: line.line } : null;
+  return { text, report: "sensitivity", selection: node >= 0 ? selectionOf(model, node) : place, node };
 }
 
 function slowestOf(model: Model): Answer | null {
@@ -63,14 +75,14 @@ function slowestOf(model: Model): Answer | null {
     const row = most(profile.nodes);
     if (!row) return null;
     const text = `slowest: ${short(model.name(row.node), 60)}, ${percent(row.share)} of the time`;
-    return { text, isVerdict: false, selection: { kind: "node", node: row.node, item: null }, node: row.node };
+    return { text, report: null, selection: { kind: "node", node: row.node, item: null }, node: row.node };
   }
   const entry = model.line(line.file, line.line);
   const own = (entry?.own ?? []).map((node) => ({ node, share: model.share[node]! }));
   const path = short(model.path(line.file).split("/").at(-1) || "line", 60);
   return {
     text: `slowest: ${path}:${line.line}, ${percent(line.share)} of the time`,
-    isVerdict: false,
+    report: null,
     selection: { kind: "line", file: line.file, line: line.line },
     node: most(own)?.node ?? entry?.own[0] ?? entry?.fused[0] ?? -1,
   };

@@ -4,7 +4,7 @@ import { bytes, h, short } from "./dom";
 import type { Model } from "./model";
 import type { Item } from "./tree";
 
-export type Scheme = "op" | "time" | "error" | "bytes" | "provider" | "change";
+export type Scheme = "op" | "time" | "error" | "loss" | "bytes" | "provider" | "change";
 
 /** An entry of the legend: the class that sets the color, and what it means. */
 export interface Entry {
@@ -16,6 +16,7 @@ const NAMES: Record<Scheme, string> = {
   op: "Operator",
   time: "Time",
   error: "Error",
+  loss: "Precision",
   bytes: "Bytes",
   provider: "Provider",
   change: "Changes",
@@ -47,6 +48,10 @@ export function classOf(op: string): string {
 
 /** The parts of a whole at which the color changes, from the largest to the smallest. */
 const STEPS = [0.3, 0.1, 0.03, 0.01];
+/** The errors of outputs at which the color changes. */
+const LOSSES = [1, 0.1, 0.01, 0.001];
+/** The error of a line that changes no output. */
+const NO_LOSS = Number.MIN_VALUE;
 /** The providers with a color of their own. */
 const MAX_PROVIDERS = 6;
 /** Bodies in bodies are followed so deep. */
@@ -65,18 +70,19 @@ export class Colors {
     /** The nodes that are new, gone or different, if there is another model. */
     private readonly changes: ReadonlyMap<number, string> | null,
   ) {
-    const { profile, compare, weights } = model.data;
+    const { profile, compare, sensitivity, weights } = model.data;
     this.providers = [...new Set(model.providers.values())].filter(Boolean);
     const has: Record<Scheme, boolean> = {
       op: true,
       time: profile !== null,
       error: compare !== null,
+      loss: Boolean(sensitivity),
       bytes: weights.some(([, size]) => size > 0),
       provider: this.providers.length > 0,
       change: changes !== null,
     };
     this.schemes = (Object.keys(NAMES) as Scheme[]).filter((scheme) => has[scheme]);
-    this.scheme = compare ? "error" : profile ? "time" : has.change ? "change" : "op";
+    this.scheme = compare ? "error" : sensitivity ? "loss" : profile ? "time" : has.change ? "change" : "op";
   }
 
   /** Returns the name of a scheme. */
@@ -119,6 +125,11 @@ export class Colors {
           { name: "error-exact", text: "exact" },
           { name: "heat-none", text: "not compared separately" },
         ];
+      case "loss": {
+        const [lost, ...rest] = LOSSES.map((least) => `≥ ${least * 100} %`);
+        const texts = [`${lost} of an output`, ...rest, `< ${LOSSES.at(-1)! * 100} %`];
+        return [...texts.map((text, at) => ({ name: `heat-${at}`, text })), { name: "heat-none", text: "not rounded" }];
+      }
       case "provider": {
         const named = this.providers.slice(0, MAX_PROVIDERS).map((text, at) => ({ name: `provider-${at}`, text: short(text, 40) }));
         if (this.providers.length > MAX_PROVIDERS) named.push({ name: "op-plain", text: "other providers" });
@@ -167,13 +178,19 @@ export class Colors {
     let sum = 0;
     for (const node of item.nodes) {
       const value = values[node]!;
-      sum = this.scheme === "error" ? Math.max(sum, value) : sum + value;
+      sum = this.add(sum, value);
     }
     if (this.scheme === "error") return ["heat-none", "error-exact", "error-rounding", "error-wrong", "error-first"][sum]!;
+    const steps = this.scheme === "loss" ? LOSSES : STEPS;
     const part = this.scheme === "bytes" ? sum / Math.max(1, this.totalBytes()) : sum;
     if (part <= 0) return "heat-none";
-    const step = STEPS.findIndex((least) => part >= least);
-    return `heat-${step < 0 ? STEPS.length : step}`;
+    const step = steps.findIndex((least) => part >= least);
+    return `heat-${step < 0 ? steps.length : step}`;
+  }
+
+  /** Returns the measure of a box from those of two parts. */
+  private add(a: number, b: number): number {
+    return this.scheme === "error" || this.scheme === "loss" ? Math.max(a, b) : a + b;
   }
 
   /** Returns the measure of each node, with that of its bodies. Errors are from 0, not compared, to 4, first wrong. */
@@ -188,9 +205,12 @@ export class Colors {
         if (!error) return 0;
         return error.isWrong ? 4 : error.wrong > 0 ? 3 : error.error === 0 ? 1 : 2;
       }
+      if (scheme === "loss") {
+        const loss = model.losses.get(node);
+        return loss === undefined ? 0 : Math.max(loss, NO_LOSS);
+      }
       return model.bytesOf(node);
     };
-    const add = (a: number, b: number): number => (scheme === "error" ? Math.max(a, b) : a + b);
     const values = Float64Array.from(model.data.nodes, (_, node) => own(node));
     if (model.bodies.size > 0) {
       const ofGraphs = new Map<number, number>();
@@ -201,14 +221,14 @@ export class Colors {
         const { first, count } = model.data.graphs[graph]!;
         let sum = 0;
         for (let node = first; node < first + count; node++) {
-          sum = add(sum, own(node));
-          if (depth < MAX_DEPTH) for (const body of model.bodies.get(node) ?? []) sum = add(sum, ofGraph(body, depth + 1));
+          sum = this.add(sum, own(node));
+          if (depth < MAX_DEPTH) for (const body of model.bodies.get(node) ?? []) sum = this.add(sum, ofGraph(body, depth + 1));
         }
         ofGraphs.set(graph, sum);
         return sum;
       };
       for (const [node, bodies] of model.bodies) {
-        for (const body of bodies) values[node] = add(values[node]!, ofGraph(body, 0));
+        for (const body of bodies) values[node] = this.add(values[node]!, ofGraph(body, 0));
       }
     }
     this.measured.set(scheme, values);

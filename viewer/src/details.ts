@@ -240,6 +240,7 @@ export class DetailsPane {
     if (entry?.bytes) facts.push(["Weights", bytes(entry.bytes)]);
     if (entry?.share) facts.push(["Time", `${percent(entry.share)} of the time of all kernels`]);
     if (entry?.error !== null && entry?.error !== undefined) facts.push(["Error", this.errorText(file, line)]);
+    if (entry?.loss) facts.push([`In ${this.model.data.sensitivity!.to}`, entry.loss.what]);
     const placed = entry?.placed;
     if (placed?.providers.length) facts.push(["Runs on", placed.providers.join(", ")]);
     if (placed?.copies.length) facts.push(["Copies", h("div", {}, ...inSteps(h("ul", { class: "values" }), placed.copies, (copy) => h("li", {}, copy)))]);
@@ -323,7 +324,7 @@ export class DetailsPane {
   }
 
   private overview(): Child[] {
-    const { model, nodes, weights, graphs, profile, compare, against } = this.model.data;
+    const { model, nodes, weights, graphs, profile, compare, sensitivity, against } = this.model.data;
     const main = graphs[0];
     const total = weights.reduce((sum, [, size]) => sum + size, 0);
     const placed = nodes.filter((_, number) => this.model.callsite(number) >= 0).length;
@@ -339,10 +340,11 @@ export class DetailsPane {
     ];
     if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
     if (profile?.placement) facts.push(["Placement", profile.placement.summary]);
-    if (compare) {
-      const { answer } = this;
-      facts.push(["Compared", answer?.isVerdict && answer.selection ? link(answer.text, this.showAnswer) : compare.verdict]);
-    }
+    const { answer } = this;
+    const said = (report: "compare" | "sensitivity", verdict: string): Child =>
+      answer?.report === report && answer.selection ? link(answer.text, this.showAnswer) : verdict;
+    if (compare) facts.push(["Compared", said("compare", compare.verdict)]);
+    if (sensitivity) facts.push(["Precision", said("sensitivity", sensitivity.verdict)]);
     if (against) facts.push(["Against", `${against.name}: ${against.nodes_before} → ${against.nodes_after} nodes, ${plural(against.lines.length, "line")} changed`]);
     return [
       heading(model.name, plural(model.nodes ?? nodes.length, "node")),

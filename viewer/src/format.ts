@@ -115,6 +115,16 @@ export interface ViewData {
     lines: { file: number; line: number; error: number | null; wrong?: number; what: string; is_wrong: boolean }[];
     nodes: { node: number; error: number | null; wrong?: number; what: string; is_wrong: boolean }[];
   } | null;
+  sensitivity?: {
+    /** The shorter type. */
+    to: string;
+    verdict: string;
+    /** The node of the first line that loses most. */
+    first: number | null;
+    /** Errors are those of the outputs, relative to them; null if they are infinite. */
+    lines: { file: number; line: number; error: number | null; what: string }[];
+    nodes: { node: number; error: number | null }[];
+  } | null;
   against: {
     name: string;
     nodes_before: number;

@@ -19,6 +19,8 @@ export interface Line {
   constants: number[];
   share: number;
   error: number | null;
+  /** The error of the outputs if the line has a shorter type, and the reason. */
+  loss: { error: number; what: string } | null;
   /** How many elements differ by more than rounding. */
   wrong: number;
   /** True if it computes the first wrong number. */
@@ -35,7 +37,7 @@ export interface NodeError {
   isWrong: boolean;
 }
 
-export type Metric = "nodes" | "weights" | "time" | "error";
+export type Metric = "nodes" | "weights" | "time" | "error" | "loss";
 
 const NONE: readonly number[] = [];
 
@@ -69,6 +71,8 @@ export class Model {
   /** For each node, the part of the runtime that runs it. */
   readonly providers = new Map<number, string>();
   readonly errors = new Map<number, NodeError>();
+  /** The error of the outputs if the line of a node has a shorter type. */
+  readonly losses = new Map<number, number>();
   private readonly consumers: (number[] | undefined)[];
   private readonly captured = new Map<number, Set<number>>();
   private readonly known = new Map<number, number[]>();
@@ -338,7 +342,7 @@ export class Model {
     if (!known) {
       known = {
         file, line, function: name, own: [], fused: [], calls: 0, bytes: 0, constants: [],
-        share: 0, error: null, wrong: 0, isWrong: false, change: null, placed: null,
+        share: 0, error: null, loss: null, wrong: 0, isWrong: false, change: null, placed: null,
       };
       this.lines.set(at, known);
     }
@@ -393,7 +397,7 @@ export class Model {
   }
 
   private placeOverlays(): void {
-    const { profile, compare, against } = this.data;
+    const { profile, compare, sensitivity, against } = this.data;
     for (const row of profile?.lines ?? []) this.ensure(row.file, row.line, "").share += row.share;
     for (const row of profile?.nodes ?? []) this.share[row.node]! += row.share;
     for (const row of profile?.placement?.lines ?? []) this.ensure(row.file, row.line, "").placed = row;
@@ -408,6 +412,10 @@ export class Model {
       const wrong = row.wrong ?? (row.is_wrong ? 1 : 0);
       this.errors.set(row.node, { what: row.what, error: row.error ?? Infinity, wrong, isWrong: row.is_wrong });
     }
+    for (const row of sensitivity?.lines ?? []) {
+      this.ensure(row.file, row.line, "").loss = { error: row.error ?? Infinity, what: row.what };
+    }
+    for (const row of sensitivity?.nodes ?? []) this.losses.set(row.node, row.error ?? Infinity);
     for (const row of against?.lines ?? []) {
       if (row.file !== null && row.after !== null) {
         this.ensure(row.file, row.after, row.function).change = row;
@@ -427,6 +435,8 @@ export function measure(line: Line, metric: Metric): number {
       return line.share;
     case "error":
       return line.error === null || line.error === 0 || line.wrong === 0 ? 0 : Math.max(1, 16 + Math.log10(Math.min(line.error, 1e20)));
+    case "loss":
+      return Math.max(0, 4 + Math.log10(Math.min(line.loss?.error ?? 0, 1)));
   }
 }
 

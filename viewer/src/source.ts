@@ -68,6 +68,7 @@ const METRICS: [Metric, string][] = [
   ["weights", "Weights"],
   ["time", "Time"],
   ["error", "Error"],
+  ["loss", "Precision"],
 ];
 
 export class SourcePane {
@@ -89,16 +90,17 @@ export class SourcePane {
     private readonly tabs: HTMLElement | null,
     private readonly events: SourceEvents,
   ) {
-    const { profile, compare } = model.data;
+    const { profile, compare, sensitivity } = model.data;
     this.metrics = METRICS.map(([metric]) => metric).filter(
       (metric) =>
         metric === "nodes" ||
         (metric === "weights" && model.most("weights") > 0) ||
         (metric === "time" && profile) ||
-        (metric === "error" && compare),
+        (metric === "error" && compare) ||
+        (metric === "loss" && sensitivity),
     );
     for (const metric of this.metrics) this.most.set(metric, model.most(metric));
-    this.metric = compare ? "error" : profile ? "time" : "nodes";
+    this.metric = compare ? "error" : sensitivity ? "loss" : profile ? "time" : "nodes";
     this.list = h("div", { class: "files" }, this.headings());
     element.classList.toggle("has-against", model.data.against !== null);
     element.dataset["by"] = this.metric;
@@ -524,6 +526,8 @@ export function shown(line: Line, metric: Metric): string {
       return line.share ? percent(line.share) : "";
     case "error":
       return line.error === null ? "" : line.error === 0 ? "0" : line.error === Infinity ? "NaN" : errorText(line.error);
+    case "loss":
+      return line.loss === null ? "" : line.loss.error === Infinity ? "∞" : percent(line.loss.error);
   }
 }
 

@@ -206,7 +206,7 @@ test("nodes are colored by their providers if they are known", () => {
 test("a report without a wrong node is a sentence, and a profile leads to its slowest node", () => {
   const given = data([[[], [0]]], { values: 1 });
   given.compare = { verdict: "the model agrees with JAX", first: null, lines: [], nodes: [] };
-  assert.deepEqual(answerOf(new Model(given)), { text: "the model agrees with JAX", isVerdict: true, selection: null, node: -1 });
+  assert.deepEqual(answerOf(new Model(given)), { text: "the model agrees with JAX", report: "compare", selection: null, node: -1 });
   given.profile = { runs: 1, microseconds: 1, known: 0, lines: [], nodes: [{ node: 0, microseconds: 1, share: 0.5 }] };
   const answer = answerOf(new Model(given));
   assert.deepEqual([answer.text, answer.selection], ["slowest: n0, 50 % of the time", { kind: "node", node: 0, item: null }]);

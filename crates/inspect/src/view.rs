@@ -7,6 +7,7 @@ mod limits;
 mod overlay;
 mod page;
 mod places;
+mod sensitivity;
 mod statistics;
 
 use std::path::Path;
@@ -35,6 +36,8 @@ pub struct Options<'o, 'a> {
     pub profile: Option<&'o Profile>,
     /// The report of `jax2onnx compare`, as JSON.
     pub report: Option<&'o str>,
+    /// The report of `jax2onnx sensitivity`, as JSON.
+    pub sensitivity: Option<&'o str>,
     /// An earlier version of the model to compare with.
     pub against: Option<&'o Document<'a>>,
     /// The extent of the model in the view.
@@ -54,6 +57,7 @@ pub struct View<'d> {
     places: Places<'d>,
     profile: Option<Value>,
     compare: Option<Value>,
+    sensitivity: Option<Value>,
     against: Option<Value>,
     /// The view of the earlier model, without source.
     earlier: Option<Value>,
@@ -110,9 +114,11 @@ fn within<'d>(
     let graph::Contents { graphs, nodes, values, weights } = contents;
     let profile = options.profile.map(|it| overlay::profile(document, it, &mut places, limits));
     let compare = options.report.map(|it| overlay::compare(document, it, &mut places, limits));
+    let sensitivity =
+        options.sensitivity.map(|it| sensitivity::sensitivity(document, it, &mut places, limits));
     let against = options.against.map(|it| overlay::against(it, document, &mut places, limits));
     let files = files::describe(document, options.sources, &places, limits);
-    let compare = compare.transpose()?;
+    let (compare, sensitivity) = (compare.transpose()?, sensitivity.transpose()?);
     Ok(View {
         model: model(document, limits),
         left_out: left_out(document, options, limits),
@@ -124,6 +130,7 @@ fn within<'d>(
         places,
         profile,
         compare,
+        sensitivity,
         against,
         earlier: earlier.transpose()?,
     })
@@ -207,6 +214,7 @@ impl Serialize for View<'_> {
         map.serialize_entry("origins", &self.places.origins.list)?;
         map.serialize_entry("profile", &self.profile)?;
         map.serialize_entry("compare", &self.compare)?;
+        map.serialize_entry("sensitivity", &self.sensitivity)?;
         map.serialize_entry("against", &self.against)?;
         map.serialize_entry("earlier", &self.earlier)?;
         map.serialize_entry("left_out", &self.left_out)?;

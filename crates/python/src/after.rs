@@ -182,11 +182,12 @@ pub(crate) fn placement_summary(
     error::without_panic(|| py.detach(answer).map_err(opened))
 }
 
-/// Returns the page of a model, as HTML, and the files that were read. `report` is the text of a report of `compare`.
+/// Returns the page of a model, as HTML, and the files that were read. `report` and
+/// `sensitivity` are the texts of reports of these commands.
 #[pyfunction]
 #[pyo3(signature = (
-    model, *, has_source = true, profile = None, report = None, against = None, source_map = None,
-    source_roots = Vec::new()
+    model, *, has_source = true, profile = None, report = None, sensitivity = None, against = None,
+    source_map = None, source_roots = Vec::new()
 ))]
 #[expect(clippy::too_many_arguments, reason = "named arguments of Python")]
 pub(crate) fn view_page(
@@ -195,6 +196,7 @@ pub(crate) fn view_page(
     has_source: bool,
     profile: Option<PathBuf>,
     report: Option<&str>,
+    sensitivity: Option<&str>,
     against: Option<Model>,
     source_map: Option<&str>,
     source_roots: Vec<PathBuf>,
@@ -225,6 +227,7 @@ pub(crate) fn view_page(
             sources: has_source.then_some(&sources),
             profile: profile.as_ref(),
             report,
+            sensitivity,
             against: other.as_ref(),
             extent: view::Extent::Page,
         };

@@ -16,6 +16,7 @@ from .explain import path_or_bytes
 
 if TYPE_CHECKING:
     from .._comparing.report import Report
+    from .._precision.sensitivity import Sensitivity
     from .explain import Model
 
 #: The height of a page in a notebook, in pixels.
@@ -71,6 +72,7 @@ def view(
     source: bool = True,
     profile: StrPath | None = None,
     compare: "StrPath | Report | None" = None,
+    sensitivity: "StrPath | Sensitivity | None" = None,
     against: "Model | None" = None,
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
@@ -86,6 +88,9 @@ def view(
         profile: The path of an ONNX Runtime profile. The page then shows the time of each line.
         compare: The report of `jax2onnx.compare`, or the path of a file with the output of
             `jax2onnx compare --format json`. The page then shows the error of each line.
+        sensitivity: The result of `jax2onnx.sensitivity`, or the path of a file with the output of
+            `jax2onnx sensitivity --format json`. The page then shows what each line loses in a
+            shorter type.
         against: An earlier export of the model. The page then shows which lines gained or lost
             nodes.
         source_map: The source map of the model, by default `<model>.map`.
@@ -112,22 +117,26 @@ def view(
             has_source=source,
             profile=None if profile is None else os.fspath(profile),
             report=_report(compare),
+            sensitivity=_report(sensitivity),
             against=None if against is None else path_or_bytes(against),
             source_map=None if source_map is None else os.fspath(source_map),
             source_roots=[os.fspath(root) for root in source_roots],
         )
-    if isinstance(compare, str | os.PathLike):
-        inputs.append(("the report", os.path.abspath(compare)))
+    inputs += [
+        ("the report", os.path.abspath(report))
+        for report in (compare, sensitivity)
+        if isinstance(report, str | os.PathLike)
+    ]
     shown = View(page, inputs)
     if open is True or (open is None and not is_notebook()):
         shown.open()
     return shown
 
 
-def _report(compare: "StrPath | Report | None") -> str | None:
+def _report(report: "StrPath | Report | Sensitivity | None") -> str | None:
     """Return a report as JSON."""
-    if compare is None:
+    if report is None:
         return None
-    if isinstance(compare, str | os.PathLike):
-        return Path(compare).read_text(encoding="utf-8")
-    return json.dumps(compare.to_json())
+    if isinstance(report, str | os.PathLike):
+        return Path(report).read_text(encoding="utf-8")
+    return json.dumps(report.to_json())

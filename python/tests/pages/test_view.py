@@ -277,7 +277,7 @@ def test_the_page_of_gpt2_is_small(pages: Pages) -> None:
 
 def test_a_report_that_is_not_one_is_an_error(pages: Pages, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    for text, why in [("[", "not JSON"), ("{}", "no list `rows`"), ('{"version": 7}', "version 7")]:
+    for text, why in [("[", "not JSON"), ("{}", "no `rows`"), ('{"version": 7}', "version 7")]:
         report.write_text(text)
         with pytest.raises(jax2onnx.ConfigError, match=why):
             jax2onnx.view(pages["cnn"].with_suffix(".onnx"), open=False, compare=report)

@@ -20,7 +20,8 @@ use inspect::text::{bytes, count};
 /// Write an HTML page that shows the source beside the graph
 ///
 /// The page is one file that works offline. Click a line to see its nodes, or a node to see its line. With
-/// --profile, --compare or --against, the page also shows times, errors or differences beside each line.
+/// --profile, --compare, --sensitivity or --against, the page also shows times, errors, losses in a shorter type or
+/// differences beside each line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx view model.onnx --open\n  \
                         jax2onnx view model.onnx -o page.html --profile profile.json\n  \
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// Show the error of each line, from the output of `jax2onnx compare --format json`
     #[arg(long, value_name = "REPORT.json")]
     compare: Option<PathBuf>,
+    /// Show what each line loses in a shorter type, from the output of `jax2onnx sensitivity --format json`
+    #[arg(long, value_name = "REPORT.json")]
+    sensitivity: Option<PathBuf>,
     /// Show which lines gained or lost nodes since an earlier export
     #[arg(long, value_name = "OTHER.onnx")]
     against: Option<PathBuf>,
@@ -87,6 +91,7 @@ impl Command for Args {
         let sources = self.reading.sources(document);
         let profile = self.profile.as_deref().map(read_profile).transpose()?;
         let report = self.compare.as_deref().map(read_report).transpose()?;
+        let sensitivity = self.sensitivity.as_deref().map(read_report).transpose()?;
         let against: Option<&'static Document<'static>> = match &self.against {
             Some(other) => Some(open(other, Weights::Skipped, None, console)?),
             None => None,
@@ -95,14 +100,19 @@ impl Command for Args {
             sources: (!self.no_source).then_some(&sources),
             profile: profile.as_ref(),
             report: report.as_deref(),
+            sensitivity: sensitivity.as_deref(),
             against,
             extent: match self.format {
                 Format::Html => Extent::Page,
                 Format::Json | Format::ModelExplorer => Extent::Whole,
             },
         };
-        let name_of_report = || self.compare.as_deref().unwrap_or(Path::new("")).display();
-        let view = view(document, &options).with_context(|| name_of_report().to_string())?;
+        let view = view(document, &options).map_err(|error| {
+            let is_compared = error.command() == "compare";
+            let report = if is_compared { &self.compare } else { &self.sensitivity };
+            let name = report.as_deref().unwrap_or(Path::new("")).display().to_string();
+            anyhow::Error::new(error).context(name)
+        })?;
         let files = self.inputs(document, &sources, against);
         Ok(Box::new(Viewed { args: self, view, files, missing: sources.missing() }))
     }
@@ -121,7 +131,12 @@ impl Args {
         if let Some(other) = against {
             other.note_inputs("the other model", &self.reading.sources(other), &mut files);
         }
-        for (what, path) in [("the profile", &self.profile), ("the report", &self.compare)] {
+        let reports = [
+            ("the profile", &self.profile),
+            ("the report", &self.compare),
+            ("the report", &self.sensitivity),
+        ];
+        for (what, path) in reports {
             if let Some(path) = path {
                 files.read(what, path);
             }

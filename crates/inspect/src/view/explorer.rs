@@ -8,7 +8,7 @@ use super::View;
 const COLORS: [&str; 2] = ["#ffffff", "#d73a00"];
 
 impl View<'_> {
-    /// Returns the error of each node, or its time, or else its line.
+    /// Returns the error of each node, or its loss in a shorter type, or its time, or else its line.
     ///
     /// Nodes are identified by the names of their outputs, which every adapter for ONNX keeps.
     pub fn node_data(&self) -> Value {
@@ -18,8 +18,9 @@ impl View<'_> {
             Some(nodes.filter_map(number).collect::<Vec<_>>())
         };
         let errors = overlay(&self.compare, "error").map(|rows| ("error", rows));
+        let lost = overlay(&self.sensitivity, "error").map(|rows| ("loss", rows));
         let times = overlay(&self.profile, "microseconds").map(|rows| ("microseconds", rows));
-        let (name, rows) = errors.or(times).unwrap_or_else(|| ("line", self.lines()));
+        let (name, rows) = errors.or(lost).or(times).unwrap_or_else(|| ("line", self.lines()));
         let mut results = Map::new();
         for (node, value) in rows.into_iter().filter(|(_, value)| !value.is_null()) {
             for output in self.nodes.get(node).map_or(&[][..], |node| &node.outputs) {

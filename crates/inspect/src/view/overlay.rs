@@ -15,12 +15,21 @@ use crate::profile::{By, Profile, summarize};
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReportError {
-    #[error("this is not a report of `jax2onnx compare`: it is not JSON")]
-    NoJson,
-    #[error("this is not a report of `jax2onnx compare`: it has no list `rows`")]
-    NoRows,
-    #[error("the report has version {0}, but this program reads version 1")]
-    Version(u64),
+    #[error("this is not a report of `jax2onnx {0}`: it is not JSON")]
+    NoJson(&'static str),
+    #[error("this is not a report of `jax2onnx {0}`: it has no `{1}`")]
+    NoKey(&'static str, &'static str),
+    #[error("the report of `jax2onnx {0}` has version {1}, but this program reads version 1")]
+    Version(&'static str, u64),
+}
+
+impl ReportError {
+    /// Returns the command whose report it is.
+    pub fn command(&self) -> &'static str {
+        match self {
+            Self::NoJson(command) | Self::NoKey(command, _) | Self::Version(command, _) => command,
+        }
+    }
 }
 
 /// Describes the time of each line and each node, as shares of the time of all kernels.
@@ -32,7 +41,7 @@ pub(super) fn profile(
 ) -> Value {
     let lines = summarize(document, profile, By::Line, None);
     let nodes = summarize(document, profile, By::Node, None);
-    let numbers = numbers(document, limits);
+    let numbers = named_nodes(document, limits);
     let kept = limits.rows.take(lines.rows.len());
     let of_lines = lines.rows[..kept].iter().filter_map(|row| {
         let frame = row.frame?;
@@ -172,12 +181,9 @@ pub(super) fn compare(
     places: &mut Places<'_>,
     limits: &mut Limits,
 ) -> Result<Value, ReportError> {
-    let report: Value = serde_json::from_str(report).map_err(|_| ReportError::NoJson)?;
-    if let Some(version) = report["version"].as_u64().filter(|&version| version != 1) {
-        return Err(ReportError::Version(version));
-    }
-    let rows = report["rows"].as_array().ok_or(ReportError::NoRows)?;
-    let numbers = numbers(document, limits);
+    let report = read_report(report, "compare", "rows")?;
+    let rows = report["rows"].as_array().map_or(&[][..], Vec::as_slice);
+    let numbers = named_nodes(document, limits);
     let first = &report["first"];
     let wrong: FxHashSet<&str> = texts(&first["nodes"]).chain(first["node"].as_str()).collect();
     let (mut lines, mut nodes) = (Vec::new(), Vec::new());
@@ -209,8 +215,21 @@ pub(super) fn compare(
     Ok(json!({ "verdict": verdict(&report), "first": first, "lines": lines, "nodes": nodes }))
 }
 
+/// Reads the report of a command, which has a list.
+pub(super) fn read_report(
+    text: &str,
+    command: &'static str,
+    list: &'static str,
+) -> Result<Value, ReportError> {
+    let report: Value = serde_json::from_str(text).map_err(|_| ReportError::NoJson(command))?;
+    if let Some(version) = report["version"].as_u64().filter(|&version| version != 1) {
+        return Err(ReportError::Version(command, version));
+    }
+    if report[list].is_array() { Ok(report) } else { Err(ReportError::NoKey(command, list)) }
+}
+
 /// Returns the texts of a list.
-fn texts(list: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
@@ -239,7 +258,7 @@ fn describe_error(row: &Value) -> String {
 }
 
 /// Returns a number with three digits: `0.25`, `1.09`, `7.63e-6`.
-fn three_digits(number: f64) -> String {
+pub(super) fn three_digits(number: f64) -> String {
     let exponent = number.abs().log10().floor();
     if number == 0.0 || !(-3.0..6.0).contains(&exponent) {
         let text = format!("{number:.2e}");
@@ -262,7 +281,10 @@ fn verdict(report: &Value) -> String {
 }
 
 /// Returns the first node with each name.
-fn numbers<'d>(document: &'d Document<'_>, limits: &Limits) -> FxHashMap<&'d str, usize> {
+pub(super) fn named_nodes<'d>(
+    document: &'d Document<'_>,
+    limits: &Limits,
+) -> FxHashMap<&'d str, usize> {
     let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
     for (number, node) in document.scan.nodes.iter().enumerate().take(limits.nodes.used()) {
         numbers.entry(node.name).or_insert(number);
