@@ -3,6 +3,8 @@
     python tools/matrix.py                         every runtime
     python tools/matrix.py --runtime tract rten    these runtimes
     python tools/matrix.py --program lstm gru      these programs
+    python tools/matrix.py --file model.py         the programs of files, which import `program`
+                                                   from `runtimes.programs.program`
     python tools/matrix.py --write                 every runtime, and the table in docs/targets.md
     python tools/matrix.py --default               models for the default target in every runtime
     python tools/matrix.py --check                 the same, compared with `jax2onnx check`
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -49,6 +52,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--runtime", nargs="+", help="the names of runtimes")
     parser.add_argument("--program", nargs="+", help="the names of programs")
+    parser.add_argument("--file", nargs="+", type=Path, help="files with other programs")
     parser.add_argument("--default", action="store_true", help="export for the default target")
     parser.add_argument(
         "--check",
@@ -58,7 +62,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write the table in docs/targets.md")
     parser.add_argument("--json", type=Path, help="write the results to a file")
     options = parser.parse_args()
-    programs = [p for p in PROGRAMS if not options.program or p.name in options.program]
+    known = _programs_of(options.file) if options.file else PROGRAMS
+    programs = [p for p in known if not options.program or p.name in options.program]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         references = {p.name: _reference(p) for p in programs}
@@ -80,6 +85,14 @@ def main() -> int:
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
     return 0
+
+
+def _programs_of(files: list[Path]) -> list[Program]:
+    """Runs files that define programs, and returns these programs."""
+    before = len(PROGRAMS)
+    for file in files:
+        runpy.run_path(str(file))
+    return PROGRAMS[before:]
 
 
 def with_table(page: str, results: dict[str, dict[str, str]]) -> str:

@@ -236,6 +236,7 @@ pub fn annotate<'a>(
     if let Some(widened) = model.widened {
         added.push((keys::HALF.into(), widened.to_string()));
     }
+    added.extend(model.target.spell_names().map(|names| (keys::TARGET.into(), names)));
     let source_map = has_map.then(|| {
         let (text, id) = source_map(model, &mut renderer, sources);
         added.push((keys::DEBUG_ID.into(), id));

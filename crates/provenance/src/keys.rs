@@ -18,11 +18,13 @@ pub const NAN: &str = "pkg.jax2onnx.nan";
 pub const IGNORE: &str = "ignore";
 /// On the model: the type of half precision that it computes in float32.
 pub const HALF: &str = "pkg.jax2onnx.half";
+/// On the model: the runtimes that it is for, separated by commas, unless they are the default.
+pub const TARGET: &str = "pkg.jax2onnx.target";
 /// The prefix of every metadata key of jax2onnx.
 pub const PREFIX: &str = "pkg.jax2onnx.";
 
-/// True if the key describes the origin of something. [`NAN`] and [`HALF`] describe what the model
-/// computes.
+/// True if the key describes the origin of something. [`NAN`], [`HALF`] and [`TARGET`]
+/// describe what the model computes, and where.
 pub fn is_provenance(key: &str) -> bool {
-    key.starts_with(PREFIX) && key != NAN && key != HALF
+    key.starts_with(PREFIX) && ![NAN, HALF, TARGET].contains(&key)
 }

@@ -150,7 +150,7 @@ class Options:
         from .lines import Lines
 
         lines = Lines(model, self.source_map, self.source_roots)
-        fresh = exported_again(fn, model, inputs, double=self.double, runtime=self.executor.name)
+        fresh = exported_again(fn, model, inputs, double=self.double)
         question = Question(
             fresh.graph,
             graphs.main(model),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import onnx
 
 from .. import _progress
-from .._errors import ConfigError, UnsupportedError
+from .._errors import UnsupportedError
 from . import graphs
 from .graphs import Graph
 from .inputs import check_count
@@ -21,17 +21,14 @@ if TYPE_CHECKING:
 #: Metadata of a model that leaves out what NaNs need.
 _NAN: Final = "pkg.jax2onnx.nan"
 _HALF: Final = "pkg.jax2onnx.half"
+#: Metadata of a model for other runtimes than by default.
+_TARGET: Final = "pkg.jax2onnx.target"
 #: Options that a model does not tell, to try if the names of a new export are others.
 _OTHER_OPTIONS: Final[tuple[dict[str, Any], ...]] = (
     {"unroll": 0},
     {"normalization_mode": "force_decomposed"},
     {"optimize": False},
 )
-#: The target of a model for a runtime.
-_TARGETS: Final = {
-    **{name: name for name in ("openvino", "onnxruntime-web", "tract", "rten", "iree", "mnn")},
-    "onnxruntime-node": "onnxruntime-web",
-}
 _SAME_NAMES: Final = 0.9
 _WIDE_TYPES: Final = (
     onnx.TensorProto.DOUBLE,
@@ -65,11 +62,10 @@ def exported_again(
     inputs: Mapping[str, Any] | Sequence[Any],
     *,
     double: bool | None,
-    runtime: str | None = None,
 ) -> Fresh:
-    """Export a function with the names, sizes and opset of a model, and run it in JAX.
+    """Export a function with the names, sizes, opset and target of a model, and run it in JAX.
 
-    If the names differ, it tries other options: the runtime that runs the model may be its target.
+    If the names differ, it tries other options.
 
     Raises:
         InputSpecError: The inputs do not fit the function or the model.
@@ -99,6 +95,7 @@ def exported_again(
         _progress.stage("exporting")
         count = len(reference.leaves(positional))
         found: list[tuple[Any, Sequence[Any]]] = []
+        metadata = {each.key: each.value for each in model.proto.metadata_props}
 
         def export(**options: Any) -> onnx.ModelProto:
             with _pairs.listening(lambda jaxpr, pairs: found.append((jaxpr, pairs))):
@@ -110,8 +107,9 @@ def exported_again(
                     enable_double_precision=double,
                     input_names=[value.name for value in taken[:count]],
                     output_names=[value.name for value in graph.output],
-                    nan="ignore" if _has(model, _NAN) else "exact",
-                    half="fast" if _has(model, _HALF) else "exact",
+                    target=metadata.get(_TARGET, "onnxruntime").split(","),
+                    nan="ignore" if _NAN in metadata else "exact",
+                    half="fast" if _HALF in metadata else "exact",
                     provenance="indexed",
                     provenance_paths="relative",
                     **options,
@@ -120,12 +118,11 @@ def exported_again(
 
         proto, (jaxpr, pairs) = export(), found.pop()
         share = _share_of_nodes(proto, model.proto)
-        targets = [{"target": _TARGETS[runtime]}] if runtime in _TARGETS else []
-        for options in (*targets, *_OTHER_OPTIONS) if share < _SAME_NAMES else ():
+        for options in _OTHER_OPTIONS if share < _SAME_NAMES else ():
             try:
                 other = export(**options)
-            except (ConfigError, UnsupportedError):
-                # There is no such target, or it lacks something.
+            except UnsupportedError:
+                # The target lacks what another form needs.
                 continue
             if _share_of_nodes(other, model.proto) > share:
                 proto, (jaxpr, pairs) = other, found[-1]
@@ -188,7 +185,3 @@ def _spec(leaf: Any, value: Any) -> Any:
 def _opset(model: Loaded) -> int:
     versions: list[int] = [each.version for each in model.proto.opset_import if each.domain == ""]
     return min(max([*versions, 16]), 26)
-
-
-def _has(model: Loaded, key: str) -> bool:
-    return any(each.key == key for each in model.proto.metadata_props)

@@ -47,6 +47,19 @@ def installed(name: str) -> str:
     return f"{name}@{found[-1]}"
 
 
+def test_a_model_for_a_target_is_compared_with_an_export_for_the_same_target() -> None:
+    def net(x: Any) -> Any:
+        total = lax.scan(lambda c, row: (c + row, c), jnp.zeros(4), x)[0]
+        return jnp.sort(total), jnp.argsort(-x, 1)
+
+    exported = to_onnx(net, [(6, 4)], target=["openvino", "rten"], provenance="indexed")
+    assert [(each.key, each.value) for each in exported.metadata_props][-1:] == [
+        ("pkg.jax2onnx.target", "openvino,rten")
+    ]
+    report = compare(net, exported, [X])
+    assert all(each.is_match for each in report.outputs) and not report.notes
+
+
 # A program that serves a runtime with faults. Outputs of parts have a bar in their names.
 FAULTY = """
 import json, sys

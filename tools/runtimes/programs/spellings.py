@@ -74,3 +74,27 @@ def lstm_and_reversed_gru(xs: Any) -> Any:
     forward = lax.scan(lstm, (zeros, zeros), xs)[1]
     backward = lax.scan(gru, jnp.zeros((2, 4)), xs, reverse=True)[1]
     return jnp.concatenate([forward, backward], -1)
+
+
+@program(floats(6, 2, 3))
+def lstm_and_gru_of_bounded_numbers(xs: Any) -> Any:
+    xs = jnp.tanh(xs)
+
+    def lstm(state: Any, x: Any) -> Any:
+        c, h = state
+        i, f, g, o = jnp.split(x @ weights(3, 20) + h @ weights(5, 20, seed=1), 4, -1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (c, h), h
+
+    def gru(h: Any, x: Any) -> Any:
+        xr, xz, xn = jnp.split(x @ weights(3, 12, seed=2), 3, -1)
+        hr, hz, hn = jnp.split(h @ weights(4, 12, seed=3), 3, -1)
+        r, z = jax.nn.sigmoid(xr + hr), jax.nn.sigmoid(xz + hz)
+        h = (1 - z) * jnp.tanh(xn + r * hn) + z * h
+        return h, h
+
+    zeros = jnp.zeros((2, 5))
+    (c, _), forward = lax.scan(lstm, (zeros, zeros), xs)
+    backward = lax.scan(gru, jnp.zeros((2, 4)), xs, reverse=True)[1]
+    return c, jnp.concatenate([forward, backward], -1)

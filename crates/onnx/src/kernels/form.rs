@@ -28,6 +28,7 @@ impl Form {
             // Only a wrong result shows it.
             Ability::ScanAddsThenTanh
             | Ability::AttentionLowMask
+            | Ability::LstmSharedInput
             | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability),
             _ => runtime.lacks(self.ability),
         }
@@ -212,6 +213,13 @@ impl View<'_> {
 fn has_several(tensor: &Tensor) -> bool {
     let mut first = None;
     tensor.dtype.is_float() && !tensor.all_floats(|number| *first.get_or_insert(number) == number)
+}
+
+/// The operators that read a sequence step by step.
+const RECURRENT: [OpType; 3] = [OpType::LSTM, OpType::GRU, OpType::RNN];
+
+fn is_recurrent(node: &Node) -> bool {
+    node.op.onnx().is_some_and(|op| RECURRENT.contains(&op))
 }
 
 macro_rules! forms {
@@ -424,6 +432,13 @@ forms! {
         |op, it| op == OpType::GRU && it.int("linear_before_reset") == 1;
     LstmReverse: "an `LSTM` cannot run in reverse",
         |op, it| op == OpType::LSTM && it.text("direction") == "reverse";
+    LstmSharedInput: "two recurrent operators cannot read the same array", |op, it| {
+        // A transpose that the runtime shares moves nothing if an axis has one element.
+        let is_moved = |ty: &Type| !ty.shape.iter().take(2).any(|size| *size == Dim::Known(1));
+        let reads_it =
+            |node: &Node| is_recurrent(node) && node.inputs.first() == it.node.inputs.first();
+        RECURRENT.contains(&op) && it.ty(0).is_none_or(is_moved) && (it.earlier)(&reads_it)
+    };
     UnsignedHighConstant: "a constant of `uint32` from 2^31 on becomes 2^31 - 1",
         |_op, it| it.has_high_constant();
     MaxOneOperand: "a `Max` or `Min` needs two operands",

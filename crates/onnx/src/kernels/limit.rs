@@ -59,6 +59,8 @@ pub enum Limit {
     GruLinear,
     /// An `LSTM` that runs from the last element to the first.
     LstmReversed,
+    /// An `LSTM`, a `GRU` or an `RNN` reads the same array as an earlier one.
+    RecurrentShared,
     /// An `Attention` adds very low numbers to all scores of a row.
     LowMask,
     /// A constant of `uint32` contains a number that does not fit into `int32`.
@@ -119,6 +121,7 @@ impl Limit {
             Limit::PowComputed => &[Ability::PowComputed, Ability::PowSeveralExponents],
             Limit::GruLinear => &[Ability::GruLinearBeforeReset],
             Limit::LstmReversed => &[Ability::LstmReverse],
+            Limit::RecurrentShared => &[Ability::LstmSharedInput],
             Limit::LowMask => &[Ability::AttentionLowMask],
             Limit::HighConstant => &[Ability::UnsignedHighConstant],
         }

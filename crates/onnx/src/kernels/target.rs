@@ -275,6 +275,25 @@ impl Target {
         self.ranges().map(|range| range.runtime.name).collect::<Vec<_>>().join(" and ")
     }
 
+    /// Returns the names that [`Target::parse`] reads, separated by commas; nothing for the default.
+    pub fn spell_names(self) -> Option<String> {
+        let names: Vec<String> = self
+            .ranges()
+            .map(|range| {
+                let is_default = range.runtime.is_default();
+                let device = self.device.filter(|_| is_default).map(|device| device.key);
+                let key = device.unwrap_or(range.runtime.key);
+                match range.releases().first().filter(|_| range.oldest > 0) {
+                    Some(Release { version: (major, minor), .. }) => {
+                        format!("{key}>={major}.{minor}")
+                    }
+                    None => key.into(),
+                }
+            })
+            .collect();
+        (names != [RUNTIMES[0].key]).then(|| names.join(","))
+    }
+
     /// Returns the name of each runtime with its oldest and its newest release.
     pub fn releases(self) -> impl Iterator<Item = (&'static str, Release, Release)> {
         let ranges: SmallVec<[Range; 2]> = self.ranges().collect();
@@ -473,6 +492,18 @@ mod tests {
                 format!("`{wrong}` is not a target: jax2onnx knows ONNX Runtime 1.23 to 1.31")
             );
         }
+    }
+
+    #[test]
+    fn a_target_is_spelled_as_it_is_read() {
+        let spell = |names: &str| Target::parse(names.split(',')).unwrap().spell_names();
+        assert_eq!(Target::default().spell_names(), None);
+        assert_eq!(spell("onnxruntime"), None);
+        for names in ["onnxruntime>=1.31", "onnxruntime-cuda", "onnxruntime,openvino", "tract,rten"]
+        {
+            assert_eq!(spell(names).as_deref(), Some(names));
+        }
+        assert_eq!(spell("rten,onnxruntime>=1.25").as_deref(), Some("onnxruntime>=1.25,rten"));
     }
 
     #[test]

@@ -27,6 +27,31 @@ y:f32[2,4,3] = ScatterND(x, i, u)",
 }
 
 #[test]
+fn recurrent_operators_of_one_sequence_read_copies() {
+    check_for(
+        "openvino",
+        forms::run,
+        "graph g(x:f32[6,2,3], w:f32[1,20,3], r:f32[1,20,5], v:f32[1,12,3], s:f32[1,12,4]) -> (a, b, c)
+a:f32[6,1,2,5] = LSTM(x, w, r) {hidden_size=5}
+b:f32[6,1,2,4] = GRU(x, v, s) {hidden_size=4}
+c:f32[6,1,2,5] = LSTM(x, w, r) {direction=\"reverse\", hidden_size=5}",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn recurrent_operators_of_one_row_share_it() {
+    check_for(
+        "openvino",
+        forms::run,
+        "graph g(x:f32[6,1,3], w:f32[1,20,3], r:f32[1,20,5], v:f32[1,12,3], s:f32[1,12,4]) -> (a, b)
+a:f32[6,1,1,5] = LSTM(x, w, r) {hidden_size=5}
+b:f32[6,1,1,4] = GRU(x, v, s) {hidden_size=4}",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
 fn a_scatter_of_rows_stays() {
     check_for(
         "mnn",

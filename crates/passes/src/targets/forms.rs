@@ -23,6 +23,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
         op if op.is(COMPARISONS) => broadcast_comparison(edit),
         OpType::DFT => transforms::run(edit),
+        OpType::LSTM | OpType::GRU => own_sequence(edit),
         OpType::TopK => stable_order(edit).or_else(|| distinct_sort(edit)),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
             window(edit)
@@ -65,6 +66,41 @@ fn high_constants(edit: &mut Patch<'_, '_>) -> Outcome {
             edit.insert(Op::new(OpType::BitwiseOr, &[first, others]))
         };
     }
+    let op = Op::of(edit.node(index), operands);
+    edit.done(&[], op)
+}
+
+/// Copies the sequence of a recurrent operator if an earlier one reads the same array. A `Max` of the array with itself
+/// is a copy that runtimes do not drop.
+fn own_sequence(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::RecurrentShared) {
+        return None;
+    }
+    let x = edit.input(index, 0)?;
+    let is_copy = |edit: &Patch<'_, '_>, value: ValueId| {
+        let max = edit.made_by(value, OpType::Max)?;
+        let operands = edit.inputs(max);
+        (operands.len() == 2 && operands[0] == operands[1]).then_some(operands[0]?)
+    };
+    // Each operator has a copy of the previous copy, so that no two copies are the same node.
+    let mut copies = Vec::new();
+    for other in edit.nodes() {
+        let is_recurrent = matches!(edit.node(other).op.onnx(), Some(OpType::LSTM | OpType::GRU));
+        let Some(own) = edit.input(other, 0).filter(|_| is_recurrent && other != index) else {
+            continue;
+        };
+        let sources = std::iter::successors(Some(own), |&value| is_copy(edit, value));
+        let sources: Vec<ValueId> = sources.collect();
+        if let Some(depth) = sources.iter().position(|&value| value == x)
+            && depth >= copies.len()
+        {
+            copies = sources[..depth].to_vec();
+        }
+    }
+    let last = copies.first().copied().unwrap_or(x);
+    let mut operands = edit.inputs(index);
+    operands[0] = Some(edit.insert(Op::new(OpType::Max, &[last, last])));
     let op = Op::of(edit.node(index), operands);
     edit.done(&[], op)
 }
