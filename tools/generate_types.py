@@ -147,6 +147,7 @@ CASES = [
     case("MatMul", X, "f32[11]"),
     case("MatMul", "f32[2,1,7,11]", "f32[3,11,7]"),
     case("MatMulInteger", "u8[2,7,11]", "u8[11,5]"),
+    case("ConvInteger", "u8[2,6,7,11]", "u8[4,3,3,3]", group=2, pads=[1, 0, 1, 2], strides=[2, 1]),
     case("Gemm", M, "f32[11,5]"),
     case("Gemm", "f32[11,7]", "f32[5,11]", "f32[5]", transA=1, transB=1),
     case("Einsum", X, "f32[2,11,5]", equation="bij,bjk->bik"),

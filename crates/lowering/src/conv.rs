@@ -5,6 +5,7 @@ mod transposed;
 
 use onnx::{Attr, DType, Dim, Expr, OpType};
 
+use crate::bytes;
 use crate::ctx::{Ctx, Eqn};
 use crate::dot_general::compute_type;
 use crate::error::{Refused, Result};
@@ -23,6 +24,8 @@ struct Convolution<'g> {
     /// supports this.
     exchanged: Vec<bool>,
     groups: i64,
+    /// The zero points of both operands, if these are bytes.
+    zeros: Option<[Expr<'g>; 2]>,
     /// The shape of the result, in the order of ONNX.
     shape: Vec<Dim>,
 }
@@ -30,8 +33,8 @@ struct Convolution<'g> {
 /// `out[n, o, s…] = Σ_{c, k…} lhs[n, c, s·stride + k·dilation − low…] · rhs[o, c, k…]`, where `lhs`
 /// is dilated too
 ///
-/// In single precision, this becomes a `Conv`, or a `ConvTranspose` if `lhs` is dilated. In other
-/// types, it becomes a matrix product.
+/// In single precision, this becomes a `Conv`, or a `ConvTranspose` if `lhs` is dilated. A convolution of bytes becomes a
+/// `ConvInteger`. In other types, it becomes a matrix product.
 pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'g>> {
     let strides: Vec<i64> = eqn.param("window_strides")?;
     let padding: Vec<(Dim, Dim)> = eqn.param("padding")?;
@@ -73,12 +76,24 @@ pub(crate) fn conv_general_dilated<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Resu
         });
         exchanged.push(is_exchanged);
     }
+    let is_plain = !slides.is_empty()
+        && !exchanged.contains(&true)
+        && slides.iter().all(|slide| slide.base_dilation == 1);
+    let is_of_bytes =
+        is_plain && bytes::multiplies(ctx, OpType::ConvInteger, lhs, rhs, result.dtype);
+    let (lhs, rhs, zeros) = if is_of_bytes {
+        let ((lhs, zero_of_lhs), (rhs, zero_of_rhs)) = (bytes::unsigned(lhs), bytes::unsigned(rhs));
+        (lhs, rhs, Some([zero_of_lhs, zero_of_rhs]))
+    } else {
+        (lhs.cast(compute), rhs.cast(compute), None)
+    };
     let mut conv = Convolution {
-        lhs: lhs.cast(compute).transpose(&lhs_order),
-        rhs: rhs.cast(compute).transpose(&rhs_order),
+        lhs: lhs.transpose(&lhs_order),
+        rhs: rhs.transpose(&rhs_order),
         slides,
         exchanged,
         groups,
+        zeros,
         shape,
     };
     if batch_groups > 1 {
@@ -111,8 +126,8 @@ impl<'g> Convolution<'g> {
             return self.lhs.constant(0.0).expand(&self.shape);
         }
         let is_exchanged = self.exchanged.contains(&true);
-        let has_operator =
-            self.lhs.dtype() == DType::F32 && !self.slides.is_empty() && !is_exchanged;
+        let has_kernel = self.lhs.dtype() == DType::F32 || self.zeros.is_some();
+        let has_operator = has_kernel && !self.slides.is_empty() && !is_exchanged;
         let is_dilated = self.slides.iter().any(|slide| slide.base_dilation != 1);
         match (has_operator, is_dilated) {
             (true, false) => self.operator(),
@@ -133,10 +148,11 @@ impl<'g> Convolution<'g> {
         self.groups = groups;
     }
 
-    /// <https://onnx.ai/onnx/operators/onnx__Conv.html>
+    /// <https://onnx.ai/onnx/operators/onnx__Conv.html>,
+    /// <https://onnx.ai/onnx/operators/onnx__ConvInteger.html>
     ///
     /// The attribute for padding can only add known numbers of elements. If padding removes
-    /// elements or is symbolic, a `Pad` or `Slice` precedes the `Conv`.
+    /// elements or is symbolic, a `Pad` or `Slice` precedes the `Conv`. Padding has the value of the zero point.
     fn operator(&self) -> Expr<'g> {
         let builder = self.lhs.builder;
         let is_named = self.slides.iter().any(|slide| slide.known_padding().is_none());
@@ -155,12 +171,18 @@ impl<'g> Convolution<'g> {
             shape[i + 2] = builder.sum(&shape[i + 2], &builder.sum(&rest.0, &rest.1));
             before.push(rest);
         }
-        let x = pad_around(self.lhs, &before, None, &shape);
+        let x = pad_around(self.lhs, &before, self.zeros.map(|[zero, _]| zero), &shape);
         let mut attrs = self.attrs(|slide| slide.stride);
         if pads.iter().any(|&pad| pad != 0) {
             attrs.push(("pads", pads[..].into()));
         }
-        builder.sized_node(OpType::Conv, &[x, self.rhs], attrs, &self.shape)
+        match self.zeros {
+            Some([of_x, of_rhs]) => {
+                let operands = [x, self.rhs, of_x, of_rhs];
+                builder.sized_node(OpType::ConvInteger, &operands, attrs, &self.shape)
+            }
+            None => builder.sized_node(OpType::Conv, &[x, self.rhs], attrs, &self.shape),
+        }
     }
 
     /// Returns the attributes that `Conv` and `ConvTranspose` share, without those at their
@@ -255,6 +277,59 @@ mod tests {
             %0 = Slice(in_1, [-1]:i64, [-9223372036854775808]:i64, [2]:i64, [-1]:i64)
             %1 = Transpose(%0) {perm=[1, 0, 2]}
             out_0:f32[2,4,16] = ConvTranspose(in_0, %1) {kernel_shape=[3], pads=[0, 1], strides=[2]}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_convolution_of_bytes_is_one_of_unsigned_bytes() {
+        let params = "window_strides=[2]; padding=[(1, 1)]; lhs_dilation=[1]; rhs_dilation=[1]; \
+                      feature_group_count=1";
+        check(
+            &conv("i8[B,3,8] i8[4,3,3] i32[B,4,4]", NCHW, params),
+            expect![[r#"
+            graph test(in_0:i8[B,3,8], in_1:i8[4,3,3]) -> (out_0)
+            %0 = Cast(in_0) {to=2}
+            %1 = BitwiseXor(%0, 128:u8)
+            %2 = Cast(in_1) {to=2}
+            %3 = BitwiseXor(%2, 128:u8)
+            out_0:i32[B,4,4] = ConvInteger(%1, %3, 128:u8, 128:u8) {kernel_shape=[3], pads=[1, 1], strides=[2]}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn padding_of_bytes_that_is_cut_has_the_value_of_the_zero_point() {
+        let params = "window_strides=[1]; padding=[(-1, 2)]; lhs_dilation=[1]; rhs_dilation=[1]; \
+                      feature_group_count=1";
+        check(
+            &conv("i8[2,3,8] u8[4,3,3] i32[2,4,7]", NCHW, params),
+            expect![[r#"
+            graph test(in_0:i8[2,3,8], in_1:u8[4,3,3]) -> (out_0)
+            %0 = Cast(in_0) {to=2}
+            %1 = BitwiseXor(%0, 128:u8)
+            %2 = Slice(%1, [1]:i64, [9223372036854775807]:i64, [2]:i64)
+            out_0:i32[2,4,7] = ConvInteger(%2, in_1, 128:u8, 0:u8) {kernel_shape=[3], pads=[0, 2]}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_dilated_array_of_bytes_is_a_product() {
+        let params = "window_strides=[1]; padding=[(2, 1)]; lhs_dilation=[2]; rhs_dilation=[1]; \
+                      feature_group_count=1";
+        check(
+            &conv("i8[1,1,4] i8[1,1,3] i32[1,1,8]", NCHW, params),
+            expect![[r#"
+            graph test(in_0:i8[1,1,4], in_1:i8[1,1,3]) -> (out_0)
+            %0 = Cast(in_0) {to=6}
+            %1 = Cast(in_1) {to=6}
+            %2 = Pad(%0, [0, 0, 0, 0, 0, 1]:i64, 0:i32)
+            %3 = Gather(%2, const i64[8,3]) {axis=2}
+            %4 = Reshape(%1, [1, 3]:i64)
+            %5 = Transpose(%3) {perm=[0, 1, 3, 2]}
+            %6 = Reshape(%5, [1, 3, 8]:i64)
+            out_0:i32[1,1,8] = MatMul(%4, %6)
         "#]],
         );
     }

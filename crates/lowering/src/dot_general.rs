@@ -1,8 +1,8 @@
 //! Lowers `dot_general`, the product of tensors over any axes.
 
-use onnx::kernels::Support;
 use onnx::{DType, Dim, Expr, OpType};
 
+use crate::bytes;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
@@ -24,7 +24,7 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
 
     let (left, right) = Axes::of_both(lhs, rhs, batch, contracted);
     let depth = ctx.builder.product(&dims(lhs, &left.contracted));
-    let is_of_bytes = are_bytes(ctx, lhs, rhs, result.dtype);
+    let is_of_bytes = bytes::multiplies(ctx, OpType::MatMulInteger, lhs, rhs, result.dtype);
     let has_matrices = !left.free.is_empty() && !right.free.is_empty();
     // ONNX Runtime does not write the result of `MatMulInteger` if it sums over nothing.
     if is_of_bytes && has_matrices && !left.contracted.is_empty() && depth.is_positive() {
@@ -46,36 +46,10 @@ pub(crate) fn dot_general<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Expr<'
     })
 }
 
-/// True if the product can be written as `MatMulInteger`.
-fn are_bytes(ctx: &Ctx<'_>, lhs: Expr<'_>, rhs: Expr<'_>, result: DType) -> bool {
-    let is_byte = |x: Expr<'_>| matches!(x.dtype(), DType::I8 | DType::U8);
-    let (target, opset) = (ctx.builder.target(), ctx.builder.opset());
-    let runs = |op| target.runs(op, opset, DType::U8) == Support::Yes;
-    // Other runtimes were not tried with zero points.
-    target.is_default()
-        && result == DType::I32
-        && is_byte(lhs)
-        && is_byte(rhs)
-        && runs(OpType::MatMulInteger)
-        && (runs(OpType::BitwiseXor) || lhs.dtype() == DType::U8 && rhs.dtype() == DType::U8)
-}
-
 /// `MatMulInteger`, of unsigned bytes with a zero point
-///
-/// On a CPU without VNNI, ONNX Runtime adds the products of signed bytes with saturation, and is wrong. The product of
-/// unsigned bytes is exact, and on other CPUs it is as fast.
 fn product_of_bytes<'g>(lhs: Expr<'g>, rhs: Expr<'g>) -> Expr<'g> {
-    let builder = lhs.builder;
-    let zero = |x: Expr<'g>| {
-        builder.constant_ints(DType::U8, &[], &[if x.dtype() == DType::I8 { 128 } else { 0 }])
-    };
-    // `x + 128` as an unsigned byte: the sign bit flipped
-    let unsigned = |x: Expr<'g>| match x.dtype() {
-        DType::I8 => x.cast(DType::U8).bitwise_xor(zero(x)),
-        _ => x,
-    };
-    let operands = [unsigned(lhs), unsigned(rhs), zero(lhs), zero(rhs)];
-    builder.node(OpType::MatMulInteger, &operands, vec![])
+    let ((a, zero_of_a), (b, zero_of_b)) = (bytes::unsigned(lhs), bytes::unsigned(rhs));
+    lhs.builder.node(OpType::MatMulInteger, &[a, b, zero_of_a, zero_of_b], vec![])
 }
 
 /// Returns one product of the operands in the order `lhs[b…, m…, k…]`, `rhs[b…, k…, n…]`. Where
@@ -367,6 +341,23 @@ mod tests {
                 %2 = Cast(in_1) {to=2}
                 %3 = BitwiseXor(%2, 128:u8)
                 out_0:i32[2,4] = MatMulInteger(%1, %3, 128:u8, 128:u8)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn four_bits_become_bytes() {
+        check(
+            "x:i8[2,3] y:i4[3,4] -> z:i32[2,4] = \
+             dot_general{dimension_numbers=(([1], [0]), ([], []))} x y",
+            expect![[r#"
+                graph test(in_0:i8[2,3], in_1:i4[3,4]) -> (out_0)
+                %0 = Cast(in_0) {to=2}
+                %1 = BitwiseXor(%0, 128:u8)
+                %2 = Cast(in_1) {to=6}
+                %3 = Cast(%2) {to=2}
+                %4 = BitwiseXor(%3, 128:u8)
+                out_0:i32[2,4] = MatMulInteger(%1, %4, 128:u8, 128:u8)
             "#]],
         );
     }

@@ -32,7 +32,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("concatenate", &["Concat"], &[]),
     ("cond", &["Equal", "Identity", "If"], &[]),
     ("conj", &[], &["Concat", "Gather", "Neg", "Slice"]),
-    ("conv_general_dilated", &["Add", "And", "Cast", "Conv", "ConvTranspose", "Div", "Equal", "Expand", "Gather", "GreaterOrEqual", "Identity", "Less", "MatMul", "Mod", "Mul", "Pad", "Range", "Reshape", "Slice", "Sub", "Transpose", "Unsqueeze", "Where"], &["Concat"]),
+    ("conv_general_dilated", &["Add", "And", "BitwiseXor", "Cast", "Conv", "ConvInteger", "ConvTranspose", "Div", "Equal", "Expand", "Gather", "GreaterOrEqual", "Identity", "Less", "MatMul", "Mod", "Mul", "Pad", "Range", "Reshape", "Slice", "Sub", "Transpose", "Unsqueeze", "Where"], &["Concat"]),
     ("convert_element_type", &["Abs", "Cast", "Clip", "Div", "Greater", "GreaterOrEqual", "IsNaN", "Less", "Log", "Max", "Mul", "Pow", "Relu", "Round", "Sub", "Where"], &["Concat", "Gather", "Reshape", "Unsqueeze"]),
     ("cos", &["Cast", "Cos", "Mul", "Sin", "Sub"], &["Concat", "Cosh", "Equal", "Gather", "Neg", "Sinh", "Where"]),
     ("cosh", &["Add", "Cast", "Cosh", "Div", "Exp", "Mul"], &["Concat", "Cos", "Equal", "Gather", "Sin", "Sinh", "Sub", "Where"]),

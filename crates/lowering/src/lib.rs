@@ -3,6 +3,7 @@
 //! [`PLUGINS`] is the table of plugins. Everything else implements its entries.
 
 mod bodies;
+mod bytes;
 mod call;
 mod complex;
 mod control;

@@ -169,6 +169,54 @@ GROUPS = [
 I32_X, I32_W = (integers((2, 3, 6), s, -(2**30), 2**30, np.int32) for s in (0, 1))
 I8_X, I8_W = (integers((2, 3, 6), s, -128, 128, np.int8) for s in (0, 1))
 U8_X, U8_W = (integers((2, 3, 6), s, 0, 256, np.uint8) for s in (0, 1))
+I8_IMAGE, I8_KERNEL = (
+    integers(shape, seed, -128, 128, np.int8)
+    for seed, shape in enumerate([(2, 9, 8, 6), (3, 2, 3, 8)])
+)
+IN_32_BITS: dict[str, Any] = {"preferred_element_type": np.int32}
+BYTES = [
+    case("i8_preferred_i32", conv((1,), "SAME", **IN_32_BITS), I8_X, I8_W),
+    case("u8_preferred_i32", conv((1,), ((2, 1),), **IN_32_BITS), U8_X, U8_W),
+    case("i8_cut", conv((2,), ((-1, 2),), **IN_32_BITS), I8_X, I8_W),
+    case("i8_nhwc", conv((2, 1), "SAME", NHWC, **IN_32_BITS), I8_IMAGE[..., :3], I8_KERNEL),
+    case(
+        "i8_groups",
+        conv((1, 2), "VALID", NHWC, feature_group_count=2, rhs_dilation=(2, 1), **IN_32_BITS),
+        I8_IMAGE,
+        I8_KERNEL,
+    ),
+    case(
+        "i8_depthwise",
+        conv((1, 1), ((1, -1), (0, 2)), NHWC, feature_group_count=6, **IN_32_BITS),
+        I8_IMAGE,
+        integers((3, 3, 1, 12), 2, -128, 128, np.int8),
+    ),
+    case(
+        "i8_batch_groups",
+        conv((1, 1), "SAME", NHWC, batch_group_count=2, **IN_32_BITS),
+        I8_IMAGE[..., :3],
+        I8_KERNEL,
+    ),
+    case(
+        "i8_spread",
+        conv((1, 1), ((1, 1), (0, 1)), NHWC, lhs_dilation=(2, 1), **IN_32_BITS),
+        I8_IMAGE[..., :3],
+        I8_KERNEL,
+    ),
+    case(
+        "i8_space",
+        conv((1, 2, 1), "SAME", **IN_32_BITS),
+        integers((1, 2, 4, 5, 3), 3, -128, 128, np.int8),
+        integers((3, 2, 2, 3, 2), 4, -128, 128, np.int8),
+    ),
+    # On a CPU without VNNI, sums of two such products exceed 16 bits.
+    case(
+        "i8_extreme",
+        conv((1, 1), "SAME", **IN_32_BITS),
+        np.full((1, 16, 5, 5), -128, np.int8),
+        np.full((8, 16, 3, 3), -128, np.int8),
+    ),
+]
 WIDE = {"double": True, "rtol": 1e-13, "atol": 1e-13}
 
 TYPES = [
@@ -243,7 +291,7 @@ TYPES = [
     case("i32_wraps", conv((1,), "SAME"), I32_X, I32_W),
     case("i8_wraps", conv((1,), "SAME"), I8_X, I8_W),
     case("u8_wraps", conv((2,), "VALID"), U8_X, U8_W),
-    case("i8_preferred_i32", conv((1,), "SAME", preferred_element_type=np.int32), I8_X, I8_W),
+    *BYTES,
     case(
         "i64_wraps",
         conv((1,), "SAME"),

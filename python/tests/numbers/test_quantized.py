@@ -78,3 +78,38 @@ def test_a_product_for_another_runtime_is_one_of_integers() -> None:
     x = RNG.choice(EXTREMES, (3, 96))
     found = ops(lambda x: product(x, WEIGHT), x, target=["tract"])
     assert "MatMulInteger" not in found
+
+
+@pytest.mark.parametrize("short", ["int4", "uint4"])
+def test_a_product_with_numbers_of_few_bits_is_one_of_bytes(short: str) -> None:
+    numbers = RNG.integers(-8, 8, (96, 40)).astype(short)
+    x = RNG.choice(EXTREMES, (3, 96))
+    found = ops(lambda x: product(x, jnp.asarray(numbers)), x)
+    assert "MatMulInteger" in found
+    assert "MatMul" not in found
+
+
+KERNEL = RNG.integers(-128, 128, (3, 3, 8, 16)).astype(np.int8)
+
+
+def convolution(x: jax.Array, strides: tuple[int, int] = (1, 1)) -> jax.Array:
+    layout = ("NHWC", "HWIO", "NHWC")
+    options: Any = {"dimension_numbers": layout, "preferred_element_type": jnp.int32}
+    return lax.conv_general_dilated(x, KERNEL, strides, "SAME", **options)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_a_convolution_of_bytes_with_a_symbolic_batch_is_exact(size: int) -> None:
+    model = bench.convert(lambda x: convolution(x, (2, 1)), ["i8[B,9,7,8]"])
+    assert [node.op_type for node in model.graph.node].count("ConvInteger") == 1
+    x = RNG.choice(EXTREMES, (size, 9, 7, 8))
+    for optimize in (False, True):
+        (found,) = bench.run(model, [x], optimize=optimize)
+        np.testing.assert_array_equal(found, convolution(x, (2, 1)))
+
+
+@pytest.mark.parametrize("opset", [17, 18, 23])
+def test_a_convolution_of_bytes_is_one_operator(opset: int) -> None:
+    found = ops(convolution, RNG.choice(EXTREMES, (2, 6, 5, 8)), opset=opset)
+    assert ("ConvInteger" in found) == (opset >= 18)
+    assert ("MatMul" in found) == (opset < 18)

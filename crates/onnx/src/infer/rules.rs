@@ -16,7 +16,9 @@ pub(crate) use super::layout::{
     top_k, transpose, unsqueeze,
 };
 pub(crate) use super::product::{attention, dft, einsum, gemm, gru, lstm, matmul, matmul_of_bytes};
-pub(crate) use super::window::{conv, conv_transpose, global_pool, grid_sample, pool};
+pub(crate) use super::window::{
+    conv, conv_of_bytes, conv_transpose, global_pool, grid_sample, pool,
+};
 
 /// The types cannot be inferred: they depend on numbers, they are not tensors, or jax2onnx never emits the
 /// operator.

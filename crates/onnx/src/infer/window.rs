@@ -53,8 +53,18 @@ fn places(size: &Dim, window: &Window, rounds_up: bool) -> Option<Dim> {
 }
 
 pub(crate) fn conv(call: &Call<'_>) -> Inferred {
-    let (x, kernel) = (call.ty(0)?, call.shape(1)?);
-    let [batch, _, sizes @ ..] = &*x.shape else { return Err(NotInferred::Unknown) };
+    one(call.dtype(0)?, positions(call)?)
+}
+
+/// `ConvInteger`: bytes become 32-bit integers.
+pub(crate) fn conv_of_bytes(call: &Call<'_>) -> Inferred {
+    one(DType::I32, positions(call)?)
+}
+
+/// Returns the shape of the result of a convolution.
+fn positions(call: &Call<'_>) -> Result<Vec<Dim>, NotInferred> {
+    let (x, kernel) = (call.shape(0)?, call.shape(1)?);
+    let [batch, _, sizes @ ..] = x else { return Err(NotInferred::Unknown) };
     let [channels, _, spans @ ..] = kernel else { return Err(NotInferred::Unknown) };
     if spans.len() != sizes.len() {
         return Err(call.invalid(format_args!("has different numbers of axes")));
@@ -63,7 +73,7 @@ pub(crate) fn conv(call: &Call<'_>) -> Inferred {
     for (size, window) in sizes.iter().zip(windows(call, spans)?) {
         shape.push(known(places(size, &window, false))?);
     }
-    one(x.dtype, shape)
+    Ok(shape)
 }
 
 pub(crate) fn conv_transpose(call: &Call<'_>) -> Inferred {

@@ -121,7 +121,7 @@ impl OpType {
             OpType::Constant => row(infer::constant, facts::unknown, cost::NOTHING, EXACT | RESERVES_NAME),
             OpType::ConstantOfShape => row(infer::constant_of_shape, facts::unknown, cost::WRITES, EXACT),
             OpType::Conv => row(infer::conv, facts::unknown, cost::by(cost::conv), BLIND_TO_ZERO_SIGNS | PRODUCTS),
-            OpType::ConvInteger => row(infer::unknown, facts::unknown, cost::by(cost::conv), QUANTIZED | HOLDS_PRODUCTS),
+            OpType::ConvInteger => row(infer::conv_of_bytes, facts::unknown, cost::by(cost::conv), QUANTIZED | HOLDS_PRODUCTS),
             OpType::ConvTranspose => row(infer::conv_transpose, facts::unknown, cost::by(cost::conv_transpose), BLIND_TO_ZERO_SIGNS | PRODUCTS),
             OpType::Cos => row(infer::same, facts::wave, cost::TRANSCENDENTAL, ELEMENTWISE | BLIND_TO_ZERO_SIGNS | TOTAL | NEVER_GROWS),
             OpType::Cosh => row(infer::same, facts::positive, cost::each_with(3, 2), ELEMENTWISE | BLIND_TO_ZERO_SIGNS),
