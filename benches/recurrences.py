@@ -109,6 +109,21 @@ def average(x: Any) -> jax.Array:
     return lax.scan(step, jnp.zeros(SIZE), x)[1]
 
 
+def rwkv4(k: Any, v: Any, w: Any, u: Any) -> jax.Array:
+    def step(state: Any, x: Any) -> Any:
+        a, b, top = state
+        k, v = x
+        high = jnp.maximum(top, u + k)
+        old, new = jnp.exp(top - high), jnp.exp(u + k - high)
+        y = (old * a + new * v) / (old * b + new)
+        high = jnp.maximum(top + w, k)
+        old, new = jnp.exp(top + w - high), jnp.exp(k - high)
+        return (old * a + new * v, old * b + new, high), y
+
+    zeros = jnp.zeros(CHANNELS)
+    return lax.scan(step, (zeros, zeros, zeros - 1e38), (k, v))[1]
+
+
 def min_gru(x: Any, w: Any, u: Any) -> jax.Array:
     def step(h: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         z = jax.nn.sigmoid(x @ w)
@@ -155,6 +170,7 @@ def inputs(steps: int) -> dict[str, tuple[Callable[..., jax.Array], list[np.ndar
         "xlstm": (xlstm, [q, k, v, *gates]),
         "mamba": (mamba, [x, y - 2, poles, *states]),
         "average": (average, [narrow]),
+        "rwkv-4": (rwkv4, [x, y, -np.exp(draw(CHANNELS, seed=16)), draw(CHANNELS)]),
         "min-gru": (min_gru, [narrow, *matrices]),
         "rg-lru": (rg_lru, [x, y, z, draw(CHANNELS, seed=15)]),
         "diagonal": (diagonal, [narrow, decays.astype(np.float32)]),
@@ -167,7 +183,7 @@ def as_loops(model: onnx.ModelProto) -> onnx.ModelProto:
     never = onnx.numpy_helper.from_array(np.array(False), "never")
     for node in model.graph.node:
         names = [attr.g.name for attr in node.attribute if attr.HasField("g")]
-        if any(name.startswith("recurrence") for name in names):
+        if any(name.startswith("recurrence/") for name in names):
             node.input[0] = "never"
     model.graph.initializer.append(never)
     return model

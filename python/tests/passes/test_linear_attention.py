@@ -72,7 +72,7 @@ def gated_delta(
 ) -> Any:
     def step(s: jax.Array, x: Any) -> tuple[jax.Array, jax.Array]:
         q, k, v, b, g = x
-        s = s * jnp.exp(g)[:, None, None]
+        s = s * jnp.exp(g).reshape(HEADS, -1, 1)
         change = b[:, None] * (v - jnp.einsum("hde,hd->he", s, k))
         s = s + k[:, :, None] * change[:, None, :]
         return s, jnp.einsum("hd,hde->he", q, s)
@@ -156,9 +156,10 @@ def graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
         (lambda *x: gated(*x[:4], jax.nn.sigmoid(x[4])), (S, Q, K, V, A)),
         (delta, (S, Q, UNIT, V, B)),
         (gated_delta, (S, Q, UNIT, V, B, -B)),
+        (gated_delta, (S, Q, UNIT, V, B, -A)),
         (learned, (S[0], Q[:, 0], UNIT[:, 0], V[:, 0], B[:, 0])),
     ],
-    ids=["gated", "delta", "gated-delta", "learned"],
+    ids=["gated", "delta", "gated-delta", "delta-with-a-decay-for-each-key", "learned"],
 )
 def test_a_state_that_outer_products_update_is_one_operator(fn: Any, inputs: Any) -> None:
     found = check(fn, *inputs)

@@ -84,7 +84,9 @@ fn observe(model: &Model, node: &Node, observed: &mut FxHashSet<ValueId>) {
         number(operand).is_some_and(|numbers| numbers.iter().all(|x| x.is_sign_positive()))
     };
     let Some(op) = node.op.onnx() else {
-        add(&inputs);
+        if is_read || node.op.name() != "LinearAttention" {
+            add(&inputs);
+        }
         return;
     };
     match op {

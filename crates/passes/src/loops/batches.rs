@@ -141,6 +141,7 @@ impl Batches {
             }
             _ if op.is(ELEMENTWISE) && is_first => {}
             OpType::MatMul if is_product_of_batch(operands, &ranks) => {}
+            OpType::MatMul => return self.product(edit, node, operands, &ranks, types.first()?),
             OpType::Concat => {
                 for (place, operand) in operands.iter().enumerate() {
                     if let &Some(Operand::Same(id)) = operand {
@@ -183,6 +184,36 @@ impl Batches {
             _ => return None,
         }
         keep_attrs(node, made)
+    }
+
+    /// Returns a product for each step. The operands get the same number of axes.
+    fn product(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        node: &Node,
+        operands: &[Option<Operand>],
+        ranks: &[usize],
+        ty: &Type,
+    ) -> Option<Op> {
+        let rank = ranks.iter().copied().max()?.max(2);
+        let mut product = Op { op: node.op.clone(), inputs: ids(operands), attrs: Vec::new() };
+        let mut has_vectors = false;
+        for (place, operand) in operands.iter().enumerate() {
+            let &Some(Operand::Batch(mut id)) = operand else { continue };
+            let is_vector = ranks[place] == 1;
+            if is_vector {
+                let axes = edit.integers(&[place as i64 + 1])?;
+                id = edit.lift(node, Op::new(OpType::Unsqueeze, &[id, axes]));
+                has_vectors = true;
+            }
+            product.inputs[place] = Some(align(edit, node, id, ranks[place].max(2), rank)?);
+        }
+        if !has_vectors {
+            return Some(product);
+        }
+        let made = edit.lift(node, product);
+        let shape = edit.integers(&self.shape(ty)?)?;
+        Some(Op::new(OpType::Reshape, &[made, shape]))
     }
 
     /// Repeats a value for each step.

@@ -7,6 +7,7 @@ pub(crate) mod chunks;
 mod forms;
 mod matrices;
 mod plan;
+mod series;
 mod split;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 
 use algebra::axis_map::transpose;
 use algebra::rewrite::{Result, ensure, require};
+use onnx::edit::FALLBACK;
 use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Operator, Outcome, Patch, Tensor, Type, ValueId};
 
@@ -15,7 +16,7 @@ use super::chunks::{MAX_DECAY, are_below, number};
 use super::forms::{Factor, Form, Forms, Of, When};
 use super::matrices::{self, Arrays};
 use super::plan::Plan;
-use super::split::Split;
+use super::split::{Parts, Split};
 use crate::loops::{Carry, Counted, results_in_place};
 
 const DOMAIN: &str = "com.microsoft";
@@ -23,7 +24,7 @@ const NAME: &str = "LinearAttention";
 
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
-    require(edit.target().is_default() && !edit.target().has_device())?;
+    require(edit.target().is_default() && !edit.target().has_device() && !edit.is_fallback())?;
     require(edit.op(index) == Some(OpType::Scan))?;
     let scan = Counted::at(edit, index)?;
     let candidates = (0..scan.carries.len()).filter(|&at| is_matrix(edit, scan.carries[at].before));
@@ -82,12 +83,20 @@ fn write(
     }
     let elements = scan.stacks.iter().map(|stack| stack.element);
     needs.extend(elements.filter(|&element| plan.forms.reaches(element)));
-    let split = &mut Split::of(edit, scan, &plan.forms, state, &needs)?;
+    let forms = &plan.forms;
+    let parts = Parts {
+        states: &[state],
+        is_reached: &|value| forms.reaches(value),
+        is_followed: &|value| forms.later.contains(&value),
+        is_known: &|value| forms.of.contains_key(&value),
+    };
+    let split = &mut Split::of(edit, scan, &parts, &needs)?;
+    split.set_shape(onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?);
 
     let way = if edit.target().has_linear_attention() { Way::Operator } else { Way::Chunks };
     let mut guards = Vec::new();
     if way == Way::Chunks {
-        guards.extend(is_long(edit, scan)?);
+        guards.extend(is_long(edit, scan, MIN_STEPS)?);
     }
     let operands = operands(edit, scan, state, plan, split, way, &mut guards)?;
     let outputs = edit.node(edit.root()).outputs.to_vec();
@@ -103,7 +112,7 @@ fn write(
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
     let read = (0..outputs.len()).filter(|place| !is_kept(place) && is_read(place));
     let read: Vec<usize> = read.collect();
-    let otherwise = edit.branch("recurrence/scan", |edit| {
+    let otherwise = edit.branch(FALLBACK, |edit| {
         let copied = edit.insert_copy();
         read.iter().map(|&place| copied[place]).collect()
     });
@@ -129,10 +138,14 @@ fn write(
     Ok(read.into_iter().zip(made).chain(kept).collect())
 }
 
-/// Returns a condition that the loop has many steps. `None` if that is known.
-fn is_long(edit: &mut Patch<'_, '_>, scan: &Counted) -> Result<Option<ValueId>> {
+/// Returns a condition that the loop has at least a number of steps. `None` if that is known.
+pub(super) fn is_long(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    least: i64,
+) -> Result<Option<ValueId>> {
     if let Some(steps) = scan.iterations.known() {
-        ensure(steps >= MIN_STEPS, "the loop is short")?;
+        ensure(steps >= least, "the loop is short")?;
         return Ok(None);
     }
     let whole = scan.arrays.first().ok_or("no array")?.whole;
@@ -140,12 +153,12 @@ fn is_long(edit: &mut Patch<'_, '_>, scan: &Counted) -> Result<Option<ValueId>> 
     let steps = edit.insert(shape);
     let axes = edit.integers(&[0]).ok_or("no axes")?;
     let steps = edit.insert(Op::new(OpType::Squeeze, &[steps, axes]));
-    let least = edit.integer(MIN_STEPS).ok_or("no number")?;
+    let least = edit.integer(least).ok_or("no number")?;
     Ok(Some(edit.insert(Op::new(OpType::GreaterOrEqual, &[steps, least]))))
 }
 
 /// Collects the values of factors.
-fn leaves(factor: &Factor, values: &mut Vec<ValueId>) {
+pub(super) fn leaves(factor: &Factor, values: &mut Vec<ValueId>) {
     match factor {
         Factor::Value { id, .. } => values.push(*id),
         Factor::Dot { factors, .. } => factors.iter().for_each(|factor| leaves(factor, values)),
@@ -193,12 +206,9 @@ fn operands(
     };
     if plan.forms.reflects || way == Way::Chunks {
         let operands = [query, Some(key), Some(value), rate, Some(state.initial)];
-        let mut sums: Vec<ValueId> = operands.into_iter().flatten().collect();
-        sums.dedup();
-        sums.retain(|&value| edit.tensor(value).is_none());
-        let sum = |value| edit.insert(Op::new(OpType::ReduceL1, &[value]).attr("keepdims", 0));
-        let sums = sums.into_iter().map(sum).collect();
-        guards.extend(are_below(edit, sums, MAX_SUM)?);
+        let mut numbers: Vec<ValueId> = operands.into_iter().flatten().collect();
+        numbers.dedup();
+        guards.extend(are_below(edit, &numbers, MAX_SUM)?);
     }
     if let Some(rate) = rate.filter(|_| way == Way::Chunks) {
         guards.push(shrinks(edit, key, rate)?);

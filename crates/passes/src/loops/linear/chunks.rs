@@ -7,18 +7,23 @@
 //! A product of decays may underflow, and `0 · ∞` is NaN where the loop has ∞. The model therefore checks that all
 //! numbers are finite and that no decay is above one, and runs the loop otherwise.
 
-use algebra::axis_map::transpose;
 use algebra::rewrite::{Result, ensure, require};
-use onnx::{DType, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
+use onnx::edit::FALLBACK;
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
+use super::attention::{is_long, leaves};
 use super::blocks;
-use super::body::{Body, dims, filled, shaped, sliced};
+use super::body::{filled, sliced};
 use super::forms::{Factor, Forms, Of, Term, When};
-use super::split::Split;
+use super::series::{self, Decay, Series};
+use super::split::{Parts, Split};
 use crate::loops::{Carry, Counted, results_in_place};
 
 /// A shorter loop stays.
 const MIN_STEPS: i64 = 32;
+
+/// The same if another state stays in a loop.
+const MIN_STEPS_BESIDE: i64 = 128;
 
 /// A larger state is computed in blocks: each node of its loop takes longer than it takes to start.
 const MAX_STATE: i64 = 1024;
@@ -35,19 +40,18 @@ const MIN_DISTANCE: f64 = 1.0 / 64.0;
 pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     require(edit.op(index) == Some(OpType::Scan) && edit.target().is_default())?;
+    require(!edit.is_fallback())?;
     let scan = Counted::at(edit, index)?;
-    require(!scan.carries.is_empty())?;
-    let mut states = Vec::new();
+    let (mut states, mut problem) = (Vec::new(), None);
     for &carry in &scan.carries {
-        require(edit.ty(carry.before)?.dtype == DType::F32)?;
-        let forms = match Forms::of(edit, &scan, carry)? {
-            Ok(forms) => forms,
-            Err(why) => return declined(why),
-        };
-        let is_plain = |term: &Term| matches!(term.of, Of::One | Of::State(When::Before));
-        require(forms.update.terms.iter().all(is_plain))?;
-        require(forms.update.terms.iter().any(|term| term.of != Of::One))?;
-        states.push((carry, forms));
+        match plain(edit, &scan, carry) {
+            Some(Ok(forms)) => states.push((carry, forms)),
+            Some(Err(why)) => problem = Some(why),
+            None => {}
+        }
+    }
+    if states.is_empty() {
+        return declined(problem?);
     }
     let forwards =
         if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() };
@@ -55,10 +59,26 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         return declined("its inputs and outputs run in different directions");
     }
     let made = match &states[..] {
-        [(carry, forms)] if is_large(forms) => blocks::write(edit, &scan, *carry, forms),
+        [(carry, forms)] if scan.carries.len() == 1 && is_large(forms) => {
+            blocks::write(edit, &scan, *carry, forms)
+        }
         _ => write(edit, &scan, &states),
     };
     edit.settle(made)
+}
+
+/// Reads the update of a state that is a product and a sum. `None` for another update. Declines if another state depends
+/// on it.
+fn plain<'l>(edit: &Edit<'_>, scan: &'l Counted, carry: Carry) -> Option<Result<Forms<'l>>> {
+    require(edit.ty(carry.before)?.dtype == DType::F32)?;
+    let forms = match Forms::of(edit, scan, carry)? {
+        Ok(forms) => forms,
+        Err(why) => return Some(Err(why)),
+    };
+    let is_plain = |term: &Term| matches!(term.of, Of::One | Of::State(When::Before));
+    require(forms.update.terms.iter().all(is_plain))?;
+    require(forms.update.terms.iter().any(|term| term.of != Of::One))?;
+    Some(Ok(forms))
 }
 
 fn is_large(forms: &Forms<'_>) -> bool {
@@ -66,55 +86,38 @@ fn is_large(forms: &Forms<'_>) -> bool {
     shape.is_some_and(|shape| shape.iter().product::<i64>() > MAX_STATE)
 }
 
-/// A state with the arrays of all steps that its update reads.
-struct Series {
-    carry: Carry,
-    /// The number of elements of the state.
-    size: i64,
-    shape: Vec<i64>,
-    decay: Decay,
-    /// `[steps, size]`
-    added: ValueId,
-}
-
-enum Decay {
-    /// The same number in all steps.
-    Number(f64),
-    /// `[steps, size]` or `[steps, 1]`
-    Array(ValueId),
-}
-
 fn write(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
     states: &[(Carry, Forms<'_>)],
 ) -> Result<Vec<(usize, ValueId)>> {
-    let steps = scan.iterations.known().ok_or("the number of steps is not known")?;
-    ensure(steps >= MIN_STEPS, "the loop is short")?;
-    let split = &mut Split::without_rest(scan);
-    let (mut series, mut sums, mut guards) = (Vec::new(), Vec::new(), Vec::new());
+    let has_rest = states.len() < scan.carries.len();
+    let least = if has_rest { MIN_STEPS_BESIDE } else { MIN_STEPS };
+    let is_long = is_long(edit, scan, least)?;
+    for (_, forms) in states {
+        ensure(!is_large(forms), "the state is so large that its loop is fast")?;
+    }
+    let split = &mut apart(edit, scan, states)?;
+    let (mut series, mut guards) = (Vec::new(), is_long.into_iter().collect::<Vec<_>>());
     for (carry, forms) in states {
         series.push(series_of(edit, split, *carry, forms, &mut guards)?);
     }
-    for one in &series {
-        for value in [one.added, one.carry.initial] {
-            let is_zero = |tensor: &Tensor| tensor.all_floats(|number| number == 0.0);
-            if !edit.tensor(value).is_some_and(is_zero) {
-                sums.push(edit.insert(Op::new(OpType::ReduceL1, &[value]).attr("keepdims", 0)));
-            }
-        }
-    }
-    guards.extend(are_below(edit, sums, MAX_SUM)?);
+    let numbers: Vec<ValueId> =
+        series.iter().flat_map(|one| [one.added, one.carry.initial]).collect();
+    guards.extend(are_below(edit, &numbers, MAX_SUM)?);
     let outputs = edit.node(edit.root()).outputs.to_vec();
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
-    let read: Vec<usize> = (0..outputs.len()).filter(is_read).collect();
+    let kept = results_in_place(edit, split.kept.iter().copied());
+    let is_kept = |place: &usize| kept.iter().any(|(kept, _)| kept == place);
+    let read: Vec<usize> =
+        (0..outputs.len()).filter(|place| !is_kept(place) && is_read(place)).collect();
     let guard = guards.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])));
     let Some(guard) = guard else {
         edit.fuse_bodies();
         let made = chunked(edit, scan, split, &series)?;
-        return Ok(results_in_place(edit, made));
+        return Ok(results_in_place(edit, made).into_iter().chain(kept).collect());
     };
-    let otherwise = edit.branch("recurrence/scan", |edit| {
+    let otherwise = edit.branch(FALLBACK, |edit| {
         let copied = edit.insert_copy();
         read.iter().map(|&place| copied[place]).collect()
     });
@@ -136,19 +139,61 @@ fn write(
     }
     ensure(fused.outputs.len() == read.len(), "a result is not computed")?;
     let made = edit.insert_if(guard, fused, otherwise);
-    Ok(read.into_iter().zip(made).collect())
+    Ok(read.into_iter().zip(made).chain(kept).collect())
 }
 
-/// Inserts the condition that sums of magnitudes are finite and small. `None` without sums.
+/// Separates the states from the loop.
+fn apart<'l>(
+    edit: &mut Patch<'_, '_>,
+    scan: &'l Counted,
+    states: &[(Carry, Forms<'_>)],
+) -> Result<Split<'l>> {
+    let is_reached = |value| states.iter().any(|(_, forms)| forms.reaches(value));
+    let is_state =
+        |value| states.iter().any(|(carry, _)| value == carry.before || value == carry.after);
+    let mut needs = Vec::new();
+    let terms = states.iter().flat_map(|(_, forms)| &forms.update.terms);
+    terms.flat_map(|term| &term.factors).for_each(|factor| leaves(factor, &mut needs));
+    let elements = scan.stacks.iter().map(|stack| stack.element);
+    needs.extend(elements.filter(|&element| is_reached(element)));
+    let carries: Vec<Carry> = states.iter().map(|&(carry, _)| carry).collect();
+    let parts = Parts {
+        states: &carries,
+        is_reached: &is_reached,
+        is_followed: &|value| is_reached(value) && !is_state(value),
+        is_known: &is_state,
+    };
+    Split::of(edit, scan, &parts, &needs)
+}
+
+/// Inserts the condition that all numbers are finite, and that their magnitudes add up to less than a limit. `None` if
+/// that is known, or if NaN need not be exact.
 pub(super) fn are_below(
     edit: &mut Patch<'_, '_>,
-    sums: Vec<ValueId>,
+    values: &[ValueId],
     limit: f64,
 ) -> Result<Option<ValueId>> {
+    if !edit.exact_nan() {
+        return Ok(None);
+    }
+    let sum = |edit: &mut Patch<'_, '_>, value: &ValueId| {
+        edit.insert(Op::new(OpType::ReduceL1, &[*value]).attr("keepdims", 0))
+    };
+    let values: Vec<&ValueId> =
+        values.iter().filter(|value| !is_below(edit, **value, limit)).collect();
+    let sums: Vec<ValueId> = values.into_iter().map(|value| sum(edit, value)).collect();
     let total = sums.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::Add, &[a, b])));
     let Some(total) = total else { return Ok(None) };
     let limit = number(edit, limit)?;
     Ok(Some(edit.insert(Op::new(OpType::Less, &[total, limit]))))
+}
+
+/// True if the magnitudes of the numbers are known to add up to a small part of a limit.
+fn is_below(edit: &Patch<'_, '_>, value: ValueId, limit: f64) -> bool {
+    let fact = edit.fact(value).floats();
+    let count = edit.shape(value).and_then(Dim::checked_product).and_then(|size| size.known());
+    let most = fact.low.abs().max(fact.high.abs());
+    !fact.nan && count.is_some_and(|count| most * (count as f64) < limit / 16.0)
 }
 
 pub(super) fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
@@ -167,10 +212,8 @@ fn series_of(
     let shape = onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?;
     let size: i64 = shape.iter().product();
     ensure(size > 0, "the state is empty")?;
-    ensure(size <= MAX_STATE, "the state is so large that its loop is fast")?;
     split.set_shape(shape.clone());
     let axes: Vec<usize> = (0..shape.len()).collect();
-    let steps = split.batches.steps.known().ok_or("the number of steps is not known")?;
     let (decays, adds): (Vec<&Term>, Vec<&Term>) =
         forms.update.terms.iter().partition(|term| term.of != Of::One);
     let decay = if let Some(decay) = constant(edit, &decays) {
@@ -181,7 +224,11 @@ fn series_of(
         ensure(decay.abs() <= MAX_DECAY, "the decay is above one")?;
         match edit.target().has_device() {
             // A GPU may multiply matrices with reduced precision.
-            true => Decay::Array(filled(edit, &[steps, 1], decay)?),
+            true => {
+                let steps =
+                    split.batches.steps.known().ok_or("the number of steps is not known")?;
+                Decay::Array(filled(edit, &[steps, 1], decay)?)
+            }
             false => Decay::Number(decay),
         }
     } else {
@@ -262,48 +309,19 @@ fn sum(
     sum.ok_or_else(|| "an empty sum".into())
 }
 
-/// The sizes of chunks.
-#[derive(Clone, Copy)]
-struct Sizes {
-    steps: i64,
-    /// The steps of a chunk, and the number of chunks.
-    chunk: i64,
-    count: i64,
-}
-
-impl Sizes {
-    /// Returns chunks with the fewest iterations of both loops, preferably without padding.
-    fn of(steps: i64) -> Sizes {
-        let root = (steps as f64).sqrt().ceil() as i64;
-        let divides = |chunk: &i64| steps % chunk == 0;
-        let exact =
-            (root / 2 + 1..=2 * root).filter(divides).min_by_key(|chunk| chunk + steps / chunk);
-        let chunk = exact.unwrap_or(root);
-        Sizes { steps, chunk, count: (steps + chunk - 1) / chunk }
-    }
-
-    fn padding(self) -> i64 {
-        self.chunk * self.count - self.steps
-    }
-}
-
 /// Computes all results of the loop.
 fn chunked(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
     split: &mut Split<'_>,
-    series: &[Series],
+    all: &[Series],
 ) -> Result<Vec<(ValueId, ValueId)>> {
-    let sizes = Sizes::of(split.batches.steps.known().ok_or("the number of steps is not known")?);
     let before: Vec<ValueId> = split.batches.of.values().copied().collect();
     let mut results = Vec::new();
-    for one in series {
-        let states = match one.decay {
-            Decay::Number(decay) => by_powers(edit, scan, one, decay, sizes)?,
-            Decay::Array(decays) => by_loops(edit, scan, one, decays, sizes)?,
-        };
+    for one in all {
+        let states = series::states(edit, scan, one)?;
         let states = split.reshape(edit, states, None, &one.shape)?;
-        let place = if scan.is_reverse { 0 } else { sizes.steps - 1 };
+        let place = if scan.is_reverse { 0 } else { -1 };
         let place = edit.integer(place).ok_or("no index")?;
         let last = edit.insert(Op::new(OpType::Gather, &[states, place]).attr("axis", 0));
         results.push((one.carry.result, last));
@@ -311,8 +329,10 @@ fn chunked(
         let earlier = shifted(edit, scan, one.carry.initial, states)?;
         split.batches.of.insert(one.carry.before, earlier);
     }
-    split.take(edit, scan.stacks.iter().map(|stack| stack.element))?;
-    for stack in &scan.stacks {
+    let is_kept = |result: ValueId| split.kept.iter().any(|&(kept, _)| kept == result);
+    let stacks: Vec<_> = scan.stacks.iter().filter(|stack| !is_kept(stack.result)).collect();
+    split.take(edit, stacks.iter().map(|stack| stack.element))?;
+    for stack in stacks {
         let array = split.array(stack.element).ok_or("a result is the same in all steps")?;
         let is_outside = before.contains(&array);
         let copy = is_outside.then(|| edit.insert(Op::new(OpType::Identity, &[array])));
@@ -333,136 +353,4 @@ pub(super) fn shifted(
     let rest = sliced(edit, states, 0, start, end)?;
     let parts = if scan.is_reverse { [rest, initial] } else { [initial, rest] };
     Ok(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0)))
-}
-
-/// Returns an array over steps as an array over chunks and their steps.
-fn in_chunks(
-    edit: &mut Patch<'_, '_>,
-    scan: &Counted,
-    id: ValueId,
-    last: i64,
-    sizes: Sizes,
-) -> Result<ValueId> {
-    let mut id = id;
-    if sizes.padding() > 0 {
-        let mut pads = [0; 4];
-        pads[if scan.is_reverse { 0 } else { 2 }] = sizes.padding();
-        let pads = edit.integers(&pads).ok_or("no padding")?;
-        id = edit.insert(Op::new(OpType::Pad, &[id, pads]));
-    }
-    shaped(edit, id, &[sizes.count, sizes.chunk, last])
-}
-
-/// Returns an array over chunks and their steps as an array over steps.
-fn in_steps(
-    edit: &mut Patch<'_, '_>,
-    scan: &Counted,
-    id: ValueId,
-    size: i64,
-    sizes: Sizes,
-) -> Result<ValueId> {
-    let whole = shaped(edit, id, &[sizes.count * sizes.chunk, size])?;
-    match (sizes.padding(), scan.is_reverse) {
-        (0, _) => Ok(whole),
-        (_, false) => sliced(edit, whole, 0, 0, sizes.steps),
-        (padding, true) => sliced(edit, whole, 0, padding, i64::MAX),
-    }
-}
-
-/// Returns a table, in which the order of rows and columns is reversed if the loop runs backwards.
-fn table(
-    edit: &mut Patch<'_, '_>,
-    scan: &Counted,
-    [rows, columns]: [i64; 2],
-    entry: impl Fn(i64, i64) -> f64,
-) -> Result<ValueId> {
-    let flip = |place: i64, size: i64| if scan.is_reverse { size - 1 - place } else { place };
-    let entries: Vec<f64> = (0..rows)
-        .flat_map(|row| (0..columns).map(move |column| (row, column)))
-        .map(|(row, column)| entry(flip(row, rows), flip(column, columns)))
-        .map(|entry| if entry.abs() < f64::from(f32::MIN_POSITIVE) { 0.0 } else { entry })
-        .collect();
-    let tensor = Tensor::of_floats(DType::F32, vec![rows, columns], &entries).ok_or("no table")?;
-    Ok(edit.constant(tensor, &[]))
-}
-
-/// Computes the states by products with powers of the decay.
-fn by_powers(
-    edit: &mut Patch<'_, '_>,
-    scan: &Counted,
-    series: &Series,
-    decay: f64,
-    sizes: Sizes,
-) -> Result<ValueId> {
-    let Sizes { chunk, count, .. } = sizes;
-    let power = |exponent: i64| if exponent < 0 { 0.0 } else { decay.powf(exponent as f64) };
-    let added = in_chunks(edit, scan, series.added, series.size, sizes)?;
-    let within = table(edit, scan, [chunk, chunk], |row, column| power(row - column))?;
-    let local = edit.insert(Op::new(OpType::MatMul, &[within, added]));
-    // The state before each chunk, from what the earlier chunks add and from the first state.
-    let place = edit.integer(if scan.is_reverse { 0 } else { chunk - 1 }).ok_or("no index")?;
-    let ends = edit.insert(Op::new(OpType::Gather, &[local, place]).attr("axis", 1));
-    let between = |row: i64, column: i64| match row - 1 - column {
-        chunks if chunks < 0 => 0.0,
-        chunks => power(chunks * chunk),
-    };
-    let between = table(edit, scan, [count, count], between)?;
-    let mut starts = edit.insert(Op::new(OpType::MatMul, &[between, ends]));
-    let is_zero = |tensor: &Tensor| tensor.all_floats(|number| number == 0.0);
-    if !edit.tensor(series.carry.initial).is_some_and(is_zero) {
-        let initial = shaped(edit, series.carry.initial, &[1, series.size])?;
-        let powers = table(edit, scan, [count, 1], |row, _| power(row * chunk))?;
-        let initial = edit.insert(Op::new(OpType::Mul, &[powers, initial]));
-        starts = edit.insert(Op::new(OpType::Add, &[starts, initial]));
-    }
-    let starts = edit.unsqueeze(starts, &[1]).ok_or("no axes")?;
-    let powers = table(edit, scan, [chunk, 1], |row, _| power(row + 1))?;
-    let decayed = edit.insert(Op::new(OpType::Mul, &[powers, starts]));
-    let states = edit.insert(Op::new(OpType::Add, &[local, decayed]));
-    in_steps(edit, scan, states, series.size, sizes)
-}
-
-/// Computes the states by a loop over the steps of all chunks, and a loop over the chunks.
-fn by_loops(
-    edit: &mut Patch<'_, '_>,
-    scan: &Counted,
-    series: &Series,
-    decays: ValueId,
-    sizes: Sizes,
-) -> Result<ValueId> {
-    let count = sizes.count;
-    let size = series.size;
-    let width =
-        edit.shape(decays).and_then(|shape| shape.last()?.known()).ok_or("a size is not known")?;
-    let added = in_chunks(edit, scan, series.added, size, sizes)?;
-    let decays = in_chunks(edit, scan, decays, width, sizes)?;
-    let by_step = |edit: &mut Patch<'_, '_>, id: ValueId| edit.insert(transpose(id, &[1, 0, 2]));
-    let (added, decays) = (by_step(edit, added), by_step(edit, decays));
-
-    let (states, powers) = (dims(&[count, size]), dims(&[count, width]));
-    let mut body = Body::new(scan, series.carry)?;
-    let [total, product, a, b] =
-        [&states, &powers, &powers, &states].map(|shape| body.input(edit, shape));
-    let kept = body.node(edit, OpType::Mul, &[a, total], &states);
-    let sum = body.node(edit, OpType::Add, &[kept, b], &states);
-    let power = body.node(edit, OpType::Mul, &[a, product], &powers);
-    let stacks = [(sum, &states), (power, &powers)]
-        .map(|(value, shape)| body.node(edit, OpType::Identity, &[value], shape));
-    let zeros = filled(edit, &[count, size], 0.0)?;
-    let ones = filled(edit, &[count, width], 1.0)?;
-    let made = body.insert(edit, &[(zeros, sum), (ones, power)], &[decays, added], &stacks)?;
-
-    let mut body = Body::new(scan, series.carry)?;
-    let (whole, part) = (dims(&[size]), dims(&[width]));
-    let [state, a, b] = [&whole, &part, &whole].map(|shape| body.input(edit, shape));
-    let kept = body.node(edit, OpType::Mul, &[a, state], &whole);
-    let next = body.node(edit, OpType::Add, &[kept, b], &whole);
-    let start = body.node(edit, OpType::Identity, &[state], &whole);
-    let initial = shaped(edit, series.carry.initial, &[size])?;
-    let starts = body.insert(edit, &[(initial, next)], &[made[1], made[0]], &[start])?;
-
-    let decayed = edit.insert(Op::new(OpType::Mul, &[made[3], starts[1]]));
-    let states = edit.insert(Op::new(OpType::Add, &[made[2], decayed]));
-    let states = by_step(edit, states);
-    in_steps(edit, scan, states, size, sizes)
 }

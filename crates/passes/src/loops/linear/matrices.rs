@@ -79,39 +79,46 @@ pub(super) fn computed(
         None => None,
     };
 
-    let mut step = Step { scores: None, query, key, total: None };
-    let mut between = None;
+    // A delta rule reads the state with its key, after the decay of the step.
+    let queries = [query.map(|query| (query, sizes.is_before)), rate.map(|_| (key, false))];
+    let mut step = Step { reads: [None, None], key, total: None };
     match arrays.decay {
         Some(decay) if sizes.decays_keys => {
             let decay = chunks.of(edit, decay, keys, 1.0)?;
-            step = by_blocks(edit, &step, decay, sizes)?;
+            step = by_blocks(edit, queries, key, decay, sizes)?;
+            step.key = transposed(edit, step.key)?;
         }
         Some(decay) => {
             let decays = decays_of(edit, scan, state, &chunks, decay, sizes)?;
-            if let Some(query) = query {
+            for (place, query) in queries.into_iter().enumerate() {
+                let Some((query, _)) = query else { continue };
                 let scores = product(edit, query, key)?;
-                step.scores = Some(mul(edit, scores, decays.between));
-                step.query = Some(mul(edit, query, decays.before));
+                let scores = mul(edit, scores, decays.between);
+                let query = mul(edit, query, decays.before);
+                step.reads[place] = Some(Read { scores, query });
             }
             let keys = transposed(edit, key)?;
             step.key = mul(edit, keys, decays.after);
             step.total = Some(decays.total);
-            between = Some(decays);
         }
         None => {
-            if let Some(query) = query {
-                let scores = product(edit, query, key)?;
-                let mask = table(edit, |row, column| column + i64::from(sizes.is_before) <= row)?;
-                step.scores = Some(mul(edit, scores, mask));
+            for (place, query) in queries.into_iter().enumerate() {
+                let Some((query, is_before)) = query else { continue };
+                let mut scores = product(edit, query, key)?;
+                // The correction masks its own scores.
+                if place == 0 {
+                    let mask = table(edit, |row, column| column + i64::from(is_before) <= row)?;
+                    scores = mul(edit, scores, mask);
+                }
+                step.reads[place] = Some(Read { scores, query });
             }
+            step.key = transposed(edit, key)?;
         }
     }
-    if arrays.decay.is_none() || sizes.decays_keys {
-        step.key = transposed(edit, step.key)?;
-    }
-    let correction = match rate {
-        Some(rate) => Some(correction(edit, key, value, rate, between.as_ref())?),
-        None => None,
+    let [read, retrieved] = step.reads;
+    let correction = match (rate, retrieved) {
+        (Some(rate), Some(retrieved)) => Some(correction(edit, retrieved, value, rate)?),
+        _ => None,
     };
 
     let whole = dims(&[heads, keys, values]);
@@ -141,8 +148,8 @@ pub(super) fn computed(
         change = body.node(edit, OpType::Sub, &[change, known], &rows);
         added = Some(change);
     }
-    let queries = match step.query {
-        Some(query) => Some(input(&mut body, edit, query)?),
+    let queries = match read {
+        Some(read) => Some(input(&mut body, edit, read.query)?),
         None => None,
     };
     let kept = match total {
@@ -161,19 +168,26 @@ pub(super) fn computed(
         None => filled(edit, &[heads, keys, values], 0.0)?,
     };
     let made = body.insert(edit, &[(initial, next)], &operands, &stacks)?;
-    let Some(scores) = step.scores else { return Ok((None, made[0])) };
+    let Some(read) = read else { return Ok((None, made[0])) };
     let change = if added.is_some() { made[2] } else { value };
-    let inside = edit.insert(Op::new(OpType::MatMul, &[scores, change]));
+    let inside = edit.insert(Op::new(OpType::MatMul, &[read.scores, change]));
     let read = edit.insert(Op::new(OpType::Add, &[inside, made[1]]));
     Ok((Some(chunks.in_steps(edit, read, values, sizes)?), made[0]))
 }
 
-/// What the steps of a chunk read.
+/// A read of the state in each step of a chunk.
+#[derive(Clone, Copy)]
+struct Read {
+    /// The part of what another step adds, `[chunks, heads, steps, steps]`.
+    scores: ValueId,
+    /// The part of the state before the chunk, `[chunks, heads, steps, keys]`.
+    query: ValueId,
+}
+
+/// The effects of the steps of a chunk.
 struct Step {
-    /// What a step reads of what another one adds, `[chunks, heads, steps, steps]`.
-    scores: Option<ValueId>,
-    /// What a step reads of the state before the chunk, `[chunks, heads, steps, keys]`.
-    query: Option<ValueId>,
+    /// What the results read, and what a delta rule reads.
+    reads: [Option<Read>; 2],
     /// What a step adds to the state after the chunk, `[chunks, heads, steps, keys]`.
     key: ValueId,
     /// The decay of the whole chunk, `[chunks, heads, keys, 1]`.
@@ -378,25 +392,30 @@ fn joined(edit: &mut Patch<'_, '_>, parts: [ValueId; 2], axis: i64) -> ValueId {
 }
 
 /// Computes what the steps of a chunk read and add, if decays differ between keys. Blocks of one step become blocks of
-/// two, of four, and so on.
-fn by_blocks(edit: &mut Patch<'_, '_>, step: &Step, decay: ValueId, sizes: &Sizes) -> Result<Step> {
+/// two, of four, and so on. Each query has a flag that it reads the state before the update of its step.
+fn by_blocks(
+    edit: &mut Patch<'_, '_>,
+    queries: [Option<(ValueId, bool)>; 2],
+    key: ValueId,
+    decay: ValueId,
+    sizes: &Sizes,
+) -> Result<Step> {
     let &Sizes { heads, keys, .. } = sizes;
     // Of each block: the queries with the decays since its start, the keys with the decays until its end, the decay of
     // the whole block, and the scores of its pairs.
-    let mut query = step.query;
-    let (mut key, mut total, mut scores) = (step.key, decay, None);
-    if let Some(step) = query {
-        let own = mul(edit, step, key);
+    let (mut reads, mut key, mut total) = ([None, None], key, decay);
+    for (read, query) in reads.iter_mut().zip(queries) {
+        let Some((query, is_before)) = query else { continue };
+        let own = mul(edit, query, key);
         let last = edit.integers(&[3]).ok_or("no axes")?;
         let own = edit.insert(Op::new(OpType::ReduceSum, &[own, last]).attr("keepdims", 1));
-        if sizes.is_before {
+        *read = Some(if is_before {
             let zero = Tensor::of_floats(DType::F32, Vec::new(), &[0.0]).ok_or("no number")?;
             let zero = edit.constant(zero, &[]);
-            scores = Some(mul(edit, own, zero));
+            Read { scores: mul(edit, own, zero), query }
         } else {
-            scores = Some(own);
-            query = Some(mul(edit, step, decay));
-        }
+            Read { scores: own, query: mul(edit, query, decay) }
+        });
     }
     let mut size = 1;
     while size < CHUNK {
@@ -408,8 +427,8 @@ fn by_blocks(edit: &mut Patch<'_, '_>, step: &Step, decay: ValueId, sizes: &Size
         };
         let [total_of_first, total_of_second] = halves(edit, total, 1, keys)?;
         let [first_key, second_key] = halves(edit, key, size, keys)?;
-        if let (Some(id), Some(pair_scores)) = (query, scores) {
-            let [first, second] = halves(edit, id, size, keys)?;
+        for read in reads.iter_mut().flatten() {
+            let [first, second] = halves(edit, read.query, size, keys)?;
             let across = if size == 1 {
                 let terms = mul(edit, second, first_key);
                 let last = edit.integers(&[3]).ok_or("no axes")?;
@@ -417,13 +436,13 @@ fn by_blocks(edit: &mut Patch<'_, '_>, step: &Step, decay: ValueId, sizes: &Size
             } else {
                 product(edit, second, first_key)?
             };
-            let [upper, lower] = halves(edit, pair_scores, size, size)?;
+            let [upper, lower] = halves(edit, read.scores, size, size)?;
             let pads = edit.integers(&[0, 0, 0, 0, 0, 0, 0, size]).ok_or("no padding")?;
             let upper = edit.insert(Op::new(OpType::Pad, &[upper, pads]));
             let lower = joined(edit, [across, lower], 3);
-            scores = Some(joined(edit, [upper, lower], 2));
+            read.scores = joined(edit, [upper, lower], 2);
             let second = mul(edit, second, total_of_first);
-            query = Some(joined(edit, [first, second], 2));
+            read.query = joined(edit, [first, second], 2);
         }
         let first_key = mul(edit, first_key, total_of_second);
         key = joined(edit, [first_key, second_key], 2);
@@ -433,28 +452,23 @@ fn by_blocks(edit: &mut Patch<'_, '_>, step: &Step, decay: ValueId, sizes: &Size
     let chunks = |edit: &mut Patch<'_, '_>, id: ValueId, rows: i64, columns: i64| {
         shaped(edit, id, &[-1, heads, rows, columns])
     };
-    Ok(Step {
-        scores: scores.map(|id| chunks(edit, id, CHUNK, CHUNK)).transpose()?,
-        query: query.map(|id| chunks(edit, id, CHUNK, keys)).transpose()?,
-        key: chunks(edit, key, CHUNK, keys)?,
-        total: Some(chunks(edit, total, keys, 1)?),
-    })
+    for read in reads.iter_mut().flatten() {
+        read.scores = chunks(edit, read.scores, CHUNK, CHUNK)?;
+        read.query = chunks(edit, read.query, CHUNK, keys)?;
+    }
+    let key = chunks(edit, key, CHUNK, keys)?;
+    Ok(Step { reads, key, total: Some(chunks(edit, total, keys, 1)?) })
 }
 
 /// Solves the delta rule of a chunk. Returns what its steps would add to a state of zeros, and how it depends on the state
 /// before the chunk.
 fn correction(
     edit: &mut Patch<'_, '_>,
-    key: ValueId,
+    retrieved: Read,
     value: ValueId,
     rate: ValueId,
-    decays: Option<&Decays>,
 ) -> Result<(ValueId, ValueId)> {
-    let rated = mul(edit, key, rate);
-    let mut matrix = product(edit, rated, key)?;
-    if let Some(decays) = decays {
-        matrix = mul(edit, matrix, decays.between);
-    }
+    let matrix = mul(edit, retrieved.scores, rate);
     // The inverse of the blocks on the diagonal, which become twice as large each time.
     let mut inverse = None;
     let mut size = 1;
@@ -478,10 +492,7 @@ fn correction(
     }
     let inverse = inverse.ok_or("a chunk has one step")?;
     let values = mul(edit, value, rate);
-    let keys = match decays {
-        Some(decays) => mul(edit, rated, decays.before),
-        None => rated,
-    };
+    let keys = mul(edit, retrieved.query, rate);
     let solve = |edit: &mut Patch<'_, '_>, id| edit.insert(Op::new(OpType::MatMul, &[inverse, id]));
     Ok((solve(edit, values), solve(edit, keys)))
 }

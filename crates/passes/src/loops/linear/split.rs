@@ -6,9 +6,20 @@ use onnx::edit::for_each_read;
 use onnx::{Attr, Dim, Op, OpType, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::forms::{Axes, Factor, Forms};
+use super::forms::{Axes, Factor};
 use crate::loops::batches::Batches;
 use crate::loops::{Carry, Counted, Stack, copy_of, renew, replacing};
+
+/// The parts of a loop that leave it.
+pub(super) struct Parts<'p> {
+    pub states: &'p [Carry],
+    /// True if a value depends on one of the states.
+    pub is_reached: &'p dyn Fn(ValueId) -> bool,
+    /// True if a value is computed after the loop from the operands of its node.
+    pub is_followed: &'p dyn Fn(ValueId) -> bool,
+    /// True if a value is computed after the loop in another way.
+    pub is_known: &'p dyn Fn(ValueId) -> bool,
+}
 
 /// The values of a body for all steps, outside of the loop.
 pub(super) struct Split<'l> {
@@ -37,20 +48,18 @@ impl<'l> Split<'l> {
         self.shape = shape;
     }
 
-    /// Removes a state and everything that depends on it from a loop. The rest of the loop returns for all steps
-    /// what the update or a result `needs`.
+    /// Removes states and everything that depends on them from a loop. The rest of the loop returns for all steps
+    /// what an update or a result `needs`.
     pub(super) fn of(
         edit: &mut Patch<'_, '_>,
         scan: &'l Counted,
-        forms: &Forms<'_>,
-        state: Carry,
+        parts: &Parts<'_>,
         needs: &[ValueId],
     ) -> Result<Split<'l>> {
-        let shape = onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?;
         let mut split = Split::without_rest(scan);
-        split.set_shape(shape);
         let mut rest = scan.clone();
-        rest.carries.retain(|carry| carry.before != state.before);
+        let is_removed = |carry: &Carry| parts.states.iter().any(|one| one.before == carry.before);
+        rest.carries.retain(|carry| !is_removed(carry));
         if rest.carries.is_empty() {
             return Ok(split);
         }
@@ -58,10 +67,10 @@ impl<'l> Split<'l> {
             !scan.is_reverse && scan.directions.is_none(),
             "the loop has another state, and runs backwards",
         )?;
-        rest.nodes.retain(|node| !node.outputs.iter().any(|&output| forms.reaches(output)));
-        rest.stacks.retain(|stack| !forms.reaches(stack.element));
+        rest.nodes.retain(|node| !node.outputs.iter().any(|&id| (parts.is_reached)(id)));
+        rest.stacks.retain(|stack| !(parts.is_reached)(stack.element));
         let unknown = "the type of a value is unknown";
-        for value in split.dependent(forms, needs) {
+        for value in split.dependent(parts, needs) {
             let ty = edit.ty(value).ok_or(unknown)?.clone();
             let result = edit.body_input(split.batches.batch(&ty));
             let element = edit.body_input(ty);
@@ -91,7 +100,7 @@ impl<'l> Split<'l> {
     }
 
     /// Returns the nearest values that the needed ones depend on and that depend on other states.
-    fn dependent(&self, forms: &Forms<'_>, needs: &[ValueId]) -> Vec<ValueId> {
+    fn dependent(&self, parts: &Parts<'_>, needs: &[ValueId]) -> Vec<ValueId> {
         let mut tainted: FxHashSet<ValueId> = self.batches.inside.clone();
         for node in &self.scan.nodes {
             let mut is_tainted = false;
@@ -107,10 +116,10 @@ impl<'l> Split<'l> {
             if !seen.insert(value) {
                 continue;
             }
-            if forms.later.contains(&value) {
+            if (parts.is_followed)(value) {
                 let node = self.makers.get(&value).map(|&place| &self.scan.nodes[place]);
                 open.extend(node.into_iter().flat_map(|node| node.inputs.iter().flatten()));
-            } else if tainted.contains(&value) && !forms.of.contains_key(&value) {
+            } else if tainted.contains(&value) && !(parts.is_known)(value) {
                 found.push(value);
             }
         }

@@ -95,7 +95,7 @@ y:f32[3,4] = Scan(s, d, k, v) {body={
             %6 = Reshape(v, [1, 8, 4]:i64)  # 2
             %7 = Reshape(%2, [1, 8, 1]:i64)  # 2
             y:f32[3,4] = If(%1) {else_branch={  # 2 4 5 6 7
-              graph recurrence/scan() -> (%8)
+              graph recurrent/scan() -> (%8)
               %8:f32[3,4] = Scan(s, d, k, v) {body={  # 2
                 graph b(a:f32[3,4], d0:f32[], k0:f32[3], v0:f32[4]) -> (n)
                 %9 = Mul(a, d0)  # 4
@@ -219,7 +219,7 @@ y:f32[3,4] = Scan(s, k, v, b) {body={
             %11 = Reshape(v, [1, 8, 4]:i64)  # 2
             %12 = Reshape(b, [1, 8, 1]:i64)  # 2
             y:f32[3,4] = If(%7) {else_branch={  # 2 4 5 6 7 8 9 10
-              graph recurrence/scan() -> (%13)
+              graph recurrent/scan() -> (%13)
               %13:f32[3,4] = Scan(s, k, v, b) {body={  # 2
                 graph b(a:f32[3,4], k0:f32[3], v0:f32[4], b0:f32[]) -> (n)
                 %14 = Unsqueeze(k0, [1]:i64)  # 4
