@@ -44,14 +44,15 @@ struct Sizes {
     chunk: i64,
     /// The number of chunks, if it is known.
     count: Option<i64>,
-    /// The operand of `Pad`, and the number of steps or of added steps, if the last chunk is shorter.
+    /// The padding, if a chunk is shorter.
     pads: Option<Pads>,
 }
 
 #[derive(Clone, Copy)]
 struct Pads {
-    pads: ValueId,
-    /// The start of the steps.
+    /// The operand of `Pad`.
+    operand: ValueId,
+    /// The start and the end of the steps among the padded ones.
     start: ValueId,
     end: ValueId,
 }
@@ -71,7 +72,7 @@ impl Sizes {
             let pads = match padding {
                 0 => None,
                 _ => Some(Pads {
-                    pads: edit.integers(&pads).ok_or(unknown)?,
+                    operand: edit.integers(&pads).ok_or(unknown)?,
                     start: edit.integers(&ends[..1]).ok_or(unknown)?,
                     end: edit.integers(&ends[1..]).ok_or(unknown)?,
                 }),
@@ -93,7 +94,7 @@ impl Sizes {
             false => ([zero, zero, padding, zero], [zero, length]),
         };
         let pads = edit.insert(Op::new(OpType::Concat, &pads).attr("axis", 0));
-        let pads = Some(Pads { pads, start: ends[0], end: ends[1] });
+        let pads = Some(Pads { operand: pads, start: ends[0], end: ends[1] });
         Ok(Sizes { steps, chunk: CHUNK, count: None, pads })
     }
 
@@ -110,7 +111,7 @@ impl Sizes {
 /// Returns an array over steps as an array over chunks and their steps.
 fn in_chunks(edit: &mut Patch<'_, '_>, id: ValueId, last: i64, sizes: &Sizes) -> Result<ValueId> {
     let id = match sizes.pads {
-        Some(pads) => edit.insert(Op::new(OpType::Pad, &[id, pads.pads])),
+        Some(pads) => edit.insert(Op::new(OpType::Pad, &[id, pads.operand])),
         None => id,
     };
     shaped(edit, id, &[sizes.count.unwrap_or(-1), sizes.chunk, last])
@@ -184,12 +185,11 @@ fn by_powers(
     // The state before each chunk, from what the earlier chunks add and from the first state.
     let place = edit.integer(if scan.is_reverse { 0 } else { chunk - 1 }).ok_or("no index")?;
     let ends = edit.insert(Op::new(OpType::Gather, &[local, place]).attr("axis", 1));
-    let starts = match sizes.count {
-        Some(count) => starts_by_powers(edit, scan, series, ends, [count, chunk], power)?,
-        None => {
-            let decay = filled(edit, &[1], normal(power(chunk)))?;
-            starts_by_loop(edit, scan, series, None, Some(decay), ends)?
-        }
+    let starts = if let Some(count) = sizes.count {
+        starts_by_powers(edit, scan, series, ends, [count, chunk], power)?
+    } else {
+        let decay = filled(edit, &[1], normal(power(chunk)))?;
+        starts_by_loop(edit, scan, series, None, Some(decay), ends)?
     };
     let starts = edit.unsqueeze(starts, &[1]).ok_or("no axes")?;
     let powers = table(edit, scan, [chunk, 1], |row, _| power(row + 1))?;
