@@ -5,6 +5,7 @@ mod biases;
 pub(crate) mod buffers;
 pub(crate) mod choices;
 pub(crate) mod counters;
+pub(crate) mod interleave;
 pub(crate) mod iterations;
 pub(crate) mod layers;
 pub(crate) mod layouts;

@@ -158,6 +158,7 @@ pub static PHASES: &[Phase] = &[
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
             graph("bound-counters", "notes the bounds of loop counters", bound_counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
+            model("interleave-halves", "writes two arrays whose entries alternate along an axis as one `Concat`", loops::interleave::run),
             graph("canonicalize", "applies the rules of canonicalization everywhere", canonicalize::everything),
         ],
     )

@@ -23,7 +23,7 @@ pub(crate) const SINK_RULE: Rule = Rule {
 
 pub(crate) const DELAY_RULE: Rule = Rule {
     name: "delay-expand",
-    does: "adds axes of size one before a broadcast instead of after it",
+    does: "adds axes of size one before a broadcast instead of after it, and broadcasts to the size of a slice",
     apply: delay_expand,
 };
 
@@ -55,9 +55,13 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[expand], Op::new(OpType::Expand, &[result, sizes]))
 }
 
-/// Adds unit axes before a broadcast instead of after it, if a reader may broadcast by itself.
+/// Adds unit axes before a broadcast instead of after it, if a reader may broadcast by itself. Broadcasts to the size of
+/// a slice along repeated axes.
 fn delay_expand(patch: &mut Patch<'_, '_>) -> Outcome {
     let node = patch.node(patch.root());
+    if node.op == OpType::Slice {
+        return broadcast_to_slice(patch);
+    }
     require(node.op.is(BROADCASTING) || node.op == OpType::Expand)?;
     let operands = patch.inputs(patch.root());
     operands.into_iter().find_map(|operand| delay(patch, patch.producer(operand?)?))
@@ -83,6 +87,25 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     edit.move_to(index);
     let op = emit_last(edit, &[index, expand], narrow, &steps).ok()?;
     Some(edit.replace(index, [expand], op))
+}
+
+fn broadcast_to_slice(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let expand = edit.made_by(edit.input(index, 0)?, OpType::Expand)?;
+    let axes = edit.ints(index, 3)?;
+    let narrow = edit.input(expand, 0)?;
+    let (repeated, sliced) = (edit.result_ty(expand)?, edit.result_ty(index)?);
+    let missing = repeated.rank().checked_sub(edit.rank(narrow)?)?;
+    let is_repeated = |axis: usize| {
+        axis < missing || edit.shape(narrow).is_some_and(|own| own[axis - missing].is(1))
+    };
+    let are_repeated = axes.iter().all(|&axis| usize::try_from(axis).is_ok_and(is_repeated));
+    // ONNX Runtime drops some broadcasts to empty arrays.
+    let is_empty = sliced.shape.iter().any(|dim| dim.is(0));
+    require(are_repeated && !is_empty)?;
+    let sliced = Step::Broadcast(sliced.shape.to_vec());
+    let op = emit_last(edit, &[index, expand], narrow, &[sliced]).ok()?;
+    edit.done(&[expand], op)
 }
 
 /// Returns the shape to which values broadcast.

@@ -1,19 +1,20 @@
-//! `merge-chains`: merges two casts or two slices, and a stack with the reshape of its new axis.
+//! `merge-chains`: merges two casts or two slices, and a stack with the reshape of its new axis. Drops empty parts of a
+//! `Concat`.
 
 use algebra::rewrite::require;
-use onnx::{Attr, DType, Edit, Fact, Op, OpType, Outcome, Patch};
+use onnx::{Attr, DType, Edit, Fact, Op, OpType, Outcome, Patch, ValueId};
 
 use super::{Change, Rule};
 use crate::layout_ops::stacks::Stack;
 
 pub(crate) const RULE: Rule = Rule {
     name: "merge-chains",
-    does: "merges two casts or two slices, and a stack with the reshape of its new axis",
+    does: "merges two casts or two slices, a stack with the reshape of its new axis, and drops empty parts of a `Concat`",
     apply: merge_chains,
 };
 
 fn merge_chains(patch: &mut Patch<'_, '_>) -> Outcome {
-    merge_slices(patch).or_else(|| {
+    merge_slices(patch).or_else(|| drop_empty_parts(patch)).or_else(|| {
         let (by, fused) = merged(patch, patch.root())?;
         patch.done(&fused, by)
     })
@@ -115,6 +116,22 @@ fn part_of_concat(edit: &Edit<'_>, index: usize, first: usize) -> Option<Change>
         offset += size;
     }
     None
+}
+
+/// Drops the parts of a `Concat` that have no entries.
+fn drop_empty_parts(patch: &mut Patch<'_, '_>) -> Outcome {
+    let index = patch.root();
+    require(patch.op(index)? == OpType::Concat)?;
+    let axis = patch.axis(index)?;
+    let parts: Vec<ValueId> = patch.inputs(index).into_iter().collect::<Option<_>>()?;
+    let has_entries = |part: &ValueId| patch.shape(*part).and_then(|shape| shape.get(axis)).is_none_or(|dim| !dim.is(0));
+    let mut kept = parts.clone();
+    kept.retain(has_entries);
+    require(!kept.is_empty() && kept.len() < parts.len())?;
+    match kept[..] {
+        [only] => patch.done(&[], only),
+        _ => patch.done(&[], Op::of(patch.node(index), kept.into_iter().map(Some).collect())),
+    }
 }
 
 /// The bounds of a slice, which all count from the front.

@@ -35,7 +35,7 @@ pub(crate) fn run(model: &mut Model) {
 
 /// Returns the values with readers that may depend on the sign of zero. Outputs of the model do not count, because users
 /// compare them as numbers.
-fn observed(model: &Model) -> FxHashSet<ValueId> {
+pub(crate) fn observed(model: &Model) -> FxHashSet<ValueId> {
     let graphs = model.graphs();
     let mut observed = FxHashSet::default();
     loop {
