@@ -18,6 +18,9 @@ impl<'g> Complex<'g> {
             let number = |value| pairs.builder.scalar(pairs.dtype(), value);
             return Complex { re: number(re), im: number(im) };
         }
+        if let Some([re, im]) = pairs.builder.parts_of(pairs) {
+            return Complex { re, im };
+        }
         let axis = pairs.rank() - 1;
         let part = |i: i64| pairs.slice_axis(axis, i, i + 1).squeeze(&[axis]);
         Complex { re: part(0), im: part(1) }
@@ -34,7 +37,14 @@ impl<'g> Complex<'g> {
     pub fn pairs(self) -> Expr<'g> {
         let shape = onnx::expr::broadcast_shapes(&self.re.shape(), &self.im.shape());
         let shape = shape.unwrap_or_else(|| self.re.shape().to_vec());
-        let part = |part: Expr<'g>| part.expand(&shape).unsqueeze(&[shape.len()]);
-        Expr::concat(&[part(self.re), part(self.im)], shape.len())
+        let parts = [self.re.expand(&shape), self.im.expand(&shape)];
+        let pairs = Expr::concat(&parts.map(|part| part.unsqueeze(&[shape.len()])), shape.len());
+        pairs.builder.note_parts(pairs, parts);
+        pairs
+    }
+
+    /// True if a value is made of parts, so that they need not be taken from it.
+    pub fn is_apart(pairs: Expr<'_>) -> bool {
+        pairs.builder.parts_of(pairs).is_some()
     }
 }

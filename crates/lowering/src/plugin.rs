@@ -37,6 +37,9 @@ enum Parts {
     Refused,
     /// The lowering for numbers is also correct for arrays with an axis of parts.
     Unchanged,
+    /// The same as `Unchanged`. For complex numbers that are made of parts, `f(a + ib) = f(a) + i f(b)` needs fewer
+    /// nodes, because later equations read the parts.
+    Apart,
     /// `f(a + ib) = f(a) + i f(b)`
     Linear,
     /// `f(a + ib, c + id) = f(a, c) − f(b, d) + i (f(a, d) + f(b, c))`
@@ -98,6 +101,12 @@ impl Plugin {
     /// additional last axis. Every other plugin refuses them.
     pub(crate) const fn parts(self) -> Plugin {
         Plugin { parts: Parts::Unchanged, ..self }
+    }
+
+    /// Declares that the plugin supports random keys and complex numbers as they are, and that it can
+    /// also handle the parts of complex numbers separately.
+    pub(crate) const fn apart(self) -> Plugin {
+        Plugin { parts: Parts::Apart, ..self }
     }
 
     /// Declares that the plugin is linear, so that it can handle the parts of complex numbers

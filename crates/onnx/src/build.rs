@@ -65,6 +65,8 @@ struct State {
     symbols: FxHashMap<Symbol, SymbolSource>,
     /// The factors of products that were expanded to sums: computing the factors takes fewer nodes.
     products: FxHashMap<Dim, Vec<Dim>>,
+    /// The real and imaginary parts that were joined to an array of pairs.
+    parts: FxHashMap<ValueId, [ValueId; 2]>,
     /// The domains of nodes besides ONNX's own, with the version that the model needs.
     domains: BTreeMap<Arc<str>, i64>,
     problem: Option<Problem>,
@@ -425,6 +427,17 @@ impl Builder {
             }
         }
         state.values[source].tensor.clone()
+    }
+
+    /// Notes of which real and imaginary parts an array of pairs consists.
+    pub fn note_parts(&self, pairs: Expr<'_>, [re, im]: [Expr<'_>; 2]) {
+        self.state.borrow_mut().parts.insert(pairs.id, [re.id, im.id]);
+    }
+
+    /// Returns the parts of which an array of pairs consists, if they were noted.
+    pub fn parts_of<'g>(&'g self, pairs: Expr<'g>) -> Option<[Expr<'g>; 2]> {
+        let parts = self.state.borrow().parts.get(&pairs.id).copied()?;
+        Some(parts.map(|id| Expr { builder: self, id }))
     }
 
     /// Returns the type of a value, if it has one.

@@ -59,9 +59,10 @@ impl Plugin {
         let is_complex = matches!(dtype, jaxpr::DType::C64 | jaxpr::DType::C128);
         match self.parts {
             Parts::Unchanged => self.run(ctx, eqn),
+            Parts::Apart if !(is_complex && are_apart(eqn)) => self.run(ctx, eqn),
             _ if !is_complex => Err(eqn.refused_of(dtype).into()),
             Parts::Refused => Err(eqn.refused_of(dtype).into()),
-            Parts::Linear => {
+            Parts::Linear | Parts::Apart => {
                 let re = self.run(ctx, &with_part(eqn, |z| z.re))?;
                 let im = self.run(ctx, &with_part(eqn, |z| z.im))?;
                 Ok(re.into_iter().zip(im).map(|(re, im)| Complex { re, im }.pairs()).collect())
@@ -101,6 +102,15 @@ impl Plugin {
             Parts::Eqn(lower) => Ok(vec![lower(ctx, eqn)?]),
         }
     }
+}
+
+/// True if each complex operand is made of parts, or is a constant.
+fn are_apart(eqn: &Eqn<'_, '_>) -> bool {
+    let complex = eqn.inputs.iter().enumerate().filter(|(index, _)| eqn.is_complex_operand(*index));
+    let complex: Vec<Expr<'_>> = complex.map(|(_, &input)| input).collect();
+    let is_apart = |input: &Expr<'_>| Complex::is_apart(*input);
+    complex.iter().any(is_apart)
+        && complex.iter().all(|input| is_apart(input) || input.tensor().is_some())
 }
 
 /// Replaces each complex operand by one of its parts.

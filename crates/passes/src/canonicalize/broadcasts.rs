@@ -4,7 +4,9 @@ use algebra::axis_map::{Step, added_units, emit_last};
 use algebra::rewrite::require;
 use algebra::sizes::adds_leading_axes;
 use onnx::expr::broadcast_shapes;
-use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, POINTWISE, RESHAPES};
+use onnx::operator::properties::{
+    BROADCAST_OPS, BROADCASTING, LAYOUT_OPS, POINTWISE, RESHAPES,
+};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
@@ -18,7 +20,7 @@ pub(crate) const RULE: Rule = Rule {
 pub(crate) const SINK_RULE: Rule = Rule {
     name: "sink-expand",
     does: "broadcasts the result of an elementwise operator instead of its operand",
-    apply: sink_expand,
+    apply: |patch| sink_expand(patch).or_else(|| sink_repeated_number(patch)),
 };
 
 pub(crate) const DELAY_RULE: Rule = Rule {
@@ -35,7 +37,7 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
     require(op.is(POINTWISE) && op != OpType::Identity)?;
     let mut inputs = edit.inputs(index);
     let (operand, expand) = inputs.iter().enumerate().find_map(|(operand, &value)| {
-        let value = value.filter(|&value| edit.reads(value) == 1)?;
+        let value = value.filter(|&value| edit.reads(value) == 1 || may_sink_apart(edit, value))?;
         Some((operand, edit.made_by(value, OpType::Expand)?))
     })?;
     inputs[operand] = edit.input(expand, 0);
@@ -55,12 +57,57 @@ fn sink_expand(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[expand], Op::new(OpType::Expand, &[result, sizes]))
 }
 
+/// True if a few elementwise operators read a broadcast, and others read their results, which probably broadcast them.
+fn may_sink_apart(edit: &Edit<'_>, value: ValueId) -> bool {
+    const MAX_READS: usize = 4;
+    let is_pointwise = |reader: usize| edit.node(reader).op.is(POINTWISE);
+    let passes_on = |reader: usize| is_pointwise(reader) || edit.op(reader) == Some(OpType::Slice);
+    let sinks = |reader: usize| {
+        let result = edit.result(reader);
+        let is_read = (1..=MAX_READS).contains(&edit.reads(result)) && !edit.is_result(result);
+        is_pointwise(reader) && is_read && edit.readers(result).all(passes_on)
+    };
+    edit.reads(value) <= MAX_READS && !edit.is_result(value) && edit.readers(value).all(sinks)
+}
+
+/// If only a constant with equal elements determines the size of an axis, computes with one of its elements, and
+/// broadcasts the result.
+fn sink_repeated_number(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    require(edit.node(index).op.is(BROADCASTING))?;
+    let result = edit.result_ty(index)?.clone();
+    let mut inputs = edit.inputs(index);
+    let is_array = |value: ValueId| edit.rank(value).is_some_and(|rank| rank > 0);
+    let (operand, constant) = inputs.iter().enumerate().find_map(|(operand, &value)| {
+        let value = value.filter(|&value| is_array(value) && edit.number(value).is_some())?;
+        Some((operand, value))
+    })?;
+    let others = inputs.iter().enumerate().filter(|&(other, _)| other != operand);
+    let others: Vec<ValueId> = others.map(|(_, &value)| value).collect::<Option<_>>()?;
+    let narrow = broadcast_shape(edit, &others)?;
+    let number = edit.tensor(constant)?;
+    let units = vec![1; number.shape.len()];
+    let of_units: Vec<Dim> = units.iter().copied().map(Dim::Known).collect();
+    let is_number = narrow.iter().all(|dim| dim.is(1));
+    let is_repeated = broadcast_shapes(&narrow, &of_units)?[..] != result.shape[..];
+    let is_empty = result.shape.iter().any(|dim| dim.is(0));
+    let has_kernel = edit.has_kernel(OpType::Expand, result.dtype);
+    require(is_repeated && !is_number && !is_empty && has_kernel)?;
+    let number = number.sliced(&vec![0; units.len()], &units, &units)?;
+    inputs[operand] = Some(edit.constant(number, &[constant]));
+    let value = edit.insert(Op::of(edit.node(index), inputs));
+    let op = emit_last(edit, &[index], value, &[Step::Broadcast(result.shape.to_vec())]).ok()?;
+    edit.done(&[], op)
+}
+
 /// Adds unit axes before a broadcast instead of after it, if a reader may broadcast by itself. Broadcasts to the size of
 /// a slice along repeated axes.
 fn delay_expand(patch: &mut Patch<'_, '_>) -> Outcome {
     let node = patch.node(patch.root());
-    if node.op == OpType::Slice {
-        return broadcast_to_slice(patch);
+    match node.op.onnx()? {
+        OpType::Slice => return broadcast_to_slice(patch),
+        op if op.is(LAYOUT_OPS) => return broadcast_number(patch),
+        _ => {}
     }
     require(node.op.is(BROADCASTING) || node.op == OpType::Expand)?;
     let operands = patch.inputs(patch.root());
@@ -89,6 +136,19 @@ fn delay(edit: &mut Patch<'_, '_>, index: usize) -> Outcome {
     Some(edit.replace(index, [expand], op))
 }
 
+/// Broadcasts a number to the shape that a layout op gives an array of this number.
+fn broadcast_number(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let expand = edit.made_by(edit.input(index, 0)?, OpType::Expand)?;
+    let number = edit.input(expand, 0)?;
+    let tensor = edit.tensor(number).filter(|tensor| tensor.len() == 1)?.with_shape(Vec::new());
+    let shape = edit.result_ty(index)?.shape.to_vec();
+    require(!shape.iter().any(|dim| dim.is(0)))?;
+    let number = edit.constant(tensor, &[number]);
+    let op = emit_last(edit, &[index, expand], number, &[Step::Broadcast(shape)]).ok()?;
+    edit.done(&[expand], op)
+}
+
 fn broadcast_to_slice(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let expand = edit.made_by(edit.input(index, 0)?, OpType::Expand)?;
@@ -97,13 +157,26 @@ fn broadcast_to_slice(edit: &mut Patch<'_, '_>) -> Outcome {
     let (repeated, sliced) = (edit.result_ty(expand)?, edit.result_ty(index)?);
     let missing = repeated.rank().checked_sub(edit.rank(narrow)?)?;
     let is_repeated = |axis: usize| {
-        axis < missing || edit.shape(narrow).is_some_and(|own| own[axis - missing].is(1))
+        let own = edit.shape(narrow).zip(axis.checked_sub(missing));
+        own.is_none_or(|(own, axis)| own.get(axis).is_some_and(|dim| dim.is(1)))
     };
-    let are_repeated = axes.iter().all(|&axis| usize::try_from(axis).is_ok_and(is_repeated));
+    let axes: Vec<usize> =
+        axes.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
     // ONNX Runtime drops some broadcasts to empty arrays.
     let is_empty = sliced.shape.iter().any(|dim| dim.is(0));
-    require(are_repeated && !is_empty)?;
+    require(!is_empty)?;
     let sliced = Step::Broadcast(sliced.shape.to_vec());
+    let narrow = if axes.iter().copied().all(is_repeated) {
+        narrow
+    } else {
+        // The slice of a constant is a constant.
+        require(edit.tensor(narrow).is_some() && !axes.iter().copied().any(is_repeated))?;
+        let own: Vec<i64> = axes.iter().map(|axis| (axis - missing) as i64).collect();
+        let mut inputs = edit.inputs(index);
+        inputs[0] = Some(narrow);
+        inputs[3] = edit.integers(&own);
+        edit.insert(Op::of(edit.node(index), inputs))
+    };
     let op = emit_last(edit, &[index, expand], narrow, &[sliced]).ok()?;
     edit.done(&[expand], op)
 }
@@ -410,6 +483,85 @@ y:f32[B,4,3] = Mul(%2, j)",
                 %1 = Concat(%0, [1, 3]:i64) {axis=0}  # 3
                 %2 = Mul(i, j)  # 5
                 y:f32[B,4,3] = Expand(%2, %1)  # 4 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_slice_of_repeated_entries_broadcasts_to_its_own_size() {
+        check_lean(
+            rule(&super::DELAY_RULE),
+            "graph g(x:f32[B,1,3]) -> (y, z, u)
+%0:f32[B,9,3] = Expand(x, [1, 9, 1]:i64)
+y:f32[B,4,3] = Slice(%0, [1]:i64, [9]:i64, [1]:i64, [2]:i64)
+z:f32[B,9,2] = Slice(%0, [0]:i64, [2]:i64, [2]:i64)
+%1:f32[9,2] = Expand([1.0, 0.0], [9, 2]:i64)
+u:f32[9,1] = Slice(%1, [1]:i64, [2]:i64, [1]:i64)",
+            expect![[r#"
+                graph g(x:f32[B,1,3]) -> (y, z, u)
+                %0 = Expand(x, [1, 9, 1]:i64)  # 2
+                y:f32[B,4,3] = Expand(x, [1, 4, 1]:i64)  # 2 3
+                z:f32[B,9,2] = Slice(%0, [0]:i64, [2]:i64, [2]:i64)  # 4
+                %1 = Slice([1.0, 0.0], [1]:i64, [2]:i64, [0]:i64)  # 6
+                u:f32[9,1] = Expand(%1, [9, 1]:i64)  # 5 6
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_repeated_number_is_broadcast_to_the_shape_after_a_layout_op() {
+        check_lean(
+            rule(&super::DELAY_RULE),
+            "graph g(x:f32[1]) -> (y, z)
+%0:f32[4,3,1] = Expand(2.0, [4, 3, 1]:i64)
+y:f32[4,3] = Squeeze(%0, [2]:i64)
+%1:f32[4,1] = Expand(x, [4, 1]:i64)
+z:f32[1,4] = Transpose(%1) {perm=[1, 0]}",
+            expect![[r#"
+                graph g(x:f32[1]) -> (y, z)
+                y:f32[4,3] = Expand(2.0, [4, 3]:i64)  # 2 3
+                %0 = Expand(x, [4, 1]:i64)  # 4
+                z:f32[1,4] = Transpose(%0) {perm=[1, 0]}  # 5
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_constant_with_equal_elements_is_used_once() {
+        check_lean(
+            rule(&super::SINK_RULE),
+            "graph g(x:f32[1,2], y:f32[3,2], n:f32[]) -> (u, v, w)
+u:f32[3,2] = Mul(x, [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+v:f32[3,2] = Mul(y, [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+w:f32[2] = Mul(n, [5.0, 5.0])",
+            expect![[r#"
+                graph g(x:f32[1,2], y:f32[3,2], n:f32[]) -> (u, v, w)
+                %0 = Mul(x, [[0.0]])  # 2
+                u:f32[3,2] = Expand(%0, [3, 1]:i64)  # 2
+                v:f32[3,2] = Mul(y, [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])  # 3
+                w:f32[2] = Mul(n, [5.0, 5.0])  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn two_operators_that_read_a_broadcast_run_before_it() {
+        check_lean(
+            rule(&super::SINK_RULE),
+            "graph g(x:f32[1,2], y:f32[3,2]) -> (u, v)
+%0:f32[3,2] = Expand(x, [3, 2]:i64)
+%1:f32[3,2] = Mul(x, %0)
+%2:f32[3,2] = Neg(%0)
+u:f32[3,2] = Add(%1, y)
+v:f32[3,2] = Mul(%2, y)",
+            expect![[r#"
+                graph g(x:f32[1,2], y:f32[3,2]) -> (u, v)
+                %0 = Mul(x, x)  # 3
+                %1 = Expand(%0, [3, 2]:i64)  # 2 3
+                %2 = Neg(x)  # 4
+                %3 = Expand(%2, [3, 2]:i64)  # 2 4
+                u:f32[3,2] = Add(%1, y)  # 5
+                v:f32[3,2] = Mul(%3, y)  # 6
             "#]],
         );
     }

@@ -308,4 +308,20 @@ v:f32[3] = Cast(%3) {to=1}",
             "#]],
         );
     }
+
+    #[test]
+    fn parts_without_entries_are_dropped() {
+        check_lean(
+            rule(&super::RULE),
+            "graph g(x:f32[2,3], e:f32[2,0], n:f32[2,N]) -> (y, z)
+%0:f32[2,3] = Concat(e, x) {axis=1}
+y:f32[2,3] = Exp(%0)
+z:f32[2,N + 3] = Concat(n, e, x) {axis=1}",
+            expect![[r#"
+                graph g(x:f32[2,3], e:f32[2,0], n:f32[2,N]) -> (y, z)
+                y:f32[2,3] = Exp(x)  # 3 2
+                z:f32[2,N + 3] = Concat(n, x) {axis=1}  # 4
+            "#]],
+        );
+    }
 }

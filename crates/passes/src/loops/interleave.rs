@@ -5,7 +5,7 @@
 
 use algebra::axis_map::{Step, emit_after};
 use algebra::rewrite::{Result, require};
-use onnx::{Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId};
+use onnx::{Dim, Edit, Model, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use crate::guard::keep_zero_signs;
 
@@ -14,7 +14,7 @@ pub(crate) fn run(model: &mut Model) {
     model.edit(&mut |edit| {
         for index in edit.nodes() {
             if edit.is_live(index) && matches!(edit.op(index), Some(OpType::Add | OpType::Or)) {
-                // The sum of `−0` and `0` is `0`.
+                // The sum of `−0` and `0` is `0`. ONNX Runtime drops the addition of `0`.
                 let has_sign = observed.contains(&edit.result(index));
                 edit.patch(index, |patch| interleave(patch, has_sign));
             }
@@ -101,18 +101,12 @@ fn interleave(patch: &mut Patch<'_, '_>, has_sign: bool) -> Outcome {
     let alternates = (even.first, odd.first, odd.axis) == (0, 1, axis);
     let is_full = even.count + odd.count == size && [0, 1].contains(&(even.count - odd.count));
     require(alternates && is_full)?;
-    patch.take(&[even.nodes, odd.nodes].concat());
-    let is_sum = patch.op(patch.root()) == Some(OpType::Add) && result.dtype.is_float();
-    let joined = joined(patch, &result.shape, axis, [even.array, odd.array], odd.count);
-    if !(is_sum && has_sign) {
-        return patch.settle(joined);
+    if has_sign && result.dtype.is_float() {
+        return declined("a reader depends on the sign of zero");
     }
-    let sum = joined.and_then(|op| {
-        let zero = Tensor::of_floats(result.dtype, Vec::new(), &[0.0]).ok_or("no zero")?;
-        let (entries, zero) = (patch.insert(op), patch.constant(zero, &[]));
-        Ok(Op::new(OpType::Add, &[entries, zero]))
-    });
-    patch.settle(sum)
+    patch.take(&[even.nodes, odd.nodes].concat());
+    let joined = joined(patch, &result.shape, axis, [even.array, odd.array], odd.count);
+    patch.settle(joined)
 }
 
 /// Returns the operator that joins the entries at even places and those at odd places.
@@ -258,7 +252,7 @@ y:bool[2,4] = Or(%0, %1)",
     }
 
     #[test]
-    fn the_sign_of_zero_is_kept_for_a_reader_that_depends_on_it() {
+    fn zeros_are_added_if_a_reader_depends_on_the_sign_of_zero() {
         check_model(
             super::run,
             "graph g(a:f32[1], b:f32[1]) -> (y)
@@ -268,9 +262,10 @@ y:bool[2,4] = Or(%0, %1)",
 y:f32[2] = Reciprocal(%2)",
             expect![[r#"
                 graph g(a:f32[1], b:f32[1]) -> (y)
-                %0 = Concat(a, b) {axis=0}  # 4 2 3
-                %1 = Add(%0, 0.0)  # 4 2 3
-                y:f32[2] = Reciprocal(%1)  # 5
+                %0 = Pad(a, [0, 1]:i64)  # 2
+                %1 = Pad(b, [1, 0]:i64)  # 3
+                %2 = Add(%0, %1)  # 4
+                y:f32[2] = Reciprocal(%2)  # 5
             "#]],
         );
     }
