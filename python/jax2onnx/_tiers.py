@@ -37,7 +37,7 @@ def rules(
     user's code.
     """
     internal = [*jax_folders, PACKAGE]
-    own = _installed_package(definition[0]) if definition else None
+    own = installed_package(definition[0]) if definition else None
     if own is not None and own not in (*internal, *library_code):
         user_code = [*user_code, own]
     return TierRules(
@@ -84,7 +84,7 @@ def without_own_frames(
     return kept[0]
 
 
-def _installed_package(file: str) -> str | None:
+def installed_package(file: str) -> str | None:
     """Return the folder, or the file, of the installed package that contains a file."""
     parts = file.split(os.sep)
     places = [i for i, part in enumerate(parts) if part in ("site-packages", "dist-packages")]

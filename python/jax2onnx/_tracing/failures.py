@@ -1,6 +1,8 @@
 """Add the traced shapes, the user's line and a hint to an exception during tracing."""
 
+import inspect
 import traceback
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -61,6 +63,18 @@ _HINTS: Final = (
         "`int` function",
         "instead of int(x), use x.astype(int): " + _UNKNOWN_VALUE,
     ),
+    (
+        "ConcretizationTypeError",
+        "size argument",
+        "the size of the result depends on values: pass size=... with the largest size, and "
+        "fill_value=... for the rest",
+    ),
+    (
+        "ConcretizationTypeError",
+        "item() method",
+        "leave out .item(): an array with one element works like a number in jnp; "
+        + _UNKNOWN_VALUE,
+    ),
     ("ConcretizationTypeError", "", _UNKNOWN_VALUE),
     (
         "UnexpectedTracerError",
@@ -85,6 +99,12 @@ _HINTS: Final = (
         "`jax.export.symbolic_shape('L', constraints=['L >= 4'])` as in docs/symbolic-shapes.md; "
         + _UNKNOWN_SIZE,
     ),
+    (
+        "InconclusiveDimensionOperation",
+        "Cannot divide evenly",
+        "if the named size is always a multiple, say so in the spec: for example `4*B` instead of "
+        "`B`; " + _UNKNOWN_SIZE,
+    ),
     ("InconclusiveDimensionOperation", "", _UNKNOWN_SIZE),
     (
         "CallCompactUnboundModuleError",
@@ -95,6 +115,11 @@ _HINTS: Final = (
         "AttributeError",
         "is unbound",
         "bind the weights: export functools.partial(model.apply, variables)",
+    ),
+    (
+        "TypeError",
+        "returned a value of type",
+        "a model returns arrays and numbers: export a function that returns only those",
     ),
     (
         "ValueError",
@@ -114,7 +139,7 @@ def annotate(
 ) -> None:
     """Add a note to an exception that was raised while a function was traced."""
     lines = [f"jax2onnx traced {quoted(name)} with {_inputs(fn, specs, keywords)}"]
-    place = _users_line(error)
+    place = _users_line(error) or _definition(fn)
     if place is not None:
         lines += place
     hint = _hint(error)
@@ -146,14 +171,28 @@ def _users_line(error: Exception) -> list[str] | None:
         file = code.co_filename
         if is_own(file) or is_of_library(file) or file.startswith("<frozen"):
             continue
-        text = _cells.source_line(code, number, frame.f_globals).rstrip()
-        file, number = _cells.place(code, number)
-        lines = [f"  --> {shown_path(file)}:{number}, in {code.co_qualname}"]
-        if text:
-            shown = f"{number:>2}"
-            lines += [f"{'':{len(shown)}} |", f"{shown} | {text}"]
-        return lines
+        return _shown(code, number, frame.f_globals)
     return None
+
+
+def _definition(fn: Callable[..., Any]) -> list[str] | None:
+    """Return the first line of a function of the user, as text."""
+    function = inspect.unwrap(getattr(fn, "__func__", fn))
+    code = getattr(function, "__code__", None)
+    if code is None or is_own(code.co_filename) or is_of_library(code.co_filename):
+        return None
+    return _shown(code, code.co_firstlineno, function.__globals__)
+
+
+def _shown(code: types.CodeType, number: int, namespace: dict[str, Any]) -> list[str]:
+    """Return a line of a function, as text."""
+    text = _cells.source_line(code, number, namespace).rstrip()
+    file, number = _cells.place(code, number)
+    lines = [f"  --> {shown_path(file)}:{number}, in {code.co_qualname}"]
+    if text:
+        shown = f"{number:>2}"
+        lines += [f"{'':{len(shown)}} |", f"{shown} | {text}"]
+    return lines
 
 
 def _raised_by_user(error: Exception) -> bool:

@@ -333,4 +333,5 @@ def _library_folders() -> tuple[str, ...]:
 @functools.cache
 def is_of_library(file: str) -> bool:
     """Return whether code belongs to a library, whose globals are not the user's."""
-    return file.startswith(_library_folders())
+    # A `.pth` file or PYTHONPATH may add the packages of another environment.
+    return file.startswith(_library_folders()) or _tiers.installed_package(file) is not None

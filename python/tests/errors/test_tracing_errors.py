@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import os
 import traceback
+from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
@@ -84,6 +86,26 @@ def compared(x: Any) -> Any:
     return x if x.shape[0] > 4 else -x  # fails
 
 
+def found(x: Any) -> Any:
+    return jnp.nonzero(x)[0]  # fails
+
+
+def single(x: Any) -> Any:
+    return x * x[0, 0].item()  # fails
+
+
+def divided(x: Any) -> Any:
+    return x.reshape(2, -1)  # fails
+
+
+def norm(x: Any) -> Any:
+    return np.linalg.norm(x)  # fails
+
+
+def described(x: Any) -> Any:  # fails
+    return {"x": x, "name": "described"}
+
+
 def mine(x: Any) -> Any:
     raise KeyError("mine")  # fails
 
@@ -136,6 +158,33 @@ CASES = [
     ),
     (sized, TypeError, "a shape cannot depend on values: use the largest size and a mask"),
     (compared, Exception, BOUND),
+    (
+        found,
+        jax.errors.ConcretizationTypeError,
+        "the size of the result depends on values: pass size=... with the largest size, and "
+        "fill_value=... for the rest",
+    ),
+    (
+        single,
+        jax.errors.ConcretizationTypeError,
+        "leave out .item(): an array with one element works like a number in jnp; " + VALUE,
+    ),
+    (
+        divided,
+        Exception,
+        "if the named size is always a multiple, say so in the spec: for example `4*B` instead of "
+        "`B`; " + SIZE,
+    ),
+    (
+        norm,
+        jax.errors.TracerArrayConversionError,
+        "instead of functions of numpy, use those of jax.numpy",
+    ),
+    (
+        described,
+        TypeError,
+        "a model returns arrays and numbers: export a function that returns only those",
+    ),
     (mine, KeyError, None),
 ]
 
@@ -220,3 +269,20 @@ def test_a_module_without_weights_is_explained_without_a_line() -> None:
         "",
         "hint: bind the weights: export functools.partial(model.apply, variables)",
     ]
+
+
+def test_a_library_of_another_environment_is_not_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "elsewhere" / "site-packages"
+    place.mkdir(parents=True)
+    (place / "sample_signs.py").write_text("def sign(x):\n    return 1 if x.sum() > 0 else -1\n")
+    monkeypatch.syspath_prepend(place)
+    module = importlib.import_module("sample_signs")
+
+    def signed(x: Any) -> Any:
+        return x * module.sign(x)
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as raised:
+        to_onnx(signed, [(2,)])
+    assert "return x * module.sign(x)" in raised.value.__notes__[-1]
