@@ -21,6 +21,8 @@ _STYLE: Final = """
   --mono: var(--jp-code-font-family, var(--vscode-editor-font-family, ui-monospace, monospace));
   color: var(--ink); font-size: 13px; line-height: 1.5; max-width: 72em; padding: 4px 0; }
 .jax2onnx p { margin: 0 0 6px; font-weight: 600; overflow-wrap: anywhere; }
+.jax2onnx code { background: none; border: 0; padding: 0; color: inherit; font: inherit;
+  font-family: var(--mono); font-size: 12px; }
 .jax2onnx .good { color: var(--good); } .jax2onnx .bad { color: var(--bad); }
 .jax2onnx pre { margin: 0 0 8px; padding: 6px 10px; border-left: 3px solid var(--rule);
   background: #8881; color: inherit; font: 12px/1.5 var(--mono); overflow-x: auto; }
@@ -116,10 +118,10 @@ def answer(
         facts: More sentences.
         table: The details.
     """
-    parts = [f"<p>{_MARKS[is_right]}{_text(sentence)}</p>"]
+    parts = [f"<p>{_MARKS[is_right]}{_sentence(sentence)}</p>"]
     if excerpt:
         parts.append(_excerpt(excerpt))
-    items = "".join(f"<li>{_text(fact)}</li>" for fact in facts)
+    items = "".join(f"<li>{_sentence(fact)}</li>" for fact in facts)
     if items:
         parts.append(f"<ul>{items}</ul>")
     if table is not None and table.rows:
@@ -140,6 +142,14 @@ def _excerpt(excerpt: str) -> str:
             shown.append(f"<i>{_text(gutter + bar)}</i><span{kind}>{_text(text)}</span>")
     place = first.partition("-->")[2].strip() or first.strip()
     return f"<pre><b>{_text(place)}</b>" + "\n".join(shown) + "</pre>"
+
+
+def _sentence(text: str) -> str:
+    """Return a sentence as HTML, in which the text between backticks is code."""
+    parts = _text(text).split("`")
+    if len(parts) % 2 == 0:
+        return "`".join(parts)
+    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
 
 
 def _text(text: str) -> str:

@@ -93,13 +93,14 @@ def allclose(
             f"{_counted(len(want), 'result')}",
         )
     call.check_images(want, nchw_outputs, "outputs_as_nchw", "output")
+    lines = _lines_of(onnx_model_path)
     compared = []
     for place, (value, one, other) in enumerate(
         zip(session.graph.output, want, found, strict=True)
     ):
         given = call.to_nhwc(other) if place in nchw_outputs and other.ndim == 4 else other
         result = arrays.compare(value.name, one, _as_complex(given, one), rtol, atol)
-        compared.append(_with_producer(result, session))
+        compared.append(_with_producer(result, session, lines))
     is_match = all(output.is_match for output in compared)
     return arrays.Comparison.of(is_match, _message(compared, session, rtol, atol), compared)
 
@@ -193,15 +194,33 @@ def _as_complex(found: "Array", want: "Array") -> "Array":
     return pairs.astype(want.dtype) if found.dtype.itemsize * 2 == want.dtype.itemsize else pairs
 
 
-def _with_producer(result: "OutputComparison", session: "Session") -> "OutputComparison":
+def _lines_of(model: "AnyModel") -> Callable[[int], str | None]:
+    """Return a function that returns the line of a node by its number, if the line is known."""
+    from . import graphs
+    from .lines import Lines
+    from .models import Loaded
+
+    loaded = Loaded(model)
+    lines, main = Lines(loaded), graphs.main(loaded)
+
+    def of_node(number: int) -> str | None:
+        return next(map(str, lines.of_node(main, number)), None)
+
+    return of_node
+
+
+def _with_producer(
+    result: "OutputComparison", session: "Session", lines: Callable[[int], str | None]
+) -> "OutputComparison":
     """Add the node that computes the output, and the line that asked for it."""
     from dataclasses import replace
 
-    for node in session.graph.node:
+    for number, node in enumerate(session.graph.node):
         if result.name in node.output:
             sites = [entry.value for entry in node.metadata_props if entry.key == _CALLSITE]
             site = sites[0] if sites else None
-            return replace(result, node=node.name, op=node.op_type, callsite=site)
+            line = lines(number)
+            return replace(result, node=node.name, op=node.op_type, callsite=site, line=line)
     return result
 
 
@@ -216,7 +235,7 @@ def _message(
         verdict = f"{total} {'matches' if len(compared) == 1 else 'match'}"
     lines = [f"{verdict}, with rtol={rtol} and atol={atol}"]
     lines += [f"  {output}" for output in compared]
-    if session.graph.node and not any(output.callsite for output in compared):
+    if session.graph.node and not any(output.line for output in compared):
         lines.append(
             "the model has no provenance: export it with `provenance='indexed'` to see lines"
         )

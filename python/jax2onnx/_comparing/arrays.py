@@ -27,6 +27,7 @@ class OutputComparison:
         node: The name of the node that computes the output.
         op: The operator of that node.
         callsite: `function:line` of the code that created that node, if the model contains it.
+        line: The same with the file or the cell: `model.py:12, in forward`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class OutputComparison:
     node: str | None = None
     op: str | None = None
     callsite: str | None = None
+    line: str | None = None
 
     def __str__(self) -> str:
         """Return the comparison in one line."""
@@ -53,7 +55,7 @@ class OutputComparison:
             )
         if self.node is not None:
             producer = f"computed by {self.op} {quoted(self.node)}"
-            parts.append(f"{producer} at {self.callsite}" if self.callsite else producer)
+            parts.append(f"{producer} at {self.line}" if self.line else producer)
         return "; ".join(parts)
 
 
@@ -106,7 +108,7 @@ def _cells(output: OutputComparison) -> tuple[str, ...]:
     is_equal = output.is_match and output.error == 0
     result = output.problem or ("is equal" if is_equal else "matches")
     producer = f"{output.op} {output.node}" if output.node is not None else ""
-    computed = f"{producer} at {output.callsite}" if output.callsite else producer
+    computed = f"{producer} at {output.line}" if output.line else producer
     if output.index is None or is_equal:
         return output.name, result, "", "", "", "", computed
     worst = (str(list(output.index)), str(output.expected), str(output.found))

@@ -1,5 +1,6 @@
 """Turn what the user passes as inputs into the arrays that a model takes."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -85,6 +86,11 @@ def _by_name(taken: Mapping[str, Any], inputs: Mapping[str, Any] | Sequence[Any]
         # The model may have other names for the parts of its only argument.
         if len(named) != len(taken) or next(iter(inputs)) in named:
             return named
+    if isinstance(inputs, str | os.PathLike):
+        raise InputSpecError(
+            f"`inputs` is the path {inputs!s}, not arrays: read the file first, for example with "
+            "numpy.load; for a profile of ONNX Runtime, use `jax2onnx profile MODEL PROFILE`"
+        )
     leaves = _leaves(inputs)
     check_count(list(taken.values()), len(leaves))
     return dict(zip(taken, leaves, strict=True))

@@ -47,6 +47,7 @@ def test_equal_models_match_and_the_answer_unpacks_as_two() -> None:
     assert message.startswith("1 output matches, with rtol=0.001 and atol=1e-05\n")
     assert "the model has no provenance" in message
     assert answer.outputs[0].callsite is None
+    assert answer.outputs[0].line is None
 
 
 @pytest.mark.parametrize("level", ["minimal", "full", "indexed"])
@@ -65,7 +66,12 @@ def test_the_worst_element_has_its_index_both_values_and_its_line(level: Any) ->
     assert output.problem == "differs in 2 of 8 elements"
     assert answer.message.startswith("1 of 1 output differs, with rtol=0.001 and atol=1e-05\n")
     assert f"worst at [1, 1]: {output.expected!s} in JAX, {output.found!s} in" in answer.message
-    assert f"computed by MatMul `{output.node}` at dense:{DENSE_LINE}" in answer.message
+    place = f"line {DENSE_LINE}" if level == "minimal" else f"test_allclose.py:{DENSE_LINE}"
+    assert str(output.line).endswith(f"{place}, in dense")
+    assert f"computed by MatMul `{output.node}` at {output.line}" in answer.message
+    html = answer._repr_html_()
+    assert "`" not in html
+    assert str(output.line) in html
 
 
 def test_a_model_comes_in_any_form(tmp_path: Path) -> None:

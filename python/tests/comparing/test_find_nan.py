@@ -103,5 +103,7 @@ def test_nested_inputs_by_name_are_the_same_for_every_function() -> None:
         assert profile(model, inputs, runs=1).rows
     zero = {"params": {**params, "w": params["b"]}, "x": x}
     assert find_nan(model, zero).first is not None
+    with pytest.raises(InputSpecError, match=r"is the path run\.json, not arrays"):
+        profile(model, "run.json")  # type: ignore[arg-type]
     with pytest.raises(InputSpecError, match=r"has no input `params.v`"):
         profile(model, {"x": x, "params": {"v": x, "b": x}})
