@@ -4,9 +4,7 @@ use algebra::axis_map::{Step, added_units, emit_last};
 use algebra::rewrite::require;
 use algebra::sizes::adds_leading_axes;
 use onnx::expr::broadcast_shapes;
-use onnx::operator::properties::{
-    BROADCAST_OPS, BROADCASTING, LAYOUT_OPS, POINTWISE, RESHAPES,
-};
+use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, LAYOUT_OPS, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
 use super::Rule;
@@ -160,8 +158,7 @@ fn broadcast_to_slice(edit: &mut Patch<'_, '_>) -> Outcome {
         let own = edit.shape(narrow).zip(axis.checked_sub(missing));
         own.is_none_or(|(own, axis)| own.get(axis).is_some_and(|dim| dim.is(1)))
     };
-    let axes: Vec<usize> =
-        axes.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
+    let axes: Vec<usize> = axes.into_iter().map(usize::try_from).collect::<Result<_, _>>().ok()?;
     // ONNX Runtime drops some broadcasts to empty arrays.
     let is_empty = sliced.shape.iter().any(|dim| dim.is(0));
     require(!is_empty)?;

@@ -124,7 +124,9 @@ fn drop_empty_parts(patch: &mut Patch<'_, '_>) -> Outcome {
     require(patch.op(index)? == OpType::Concat)?;
     let axis = patch.axis(index)?;
     let parts: Vec<ValueId> = patch.inputs(index).into_iter().collect::<Option<_>>()?;
-    let has_entries = |part: &ValueId| patch.shape(*part).and_then(|shape| shape.get(axis)).is_none_or(|dim| !dim.is(0));
+    let has_entries = |part: &ValueId| {
+        patch.shape(*part).and_then(|shape| shape.get(axis)).is_none_or(|dim| !dim.is(0))
+    };
     let mut kept = parts.clone();
     kept.retain(has_entries);
     require(!kept.is_empty() && kept.len() < parts.len())?;

@@ -139,12 +139,7 @@ fn joined(
 }
 
 /// Returns the operator that joins pairs of entries of two arrays of the same shape.
-fn paired(
-    edit: &mut Patch<'_, '_>,
-    shape: &[Dim],
-    axis: usize,
-    parts: [ValueId; 2],
-) -> Result<Op> {
+fn paired(edit: &mut Patch<'_, '_>, shape: &[Dim], axis: usize, parts: [ValueId; 2]) -> Result<Op> {
     let next = axis + 1;
     let mut apart = Vec::with_capacity(2);
     for part in parts {
