@@ -76,7 +76,8 @@ fn costs<'d, 'a>(document: &'d Document<'a>, sources: &Sources<'d, 'a>) {
         let change = cost::CostChange { before: Side::of(&sizing), after: Side::of(&sizing) };
         assert!(change.totals().is_empty());
         let _ = change.json();
-        let json = cost::Json { costs: &costs, peak: &peak, document, name: "", sources };
+        let json =
+            cost::Json { costs: &costs, peak: &peak, roofline: None, document, name: "", sources };
         let _ = json_text(&json);
         let _ = cost::stacks(&sizing);
     }
@@ -107,6 +108,15 @@ pub fn profile(model: &[u8], data: &[u8]) {
     let stacks = profile::stacks(&document, &profile, summary.warmup.len());
     let _ = profile::flamegraph(&stacks, "", "");
     let _ = profile::speedscope(&stacks, "");
+    let Ok(open) = Sizing::of(&document, &BTreeMap::new()) else { return };
+    let sizes = cost::sizes_in(&document, &open.open, &profile);
+    let Ok(sizing) = Sizing::of(&document, &sizes) else { return };
+    let costs = cost::costs(&sizing, cost::By::Line);
+    let machine = "1G,1GB".parse().ok();
+    if let Ok(rates) = cost::Roofline::of(&costs, &document, &profile, None, machine) {
+        let _ = rates.text(3, &sources, Style { color: true, width: 40 });
+        let _ = rates.json(&sources);
+    }
 }
 
 /// Reads bytes as the table of a model.

@@ -26,7 +26,7 @@ def main() -> int:
 
 
 def _run(
-    command: Literal["compare", "config", "doctor", "export", "lower", "sensitivity"],
+    command: Literal["compare", "config", "doctor", "export", "lower", "machine", "sensitivity"],
     **request: Any,
 ) -> int:
     """Run a command that needs Python."""
@@ -46,6 +46,10 @@ def _run(
         from ._command import lower
 
         return lower.run(**request)
+    if command == "machine":
+        from ._command import machine
+
+        return machine.run(**request)
     if command == "sensitivity":
         from ._command import sensitivity
 

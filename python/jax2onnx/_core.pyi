@@ -117,9 +117,12 @@ def cost_summary(
     by: str,
     order: str,
     top: int,
+    profile: str | None = None,
+    warmup: int | None = None,
+    machine: tuple[float, float] | None = None,
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,
-) -> tuple[str, str]: ...
+) -> tuple[str, str, str | None]: ...
 def profile_summary(
     model: str | bytes,
     profile: str,

@@ -15,6 +15,7 @@ use clap::Parser;
 
 use command::{Command, Console, Outcome};
 pub use commands::compare::CompareRequest;
+pub use commands::cost::MachineRequest;
 pub use commands::export::{
     ArraySpec, InputSpec, ParamValue, Request, Size, SpecError, read_input,
 };
@@ -78,6 +79,8 @@ pub enum Task<'a> {
     Sensitivity(Box<SensitivityRequest<'a>>),
     /// Writes a model in a shorter type.
     Lower(Box<LowerRequest<'a>>),
+    /// Measures what the machine can do, and runs the command again with it.
+    Machine(MachineRequest),
     /// Shows the settings.
     Config { json: bool },
     /// Shows what is installed.
@@ -165,7 +168,10 @@ pub fn run(
         Subcommand::Attach(command) => ask(command),
         Subcommand::Blame(command) => ask(command),
         Subcommand::Check(command) => ask(command),
-        Subcommand::Cost(command) => ask(command),
+        Subcommand::Cost(command) => match (command.measurement(), python) {
+            (Some(request), Some(python)) => return python(&Task::Machine(request)),
+            _ => ask(command),
+        },
         Subcommand::Diff(command) => ask(command),
         Subcommand::Explain(command) => ask(command),
         Subcommand::Inspect(command) => ask(command),

@@ -8,6 +8,7 @@ mod budget;
 mod change;
 mod flame;
 pub mod memory;
+mod roofline;
 mod show;
 mod tally;
 
@@ -18,6 +19,7 @@ pub use attribute::Lines;
 pub use budget::{Budget, BudgetError, Verdict};
 pub use change::{CostChange, Side};
 pub use flame::stacks;
+pub use roofline::{Limit, Machine, Rate, RoofRow, Roofline, RooflineError, sizes_in};
 pub use show::{Json, text};
 pub use tally::{Amounts, By, Costs, Row, Uncounted, costs, runs};
 

@@ -24,6 +24,7 @@ pub(crate) use flamegraph::escaped;
 pub use flamegraph::flamegraph;
 pub use read::{ProfileError, Shapes};
 pub use runs::{Run, Spread};
+pub(crate) use show::time;
 pub use show::{Json, text};
 pub(crate) use stacks::level;
 pub use stacks::{Level, speedscope, stacks};

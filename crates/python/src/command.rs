@@ -52,6 +52,11 @@ fn request<'py>(py: Python<'py>, task: &Task<'_>) -> PyResult<(&'static str, Bou
         Task::Compare(request) => Ok(("compare", comparison(py, request)?)),
         Task::Sensitivity(request) => Ok(("sensitivity", ranking(py, request)?)),
         Task::Lower(request) => Ok(("lower", lowering(py, request)?)),
+        Task::Machine(request) => {
+            let keywords = PyDict::new(py);
+            keywords.set_item("threads", request.threads)?;
+            Ok(("machine", keywords))
+        }
         Task::Config { json } => Ok(("config", form(py, *json)?)),
         Task::Doctor { json } => Ok(("doctor", form(py, *json)?)),
     }

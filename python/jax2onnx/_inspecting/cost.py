@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .. import _core
-from .._errors import errors_of_core
+from .._errors import ConfigError, errors_of_core
 from .._types import StrPath
 from .explain import path_or_bytes
+from .machine import Machine, machine
 
 if TYPE_CHECKING:
     from .explain import Model
@@ -165,6 +166,65 @@ class Peak:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """The work of a line in a profile, by its time. A rate is None if the line has no cost.
+
+    Attributes:
+        key: The line, function, module path or node; None if it is unknown.
+        file: The file of the line as the model names it; None if it is unknown.
+        line: The number of the line; None if it is unknown.
+        function: The function of the line; None if it is unknown.
+        time: The median time in a run, in microseconds.
+        share: The fraction of the time of all rows.
+        flops_per_second: The floating-point operations per second, with transcendental functions.
+        bytes_per_second: The bytes per second that are read and written.
+        limit: The rate that limits the line on this machine, `"flops"` or `"bytes"`.
+        reached: The fraction of what the machine can do. It exceeds 1 if the values are in a cache.
+        lost: The microseconds that the machine needs less at its highest rates.
+    """
+
+    key: str | None
+    file: str | None
+    line: int | None
+    function: str | None
+    time: float
+    share: float
+    flops_per_second: float | None
+    bytes_per_second: float | None
+    limit: Literal["flops", "bytes"] | None
+    reached: float | None
+    lost: float | None
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The rates of each line in a profile. Prints as a table.
+
+    Attributes:
+        rows: The rows with a time, the longest first.
+        machine: What the machine can do; None if it is not known.
+        total: The rates of the whole model.
+        runs: The number of runs that count.
+        rows_without_time: The number of rows of the costs that no kernel of the profile belongs to.
+        share_without_time: The fraction of the floating-point operations that these rows have.
+    """
+
+    rows: tuple[Rate, ...]
+    machine: Machine | None
+    total: Rate
+    runs: int
+    rows_without_time: int
+    share_without_time: float
+    _text: str
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self._text.rstrip()
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
 class Cost:
     """The cost of a model. Prints as a table.
 
@@ -177,6 +237,7 @@ class Cost:
         branches: The number of branches of `If` that do not count, because the other branch costs
             more.
         uncounted: The nodes whose cost is not known. The costs do not include them.
+        rates: The rates in the profile; None if there is none.
     """
 
     total: Amounts
@@ -186,6 +247,7 @@ class Cost:
     symbols: tuple[SizeSymbol, ...]
     branches: int
     uncounted: tuple[Uncounted, ...]
+    rates: Rates | None
     _text: str
 
     def __str__(self) -> str:
@@ -202,6 +264,9 @@ def cost(
     by: By = "line",
     order: Order = "onnxruntime",
     top: int = 20,
+    profile: StrPath | None = None,
+    warmup: int | None = None,
+    threads: int = 0,
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
 ) -> Cost:
@@ -216,6 +281,13 @@ def cost(
         order: The order in which the nodes run, for the peak of memory: that of ONNX Runtime, that
             of the file, or each node as soon as its operands exist (`"early"`).
         top: The number of rows to print.
+        profile: A profile that ONNX Runtime wrote. Its sizes replace symbols that are not in
+            `sizes`, and `rates` compares each line with what the machine can do, which is measured
+            once.
+        warmup: The number of runs of the profile to ignore at the start, by default 1 if there are
+            several.
+        threads: The number of threads of the session that was profiled; 0 is the default of ONNX
+            Runtime.
         source_map: The source map of the model, by default `<model>.map`.
         source_roots: Folders with source files, in addition to the current directory.
 
@@ -223,8 +295,8 @@ def cost(
         The costs, which print as a table.
 
     Raises:
-        ConfigError: A size is not a size of the model or less than 1, or the model is of another
-            type.
+        ConfigError: A size is not a size of the model or less than 1, the model is of another type,
+            or the profile cannot be read.
 
     Examples:
         >>> import jax2onnx
@@ -235,12 +307,15 @@ def cost(
         2048
     """
     with errors_of_core():
-        text, data = _core.cost_summary(
+        text, data, rates = _core.cost_summary(
             path_or_bytes(model),
             {str(name): int(size) for name, size in (sizes or {}).items()},
             by=by,
             order=order,
             top=top,
+            profile=None if profile is None else os.fspath(profile),
+            warmup=warmup,
+            machine=None if profile is None else _machine(threads),
             source_map=None if source_map is None else os.fspath(source_map),
             source_roots=[os.fspath(root) for root in source_roots],
         )
@@ -259,7 +334,45 @@ def cost(
         uncounted=tuple(
             Uncounted(it["op"], it["nodes"], it["why"], it["place"]) for it in answer["uncounted"]
         ),
+        rates=None if rates is None else _rates(answer["roofline"], rates),
         _text=text,
+    )
+
+
+def _machine(threads: int) -> tuple[float, float] | None:
+    """Return what the machine can do; None if ONNX Runtime is not installed."""
+    try:
+        found = machine(threads)
+    except ConfigError:
+        return None
+    return found.flops_per_second, found.bytes_per_second
+
+
+def _rates(entry: dict[str, Any], text: str) -> Rates:
+    return Rates(
+        rows=tuple(map(_rate, entry["rows"])),
+        machine=None if entry["machine"] is None else Machine(**entry["machine"]),
+        total=_rate(entry["total"] | {"share": 1.0}),
+        runs=entry["runs"],
+        rows_without_time=entry["rows_without_time"],
+        share_without_time=entry["share_without_time"],
+        _text=text,
+    )
+
+
+def _rate(entry: dict[str, Any]) -> Rate:
+    return Rate(
+        key=entry.get("key"),
+        file=entry.get("file"),
+        line=entry.get("line"),
+        function=entry.get("function"),
+        time=entry["time_us"],
+        share=entry["share"],
+        flops_per_second=entry.get("flops_per_second"),
+        bytes_per_second=entry.get("bytes_per_second"),
+        limit=entry.get("limit"),
+        reached=entry.get("reached"),
+        lost=entry.get("lost_us"),
     )
 
 

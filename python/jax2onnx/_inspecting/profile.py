@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from .. import _core, _files, _html
 from .._errors import ConfigError, errors_of_core
 from .._types import StrPath
+from .cost import Rates, cost
 from .explain import Line, explain, line_of, path_or_bytes
 from .observed import observed, runtime
 from .placement import Placement, placement_of
@@ -62,6 +63,7 @@ class Profile:
         total: The time of all runs including the warm-up, as in the profile of the runtime.
         share_of_user_lines: The fraction of the time that is in your lines.
         placement: The execution provider that runs each line, and the copies between devices.
+        rates: What each line achieves per second; None unless `rates=True` was given.
     """
 
     rows: tuple[Row, ...]
@@ -71,6 +73,7 @@ class Profile:
     total: int
     share_of_user_lines: float
     placement: Placement
+    rates: Rates | None
     _table: str
     _flamegraph: str
     _speedscope: str
@@ -78,8 +81,9 @@ class Profile:
     _by: By = "line"
 
     def __str__(self) -> str:
-        """Return a table, the longest time first."""
-        return self._table.rstrip()
+        """Return a table, the longest time first, and the rates if there are any."""
+        rates = "" if self.rates is None else f"\n\n{self.rates}"
+        return f"{self._table.rstrip()}{rates}"
 
     __repr__ = __str__
 
@@ -146,6 +150,7 @@ def profile(
     warmup: int = 1,
     by: By = "line",
     top: int = 20,
+    rates: bool = False,
     providers: Sequence[Any] = ("CPUExecutionProvider",),
     session_options: Any = None,
     source_map: StrPath | None = None,
@@ -162,6 +167,7 @@ def profile(
         by: How to group times: by `"line"`, `"function"`, `"scope"`, `"op"`, `"plugin"` or
             `"node"`.
         top: The number of rows to print.
+        rates: True to compare each line with what the machine can do, which is measured once.
         providers: The execution providers of ONNX Runtime, in the order of preference.
         session_options: The options of the session. `profile` changes some of them temporarily. If
             they contain providers, `providers` is ignored.
@@ -221,11 +227,26 @@ def profile(
                 exported=form.exported,
                 source_roots=[os.fspath(root) for root in source_roots],
             )
+        threads = getattr(session_options, "intra_op_num_threads", 0)
+        counted = (
+            cost(
+                source,
+                top=top,
+                profile=path,
+                warmup=warmup,
+                threads=threads,
+                source_map=source_map,
+                source_roots=source_roots,
+            )
+            if rates
+            else None
+        )
     # The model that was summarized is the runtime's own form of it.
     read = []
     if isinstance(source, str):
         read += _files.model_input("the model", source, source_map, source_roots).files()
-    return replace(_profile(*shown[:5], [*shown[5], *read]), _by=by)
+    found_rates = None if counted is None else counted.rates
+    return replace(_profile(*shown[:5], [*shown[5], *read]), _by=by, rates=found_rates)
 
 
 def _excerpt(row: Row) -> str:
@@ -274,6 +295,7 @@ def _profile(
         total=found["total_us"],
         share_of_user_lines=found["share_of_user_lines"],
         placement=placement_of(found["placement"], placement),
+        rates=None,
         _table=table,
         _flamegraph=flamegraph,
         _speedscope=speedscope,

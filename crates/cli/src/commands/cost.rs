@@ -5,11 +5,14 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use inspect::cost::memory::{Order, Peak};
-use inspect::cost::{By, Costs, Json, Lines, Sizing, costs, read_sizes, stacks, text};
+use inspect::cost::{
+    By, Costs, Json, Lines, Machine, Roofline, Sizing, costs, read_sizes, sizes_in, stacks, text,
+};
 use inspect::profile::flamegraph;
 use inspect::{Document, Sources};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
+use crate::files::read_profile;
 use crate::model::ModelArgs;
 use crate::output;
 
@@ -17,14 +20,15 @@ use crate::output;
 ///
 /// Counts floating-point operations, other operations, bytes that are read and written, and bytes of weights, from the
 /// shapes in the model. Also shows the peak of memory, and the lines that hold it. Nothing runs. A loop counts as often as it runs. If sizes are symbols, the costs are formulas;
-/// --size gives numbers.
+/// --size gives numbers. With a profile, also shows what each line achieves per second, beside what the machine can do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
                   jax2onnx cost model.onnx\n  \
                   jax2onnx cost predict.onnx --size B=8\n  \
                   jax2onnx cost model.onnx --by module --format json\n  \
                   jax2onnx cost predict.onnx --size B=8 --format flamegraph > cost.svg\n  \
-                  jax2onnx cost predict.onnx --size B=8 --format memory > memory.svg")]
+                  jax2onnx cost predict.onnx --size B=8 --format memory > memory.svg\n  \
+                  jax2onnx cost predict.onnx --profile profile.json")]
 pub(crate) struct Args {
     /// The model
     model: PathBuf,
@@ -37,6 +41,18 @@ pub(crate) struct Args {
     /// The order in which the nodes run, for the peak of memory
     #[arg(long, value_enum, default_value_t)]
     order: RunOrder,
+    /// A profile that ONNX Runtime wrote; its sizes replace symbols unless --size does
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// The number of runs of the profile to ignore at the start [default: 1 if there are several runs]
+    #[arg(long, value_name = "N", requires = "profile")]
+    warmup: Option<usize>,
+    /// The operations and bytes per second that the machine can do, such as `100G,20GB` [default: measured once]
+    #[arg(long, value_name = "FLOPS,BYTES", requires = "profile")]
+    machine: Option<Machine>,
+    /// The number of threads of the session, to measure the machine [default: that of ONNX Runtime]
+    #[arg(long, value_name = "N", requires = "profile")]
+    threads: Option<usize>,
     /// The number of rows to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -94,10 +110,26 @@ struct Counted {
     sources: Sources<'static, 'static>,
     costs: Costs<'static>,
     peak: Peak<'static>,
+    /// The rates, if there is a profile.
+    roofline: Option<Roofline<'static>>,
     format: Format,
     top: usize,
     /// The picture, if it was requested.
     picture: Option<String>,
+}
+
+impl Args {
+    /// Returns the measurement that the command needs before it runs, if Python can do it.
+    pub(crate) fn measurement(&self) -> Option<MachineRequest> {
+        let is_needed = self.profile.is_some() && self.machine.is_none();
+        is_needed.then_some(MachineRequest { threads: self.threads })
+    }
+}
+
+/// What the machine can do, which Python measures. Then the command runs again, with `--machine`.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineRequest {
+    pub threads: Option<usize>,
 }
 
 impl Command for Args {
@@ -109,10 +141,19 @@ impl Command for Args {
     }
 
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
-        let sizes = read_sizes(self.size.iter().map(String::as_str))?;
+        let mut sizes = read_sizes(self.size.iter().map(String::as_str))?;
         let document = self.reading.open(&self.model, console)?;
-        let sizing = Sizing::of(document, &sizes)?;
+        let profile = self.profile.as_deref().map(read_profile).transpose()?;
+        let mut sizing = Sizing::of(document, &sizes)?;
+        if let Some(profile) = &profile {
+            for (name, size) in sizes_in(document, &sizing.open, profile) {
+                sizes.entry(name).or_insert(size);
+            }
+            sizing = Sizing::of(document, &sizes)?;
+        }
         let costs = costs(&sizing, self.by.to_by());
+        let rates = |profile| Roofline::of(&costs, document, profile, self.warmup, self.machine);
+        let roofline = profile.as_ref().map(rates).transpose()?;
         let peak = Peak::of(&sizing, &Lines::of(document), self.order.to_order());
         let picture = match self.format {
             Format::Flamegraph => {
@@ -133,7 +174,7 @@ impl Command for Args {
         };
         let sources = self.reading.sources(document);
         let Args { format, top, .. } = *self;
-        Ok(Box::new(Counted { document, sources, costs, peak, format, top, picture }))
+        Ok(Box::new(Counted { document, sources, costs, peak, roofline, format, top, picture }))
     }
 }
 
@@ -147,16 +188,21 @@ impl Answer for Counted {
             (Format::Json, _) => self.print_json(*out),
             (Format::Flamegraph | Format::Memory, Some(picture)) => write!(out, "{picture}"),
             (Format::Flamegraph | Format::Memory | Format::Text, _) => {
-                let Counted { document, sources, costs, peak, top, .. } = self;
+                let Counted { document, sources, costs, peak, roofline, top, .. } = self;
                 write!(out, "{}", text(costs, document, *top, sources, *style))?;
-                write!(out, "\n{}", peak.text(document, *top, sources, *style))
+                write!(out, "\n{}", peak.text(document, *top, sources, *style))?;
+                match roofline {
+                    Some(roofline) => write!(out, "\n{}", roofline.text(*top, sources, *style)),
+                    None => Ok(()),
+                }
             }
         }
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Counted { document, sources, costs, peak, .. } = self;
-        print_json(out, &Json { costs, peak, document, name: &document.name, sources })
+        let Counted { document, sources, costs, peak, roofline, .. } = self;
+        let (roofline, name) = (roofline.as_ref(), &*document.name);
+        print_json(out, &Json { costs, peak, roofline, document, name, sources })
     }
 }
 

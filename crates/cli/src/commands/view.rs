@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::Context;
-use inspect::profile::Profile;
 use inspect::show::clean;
 use inspect::view::{Extent, Options, View, page, view};
 use inspect::{Document, Sources, Weights, open_regular};
 use onnx::outputs::Files;
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
-use crate::files::stage_text;
+use crate::files::{read_profile, stage_text};
 use crate::model::{ModelArgs, note_missing, open};
 use crate::output;
 use inspect::text::{bytes, count};
@@ -184,11 +183,6 @@ impl Answer for Viewed<'_> {
 /// Returns the path of the page of a model. It is in the current folder, because the model may be anywhere.
 fn default_output(model: &Path) -> PathBuf {
     Path::new(model.file_name().unwrap_or(model.as_os_str())).with_extension("html")
-}
-
-fn read_profile(path: &Path) -> anyhow::Result<Profile> {
-    let (opened, _) = open_regular(path)?;
-    Profile::read(opened).with_context(|| path.display().to_string())
 }
 
 fn read_report(path: &Path) -> anyhow::Result<String> {

@@ -18,11 +18,11 @@ const MAX_LINES: usize = 3;
 const PEAK: &str = "peak";
 
 /// The units of operations, with their factors.
-const COUNTS: &[(&str, i128)] =
+pub(super) const COUNTS: &[(&str, i128)] =
     &[("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
 
 /// The units of memory.
-const SIZES: &[(&str, i128)] = &[
+pub(super) const SIZES: &[(&str, i128)] = &[
     ("B", 1),
     ("kB", 1_000),
     ("KB", 1_000),
@@ -102,7 +102,7 @@ impl FromStr for Budget {
 }
 
 /// Reads a number with a unit, such as `4.2e9`, `64 MB` or `3G`. Fractions of a unit are rounded down.
-fn read_limit(text: &str, units: &[(&str, i128)]) -> Option<i128> {
+pub(super) fn read_limit(text: &str, units: &[(&str, i128)]) -> Option<i128> {
     let unit = units.iter().filter(|(unit, _)| text.ends_with(unit));
     let (digits, factor) = match unit.max_by_key(|(unit, _)| unit.len()) {
         Some((unit, factor)) => (text.strip_suffix(unit)?.trim_end(), *factor),

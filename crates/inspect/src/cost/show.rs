@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value, json};
 
 use super::memory::Peak;
-use super::{Amounts, By, Costs, Row};
+use super::{Amounts, By, Costs, Roofline, Row};
 use crate::json::frame_with_source;
 use crate::show::clean;
 use crate::text::{bytes, count};
@@ -272,6 +272,8 @@ fn meaning(symbol: &SymbolUse, document: &Document<'_>) -> Option<String> {
 pub struct Json<'s, 'd, 'a> {
     pub costs: &'s Costs<'d>,
     pub peak: &'s Peak<'d>,
+    /// The rates in a profile, if there is one.
+    pub roofline: Option<&'s Roofline<'d>>,
     pub document: &'s Document<'a>,
     /// The name of the model.
     pub name: &'s str,
@@ -280,7 +282,7 @@ pub struct Json<'s, 'd, 'a> {
 
 impl Serialize for Json<'_, '_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Json { costs, peak, document, name, sources } = self;
+        let Json { costs, peak, roofline, document, name, sources } = self;
         let symbols = costs.symbols.iter().map(|symbol| describe(symbol, document));
         let uncounted = costs.uncounted.iter().map(|it| {
             json!({
@@ -302,6 +304,7 @@ impl Serialize for Json<'_, '_, '_> {
         if let Some(rows) = &costs.rows {
             map.serialize_entry("rows", &Rows(self, rows))?;
         }
+        map.serialize_entry("roofline", &roofline.map(|it| it.json(sources)))?;
         map.serialize_entry("branches", &costs.branches)?;
         map.serialize_entry("uncounted", &uncounted.collect::<Vec<Value>>())?;
         map.end()

@@ -144,7 +144,7 @@ fn heading(summary: &Summary<'_>) -> String {
 }
 
 /// Formats microseconds with three digits and a unit.
-fn time(micros: f64) -> String {
+pub(crate) fn time(micros: f64) -> String {
     let (number, unit) = match micros {
         m if m >= 999_500.0 => (m / 1e6, "s"),
         m if m >= 999.5 => (m / 1e3, "ms"),
