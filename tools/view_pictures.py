@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ASSETS = ROOT / "docs" / "assets"
 GALLERY = ROOT / "docs" / "gallery.md"
 PRECISION = ROOT / "docs" / "low-precision.md"
+COST = ROOT / "docs" / "cost.md"
 NOTEBOOKS = ROOT / "docs" / "notebooks.md"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"^!\[[^]]*\]\(assets/(gallery/([\w-]+)\.png)\)", re.MULTILINE)
@@ -59,6 +60,7 @@ def main(words: list[str]) -> None:
             take_notebook(browser, Path(folder))
             take_view(browser, Path(folder))
             take_precision(browser, Path(folder))
+            take_cost(browser, Path(folder))
         for name, page in gallery(Path(folder)):
             take(browser.page(1280, 520), page.as_uri(), name, BUSIEST)
 
@@ -110,6 +112,22 @@ def take_precision(browser: Browser, folder: Path) -> None:
     )
     shown.save(page)
     take(browser.page(1280, 620), page.as_uri(), "view-precision.png")
+
+
+def take_cost(browser: Browser, folder: Path) -> None:
+    """Take the picture of docs/cost.md: its first program."""
+    os.chdir(folder)
+    code = PYTHON.findall(COST.read_text())[0]
+    file = folder / "reader.py"
+    file.write_text(code)
+    exec(compile(code, str(file), "exec"), {"__name__": "__main__"})
+    page = folder / "cost.html"
+    sizes = {"B": 8, "T": 128}
+    jax2onnx.view(folder / "reader.onnx", open=False, cost=sizes, source_roots=[folder]).save(page)
+    menu = "Object.assign(document.querySelector('.menu'), {value: 'memory'})"
+    select = "document.querySelector('[data-metric=memory]').click()"
+    script = f"{menu}.dispatchEvent(new Event('change')); {select}"
+    take(browser.page(1280, 720), page.as_uri(), "view-cost.png", script)
 
 
 def gallery(folder: Path) -> Iterator[tuple[str, Path]]:

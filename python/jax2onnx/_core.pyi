@@ -96,6 +96,7 @@ def view_page(
     profile: str | None = None,
     report: str | None = None,
     sensitivity: str | None = None,
+    cost: Mapping[str, int] | None = None,
     against: str | bytes | None = None,
     source_map: str | None = None,
     source_roots: Sequence[str] = ...,

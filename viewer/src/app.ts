@@ -11,6 +11,7 @@ import { GraphPane } from "./graph";
 import { helpDialog } from "./help";
 import { titleOf } from "./layout";
 import { type Marks, marksOfLine, marksOfNodes, NO_MARKS } from "./marks";
+import { MemoryPane } from "./memory";
 import { Model } from "./model";
 import { Search } from "./search";
 import { download, toPng, toSvg } from "./save";
@@ -65,7 +66,9 @@ export class App {
       selectGone: (model, graph, item) => this.selectGone(right, model, graph, item),
       clear: () => this.select(null),
     });
-    middle.append(this.graphBar(), this.leftOut, canvas, this.legend);
+    const { cost } = this.model;
+    const memory = cost && new MemoryPane(this.model, cost, (node) => this.select({ kind: "node", node, item: null }));
+    middle.append(this.graphBar(), this.leftOut, canvas, this.legend, ...(memory ? [memory.element] : []));
     this.leftOut.append(...(data.left_out ?? []).slice(0, 20).map((text) => h("p", {}, text)), this.notDrawn);
     this.leftOut.hidden = this.leftOut.childElementCount === 1;
     const panes = h("main", { class: "panes" }, left, splitter("--left", 1), middle, splitter("--right", -1), right);
@@ -94,6 +97,7 @@ export class App {
     root.append(this.search.dialog, this.help);
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("hashchange", () => this.apply(location.hash));
+    cost?.onChange(() => this.resize());
     this.legend.replaceChildren(this.colors.element());
     this.graph.start();
     this.source.start();
@@ -111,6 +115,14 @@ export class App {
   /** Shows the line that a report or a profile is about. */
   showAnswer(): void {
     if (this.answer?.selection) this.select(this.answer.selection, this.answer.node);
+  }
+
+  /** Shows the costs for other sizes. */
+  private resize(): void {
+    this.colors.refresh();
+    this.graph.recolor();
+    this.source.refresh();
+    this.details.show(this.selection);
   }
 
   /** Selects nothing, and closes what selections opened. */

@@ -4,7 +4,7 @@ import { bytes, h, short } from "./dom";
 import type { Model } from "./model";
 import type { Item } from "./tree";
 
-export type Scheme = "op" | "time" | "error" | "loss" | "bytes" | "provider" | "change";
+export type Scheme = "op" | "time" | "error" | "loss" | "operations" | "moved" | "memory" | "bytes" | "provider" | "change";
 
 /** An entry of the legend: the class that sets the color, and what it means. */
 export interface Entry {
@@ -17,6 +17,9 @@ const NAMES: Record<Scheme, string> = {
   time: "Time",
   error: "Error",
   loss: "Precision",
+  operations: "Operations",
+  moved: "Bytes moved",
+  memory: "Memory",
   bytes: "Bytes",
   provider: "Provider",
   change: "Changes",
@@ -52,6 +55,8 @@ const STEPS = [0.3, 0.1, 0.03, 0.01];
 const LOSSES = [1, 0.1, 0.01, 0.001];
 /** The error of a line that changes no output. */
 const NO_LOSS = Number.MIN_VALUE;
+/** The schemes that depend on sizes. */
+const COSTS: readonly Scheme[] = ["operations", "moved", "memory"];
 /** The providers with a color of their own. */
 const MAX_PROVIDERS = 6;
 /** Bodies in bodies are followed so deep. */
@@ -77,17 +82,28 @@ export class Colors {
       time: profile !== null,
       error: compare !== null,
       loss: Boolean(sensitivity),
+      operations: model.cost !== null,
+      moved: model.cost !== null,
+      memory: (model.cost?.curve.length ?? 0) > 0,
       bytes: weights.some(([, size]) => size > 0),
       provider: this.providers.length > 0,
       change: changes !== null,
     };
     this.schemes = (Object.keys(NAMES) as Scheme[]).filter((scheme) => has[scheme]);
-    this.scheme = compare ? "error" : sensitivity ? "loss" : profile ? "time" : has.change ? "change" : "op";
+    this.scheme = compare ? "error" : sensitivity ? "loss" : profile ? "time" : model.cost ? "operations" : has.change ? "change" : "op";
   }
 
   /** Returns the name of a scheme. */
   static nameOf(scheme: Scheme): string {
     return NAMES[scheme];
+  }
+
+  /** Forgets the colors that depend on sizes. */
+  refresh(): void {
+    for (const scheme of COSTS) {
+      this.known.delete(scheme);
+      this.measured.delete(scheme);
+    }
   }
 
   /** Returns the class of a box; an empty text if it has no color. */
@@ -113,6 +129,12 @@ export class Colors {
       }
       case "time":
         return this.steps((part) => `${part * 100} %`, "of the time", "not measured");
+      case "operations":
+      case "moved":
+      case "memory": {
+        const text = { operations: "of the operations", moved: "of the bytes", memory: "of the peak" }[this.scheme];
+        return this.steps((part) => `${part * 100} %`, text, this.scheme === "memory" ? "none at the peak" : "no cost");
+      }
       case "bytes": {
         const total = this.totalBytes();
         return this.steps((part) => bytes(part * total), "of weights", "no weights");
@@ -182,10 +204,26 @@ export class Colors {
     }
     if (this.scheme === "error") return ["heat-none", "error-exact", "error-rounding", "error-wrong", "error-first"][sum]!;
     const steps = this.scheme === "loss" ? LOSSES : STEPS;
-    const part = this.scheme === "bytes" ? sum / Math.max(1, this.totalBytes()) : sum;
+    const part = sum / this.whole();
     if (part <= 0) return "heat-none";
     const step = steps.findIndex((least) => part >= least);
     return `heat-${step < 0 ? steps.length : step}`;
+  }
+
+  /** Returns the measure that is all of it. */
+  private whole(): number {
+    const { cost } = this.model;
+    switch (this.scheme) {
+      case "bytes":
+        return Math.max(1, this.totalBytes());
+      case "operations":
+      case "moved":
+        return Math.max(1, cost?.total(cost[this.scheme]) ?? 1);
+      case "memory":
+        return Math.max(1, cost?.most() ?? 1);
+      default:
+        return 1;
+    }
   }
 
   /** Returns the measure of a box from those of two parts. */
@@ -209,6 +247,9 @@ export class Colors {
         const loss = model.losses.get(node);
         return loss === undefined ? 0 : Math.max(loss, NO_LOSS);
       }
+      if (model.cost && scheme === "operations") return model.cost.operations[node]!;
+      if (model.cost && scheme === "moved") return model.cost.moved[node]!;
+      if (model.cost && scheme === "memory") return model.cost.held[node]!;
       return model.bytesOf(node);
     };
     const values = Float64Array.from(model.data.nodes, (_, node) => own(node));

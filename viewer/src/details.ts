@@ -1,7 +1,7 @@
 // The details pane: everything about what is selected.
 
 import type { Answer } from "./answer";
-import { bytes, clean, countOps, h, inSteps, listOps, percent, plural, short, thousands } from "./dom";
+import { amount, bytes, clean, countOps, h, inSteps, listOps, percent, plural, short, thousands } from "./dom";
 import type { GraphPane } from "./graph";
 import { sizeOf, titleOf } from "./layout";
 import type { Model } from "./model";
@@ -85,6 +85,8 @@ export class DetailsPane {
     const provider = this.model.providers.get(number);
     if (provider) facts.push(["Runs on", provider]);
     if (error) facts.push(["Error", error.what]);
+    const { cost } = this.model;
+    if (cost) facts.push(...costs(cost.operations[number]!, cost.moved[number]!, cost.held[number]!));
     const transforms = this.transforms(scope);
     if (transforms.length) facts.push(["Transforms", transforms.join(" / ")]);
     return [
@@ -240,6 +242,7 @@ export class DetailsPane {
     if (entry?.bytes) facts.push(["Weights", bytes(entry.bytes)]);
     if (entry?.share) facts.push(["Time", `${percent(entry.share)} of the time of all kernels`]);
     if (entry?.error !== null && entry?.error !== undefined) facts.push(["Error", this.errorText(file, line)]);
+    if (entry && this.model.cost) facts.push(...costs(entry.operations, entry.moved, entry.held));
     if (entry?.loss) facts.push([`In ${this.model.data.sensitivity!.to}`, entry.loss.what]);
     const placed = entry?.placed;
     if (placed?.providers.length) facts.push(["Runs on", placed.providers.join(", ")]);
@@ -420,4 +423,13 @@ function link(text: string, act: () => void): HTMLElement {
 
 function joined(links: HTMLElement[]): Child[] {
   return links.flatMap((element, at) => (at === 0 ? [element] : [", ", element]));
+}
+
+/** Describes what a node or a line costs. */
+function costs(operations: number, moved: number, held: number): [string, Child][] {
+  const facts: [string, Child][] = [];
+  if (operations) facts.push(["Operations", amount(operations)]);
+  if (moved) facts.push(["Moves", bytes(moved)]);
+  if (held) facts.push(["At the peak", `holds ${bytes(held)}`]);
+  return facts;
 }

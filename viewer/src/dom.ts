@@ -81,6 +81,18 @@ export function bytes(count: number): string {
   return `${unit === 0 || count >= 100 ? Math.round(count) : count.toFixed(1)} ${units[unit]}`;
 }
 
+/** Returns a number with three digits and a prefix: `25.2 M`. */
+export function amount(count: number): string {
+  const prefixes = ["", "k", "M", "G", "T", "P", "E"];
+  let prefix = 0;
+  while (count >= 999.5 && prefix < prefixes.length - 1) {
+    count /= 1000;
+    prefix++;
+  }
+  const digits = prefix === 0 || count >= 99.95 ? 0 : count >= 9.995 ? 1 : 2;
+  return `${count.toFixed(digits)} ${prefixes[prefix]}`.trimEnd();
+}
+
 /** Returns an integer with commas: `1,234,567`. */
 export function thousands(number: number): string {
   // The formatter of the browser takes a quarter of a second to load.

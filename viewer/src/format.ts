@@ -115,6 +115,7 @@ export interface ViewData {
     lines: { file: number; line: number; error: number | null; wrong?: number; what: string; is_wrong: boolean }[];
     nodes: { node: number; error: number | null; wrong?: number; what: string; is_wrong: boolean }[];
   } | null;
+  cost?: CostData | null;
   sensitivity?: {
     /** The shorter type. */
     to: string;
@@ -139,6 +140,22 @@ export interface ViewData {
   } | null;
   /** The earlier model. */
   earlier?: ViewData | null;
+}
+
+/** Costs as formulas, by their numbers in `formulas`; -1 is a formula that is too long for the page. */
+export interface CostData {
+  symbols: { name: string; size: number | null }[];
+  formulas: string[];
+  /** File or -1, line, operations, bytes that are read and written. */
+  nodes: [number, number, number, number][];
+  memory: {
+    /** A node of the main graph, and the sizes of what it needs while it runs, of which the largest counts. */
+    steps: [number, number[]][];
+    /** Size, first and last step, and the nodes that write to it with their steps. */
+    buffers: [number, number, number, [number, number][]][];
+    inputs: number;
+    weights: number;
+  } | null;
 }
 
 /** A line that does not run where most nodes run, or that needs copies. */

@@ -1,5 +1,6 @@
 // What the panes ask of the data: who reads whom, which nodes a line became, which line a node came from.
 
+import { Cost } from "./cost";
 import type { LocationRow, LineChange, NodeRow, PlacedLine, ViewData } from "./format";
 
 /** The nodes of a line, and what was measured there. */
@@ -21,6 +22,10 @@ export interface Line {
   error: number | null;
   /** The error of the outputs if the line has a shorter type, and the reason. */
   loss: { error: number; what: string } | null;
+  /** The operations, the bytes that are moved, and the bytes that are held at the peak, for the chosen sizes. */
+  operations: number;
+  moved: number;
+  held: number;
   /** How many elements differ by more than rounding. */
   wrong: number;
   /** True if it computes the first wrong number. */
@@ -37,7 +42,7 @@ export interface NodeError {
   isWrong: boolean;
 }
 
-export type Metric = "nodes" | "weights" | "time" | "error" | "loss";
+export type Metric = "nodes" | "weights" | "time" | "error" | "loss" | "operations" | "moved" | "memory";
 
 const NONE: readonly number[] = [];
 
@@ -73,6 +78,7 @@ export class Model {
   readonly errors = new Map<number, NodeError>();
   /** The error of the outputs if the line of a node has a shorter type. */
   readonly losses = new Map<number, number>();
+  readonly cost: Cost | null;
   private readonly consumers: (number[] | undefined)[];
   private readonly captured = new Map<number, Set<number>>();
   private readonly known = new Map<number, number[]>();
@@ -111,6 +117,9 @@ export class Model {
     this.capture();
     this.placeNodes();
     this.placeOverlays();
+    this.cost = data.cost ? new Cost(data.cost, nodes.length) : null;
+    this.cost?.onChange(() => this.placeCost());
+    this.placeCost();
   }
 
   node(number: number): NodeRow {
@@ -342,7 +351,7 @@ export class Model {
     if (!known) {
       known = {
         file, line, function: name, own: [], fused: [], calls: 0, bytes: 0, constants: [],
-        share: 0, error: null, loss: null, wrong: 0, isWrong: false, change: null, placed: null,
+        share: 0, error: null, loss: null, operations: 0, moved: 0, held: 0, wrong: 0, isWrong: false, change: null, placed: null,
       };
       this.lines.set(at, known);
     }
@@ -396,6 +405,20 @@ export class Model {
     }
   }
 
+  /** Adds up what the nodes of each line cost. */
+  private placeCost(): void {
+    const { cost } = this;
+    if (!cost) return;
+    for (const line of this.lines.values()) line.operations = line.moved = line.held = 0;
+    cost.data.nodes.forEach(([file, number], node) => {
+      if (file < 0) return;
+      const line = this.ensure(file, number, "");
+      line.operations += cost.operations[node]!;
+      line.moved += cost.moved[node]!;
+      line.held += cost.held[node]!;
+    });
+  }
+
   private placeOverlays(): void {
     const { profile, compare, sensitivity, against } = this.data;
     for (const row of profile?.lines ?? []) this.ensure(row.file, row.line, "").share += row.share;
@@ -437,6 +460,12 @@ export function measure(line: Line, metric: Metric): number {
       return line.error === null || line.error === 0 || line.wrong === 0 ? 0 : Math.max(1, 16 + Math.log10(Math.min(line.error, 1e20)));
     case "loss":
       return Math.max(0, 4 + Math.log10(Math.min(line.loss?.error ?? 0, 1)));
+    case "operations":
+      return line.operations;
+    case "moved":
+      return line.moved;
+    case "memory":
+      return line.held;
   }
 }
 

@@ -1,6 +1,6 @@
 // The source pane: files with what each line became beside it.
 
-import { bytes, clean, countOps, cut, h, inSteps, listOps, percent, plural, short, thousands } from "./dom";
+import { amount, bytes, clean, countOps, cut, h, inSteps, listOps, percent, plural, short, thousands } from "./dom";
 import type { LineChange, PlacedLine } from "./format";
 import { type Line, measure, type Metric, type Model } from "./model";
 import { type Block, charAt, type Nothing, nothing, parse, type Token } from "./python";
@@ -69,6 +69,9 @@ const METRICS: [Metric, string][] = [
   ["time", "Time"],
   ["error", "Error"],
   ["loss", "Precision"],
+  ["operations", "Operations"],
+  ["moved", "Bytes"],
+  ["memory", "Memory"],
 ];
 
 export class SourcePane {
@@ -97,10 +100,12 @@ export class SourcePane {
         (metric === "weights" && model.most("weights") > 0) ||
         (metric === "time" && profile) ||
         (metric === "error" && compare) ||
-        (metric === "loss" && sensitivity),
+        (metric === "loss" && sensitivity) ||
+        (model.cost && (metric === "operations" || metric === "moved")) ||
+        (metric === "memory" && model.cost?.curve.length),
     );
     for (const metric of this.metrics) this.most.set(metric, model.most(metric));
-    this.metric = compare ? "error" : sensitivity ? "loss" : profile ? "time" : "nodes";
+    this.metric = compare ? "error" : sensitivity ? "loss" : profile ? "time" : model.cost ? "operations" : "nodes";
     this.list = h("div", { class: "files" }, this.headings());
     element.classList.toggle("has-against", model.data.against !== null);
     element.dataset["by"] = this.metric;
@@ -133,6 +138,19 @@ export class SourcePane {
   private headings(): HTMLElement {
     const cells = METRICS.filter(([metric]) => this.metrics.includes(metric)).map(([metric, label]) => h("span", { class: `metric ${metric}` }, label));
     return h("div", { class: "headings", "aria-hidden": "true" }, ...cells, h("span", { class: "change" }, "Change"), h("span", { class: "fold" }), h("span", { class: "number" }, "Line"));
+  }
+
+  /** Shows the costs for other sizes. */
+  refresh(): void {
+    for (const metric of this.metrics) this.most.set(metric, this.model.most(metric));
+    for (const [file, { rows }] of this.sections) {
+      for (const row of rows?.values() ?? []) {
+        const entry = this.model.line(file, row.number);
+        const cells = row.element.querySelectorAll(".metric");
+        this.metrics.forEach((metric, at) => cells[at]!.replaceChildren(entry ? shown(entry, metric) : ""));
+        this.heat(row, entry);
+      }
+    }
   }
 
   private setMetric(metric: Metric): void {
@@ -528,6 +546,12 @@ export function shown(line: Line, metric: Metric): string {
       return line.error === null ? "" : line.error === 0 ? "0" : line.error === Infinity ? "NaN" : errorText(line.error);
     case "loss":
       return line.loss === null ? "" : line.loss.error === Infinity ? "∞" : percent(line.loss.error);
+    case "operations":
+      return line.operations ? amount(line.operations) : "";
+    case "moved":
+      return line.moved ? bytes(line.moved) : "";
+    case "memory":
+      return line.held ? bytes(line.held) : "";
   }
 }
 

@@ -86,6 +86,11 @@ impl<'d, 'a> Sizing<'d, 'a> {
         Ok(Sizing { document, open, bound })
     }
 
+    /// Refuses sizes that the model does not have.
+    pub fn check(document: &'d Document<'a>, sizes: &Sizes) -> Result<(), SizeError> {
+        Sizing::of(document, sizes).map(drop)
+    }
+
     /// Returns the model whose costs are numbers, if the user gave all sizes.
     pub fn numbers(&self) -> &SizedModel {
         self.bound.as_ref().unwrap_or(&self.open)

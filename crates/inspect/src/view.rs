@@ -1,5 +1,6 @@
 //! Builds the data of the page of `jax2onnx view`, as one JSON document. `docs/view-format.md` specifies it.
 
+mod cost;
 mod explorer;
 mod files;
 mod graph;
@@ -12,6 +13,7 @@ mod statistics;
 
 use std::path::Path;
 
+use onnx::sized::Sizes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
@@ -38,6 +40,8 @@ pub struct Options<'o, 'a> {
     pub report: Option<&'o str>,
     /// The report of `jax2onnx sensitivity`, as JSON.
     pub sensitivity: Option<&'o str>,
+    /// The sizes with which the page first shows costs; `None` omits all costs.
+    pub cost: Option<&'o Sizes>,
     /// An earlier version of the model to compare with.
     pub against: Option<&'o Document<'a>>,
     /// The extent of the model in the view.
@@ -58,6 +62,7 @@ pub struct View<'d> {
     profile: Option<Value>,
     compare: Option<Value>,
     sensitivity: Option<Value>,
+    cost: Option<Value>,
     against: Option<Value>,
     /// The view of the earlier model, without source.
     earlier: Option<Value>,
@@ -116,6 +121,7 @@ fn within<'d>(
     let compare = options.report.map(|it| overlay::compare(document, it, &mut places, limits));
     let sensitivity =
         options.sensitivity.map(|it| sensitivity::sensitivity(document, it, &mut places, limits));
+    let cost = options.cost.map(|it| cost::cost(document, it, &mut places, limits));
     let against = options.against.map(|it| overlay::against(it, document, &mut places, limits));
     let files = files::describe(document, options.sources, &places, limits);
     let (compare, sensitivity) = (compare.transpose()?, sensitivity.transpose()?);
@@ -131,6 +137,7 @@ fn within<'d>(
         profile,
         compare,
         sensitivity,
+        cost,
         against,
         earlier: earlier.transpose()?,
     })
@@ -215,6 +222,7 @@ impl Serialize for View<'_> {
         map.serialize_entry("profile", &self.profile)?;
         map.serialize_entry("compare", &self.compare)?;
         map.serialize_entry("sensitivity", &self.sensitivity)?;
+        map.serialize_entry("cost", &self.cost)?;
         map.serialize_entry("against", &self.against)?;
         map.serialize_entry("earlier", &self.earlier)?;
         map.serialize_entry("left_out", &self.left_out)?;

@@ -1,7 +1,9 @@
 //! Answers questions about an exported model for Python: explanations, profiles, pages.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use inspect::cost::Sizing;
 use inspect::explain;
 use inspect::placement::{self, Evidence, Placement};
 use inspect::profile::{self, By, Profile, flamegraph, speedscope, stacks, summarize};
@@ -186,8 +188,8 @@ pub(crate) fn placement_summary(
 /// `sensitivity` are the texts of reports of these commands.
 #[pyfunction]
 #[pyo3(signature = (
-    model, *, has_source = true, profile = None, report = None, sensitivity = None, against = None,
-    source_map = None, source_roots = Vec::new()
+    model, *, has_source = true, profile = None, report = None, sensitivity = None, cost = None,
+    against = None, source_map = None, source_roots = Vec::new()
 ))]
 #[expect(clippy::too_many_arguments, reason = "named arguments of Python")]
 pub(crate) fn view_page(
@@ -197,6 +199,7 @@ pub(crate) fn view_page(
     profile: Option<PathBuf>,
     report: Option<&str>,
     sensitivity: Option<&str>,
+    cost: Option<BTreeMap<String, i64>>,
     against: Option<Model>,
     source_map: Option<&str>,
     source_roots: Vec<PathBuf>,
@@ -223,11 +226,15 @@ pub(crate) fn view_page(
             let sources = sources_of(source_roots, other);
             other.note_inputs("the other model", &sources, &mut files);
         }
+        if let Some(sizes) = &cost {
+            Sizing::check(&document, sizes).map_err(|error| wrong(&error))?;
+        }
         let options = view::Options {
             sources: has_source.then_some(&sources),
             profile: profile.as_ref(),
             report,
             sensitivity,
+            cost: cost.as_ref(),
             against: other.as_ref(),
             extent: view::Extent::Page,
         };

@@ -4,7 +4,7 @@ import html
 import json
 import os
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,7 @@ def view(
     profile: StrPath | None = None,
     compare: "StrPath | Report | None" = None,
     sensitivity: "StrPath | Sensitivity | None" = None,
+    cost: bool | Mapping[str, int] = False,
     against: "Model | None" = None,
     source_map: StrPath | None = None,
     source_roots: Sequence[StrPath] = (),
@@ -91,6 +92,8 @@ def view(
         sensitivity: The result of `jax2onnx.sensitivity`, or the path of a file with the output of
             `jax2onnx sensitivity --format json`. The page then shows what each line loses in a
             shorter type.
+        cost: True to show the operations, bytes and memory of each line, with sliders for symbolic
+            sizes; or the sizes to begin with, such as `{"B": 8}`.
         against: An earlier export of the model. The page then shows which lines gained or lost
             nodes.
         source_map: The source map of the model, by default `<model>.map`.
@@ -118,6 +121,7 @@ def view(
             profile=None if profile is None else os.fspath(profile),
             report=_report(compare),
             sensitivity=_report(sensitivity),
+            cost=_sizes(cost),
             against=None if against is None else path_or_bytes(against),
             source_map=None if source_map is None else os.fspath(source_map),
             source_roots=[os.fspath(root) for root in source_roots],
@@ -131,6 +135,13 @@ def view(
     if open is True or (open is None and not is_notebook()):
         shown.open()
     return shown
+
+
+def _sizes(cost: bool | Mapping[str, int]) -> dict[str, int] | None:
+    """Return the sizes to begin with; None if there are no costs."""
+    if isinstance(cost, bool):
+        return {} if cost else None
+    return {str(name): int(size) for name, size in cost.items()}
 
 
 def _report(report: "StrPath | Report | Sensitivity | None") -> str | None:

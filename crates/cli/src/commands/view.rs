@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::Context;
+use inspect::cost::{Sizing, read_sizes};
 use inspect::show::clean;
 use inspect::view::{Extent, Options, View, page, view};
 use inspect::{Document, Sources, Weights, open_regular};
@@ -19,11 +20,12 @@ use inspect::text::{bytes, count};
 /// Write an HTML page that shows the source beside the graph
 ///
 /// The page is one file that works offline. Click a line to see its nodes, or a node to see its line. With
-/// --profile, --compare, --sensitivity or --against, the page also shows times, errors, losses in a shorter type or
-/// differences beside each line.
+/// --profile, --compare, --sensitivity, --cost or --against, the page also shows times, errors, losses in a shorter type,
+/// costs or differences beside each line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx view model.onnx --open\n  \
                         jax2onnx view model.onnx -o page.html --profile profile.json\n  \
+                        jax2onnx view model.onnx --cost --size B=8\n  \
                         jax2onnx view model.onnx --against before.onnx\n  \
                         jax2onnx view model.onnx --format json > data.json")]
 pub(crate) struct Args {
@@ -47,6 +49,12 @@ pub(crate) struct Args {
     /// Show what each line loses in a shorter type, from the output of `jax2onnx sensitivity --format json`
     #[arg(long, value_name = "REPORT.json")]
     sensitivity: Option<PathBuf>,
+    /// Show the operations, bytes and memory of each line, with sliders for symbolic sizes
+    #[arg(long)]
+    cost: bool,
+    /// The size with which the costs are first shown, such as `B=8`; may be repeated
+    #[arg(long, value_name = "NAME=SIZE", requires = "cost")]
+    size: Vec<String>,
     /// Show which lines gained or lost nodes since an earlier export
     #[arg(long, value_name = "OTHER.onnx")]
     against: Option<PathBuf>,
@@ -91,6 +99,8 @@ impl Command for Args {
         let profile = self.profile.as_deref().map(read_profile).transpose()?;
         let report = self.compare.as_deref().map(read_report).transpose()?;
         let sensitivity = self.sensitivity.as_deref().map(read_report).transpose()?;
+        let sizes = read_sizes(self.size.iter().map(String::as_str))?;
+        Sizing::check(document, &sizes)?;
         let against: Option<&'static Document<'static>> = match &self.against {
             Some(other) => Some(open(other, Weights::Skipped, None, console)?),
             None => None,
@@ -100,6 +110,7 @@ impl Command for Args {
             profile: profile.as_ref(),
             report: report.as_deref(),
             sensitivity: sensitivity.as_deref(),
+            cost: self.cost.then_some(&sizes),
             against,
             extent: match self.format {
                 Format::Html => Extent::Page,

@@ -67,7 +67,7 @@ impl Amounts {
     }
 
     /// Adds the cost of a node; `None` if a sum is too large.
-    fn add(&mut self, cost: &Cost, runs: &Total) -> Option<()> {
+    pub(crate) fn add(&mut self, cost: &Cost, runs: &Total) -> Option<()> {
         let Cost { flops, transcendentals, operations, bytes_read, bytes_written } = cost;
         self.flops.add_product(flops, runs)?;
         self.transcendentals.add_product(transcendentals, runs)?;
