@@ -48,15 +48,16 @@ def costs(page: Any) -> dict[str, Any]:
     """The costs in the page: of the model, of each line, and at the peak."""
     found: dict[str, Any] = page.evaluate("""(() => {
         const {model} = jax2onnxView, {cost} = model;
-        const lines = [...model.lines.values()].filter(line => line.operations || line.moved);
+        const lines = [...model.lines.values()];
+        const of = (has, value) => Object.fromEntries(
+            lines.filter(has).map(line => [line.line, value(line)])
+        );
         return {
             operations: cost.total(cost.operations),
             moved: cost.total(cost.moved),
             peak: cost.most(),
-            lines: Object.fromEntries(lines.map(line => [line.line, [line.operations, line.moved]])),
-            held: Object.fromEntries(
-                [...model.lines.values()].filter(line => line.held).map(line => [line.line, line.held])
-            ),
+            lines: of(it => it.operations || it.moved, it => [it.operations, it.moved]),
+            held: of(it => it.held, it => it.held),
         };
     })()""")
     return found
@@ -154,7 +155,8 @@ def test_a_click_on_the_curve_leads_to_the_line_and_the_node(opened: Opened) -> 
             const plot = document.querySelector('.costs .plot');
             const {{left, width, top}} = plot.getBoundingClientRect();
             const clientX = left + width * ({step} + 0.5) / {len(steps)};
-            plot.dispatchEvent(new MouseEvent('click', {{clientX, clientY: top + 5, bubbles: true}}));
+            const place = {{clientX, clientY: top + 5, bubbles: true}};
+            plot.dispatchEvent(new MouseEvent('click', place));
         }})()""")
         row = opened.data["nodes"][steps[step]]
         assert row[0] in opened.details()
