@@ -25,6 +25,8 @@ class Ability:
     opset: int
     #: The numbers of the inputs, if not any numbers do.
     given: tuple[Any, ...] = ()
+    #: True if the model says nothing about values between its nodes, like a model of jax2onnx.
+    is_bare: bool = False
 
     @functools.cached_property
     def parsed(self) -> onnx.ModelProto:
@@ -44,6 +46,8 @@ class Ability:
         model = onnx.shape_inference.infer_shapes(self.parsed)
         if all(d.HasField("dim_value") for x in model.graph.input for d in _sizes(x)):
             complete(model, self.inputs())
+        if self.is_bare:
+            del model.graph.value_info[:]
         return model
 
     def inputs(self) -> list[np.ndarray]:
@@ -62,11 +66,11 @@ class Ability:
 
 def ability(
     name: str, inputs: str, outputs: str, body: str, constants: str = "", opset: int = 21,
-    given: Sequence[Any] = (), functions: str = "",
+    given: Sequence[Any] = (), functions: str = "", is_bare: bool = False,
 ) -> Ability:  # fmt: skip
     held = f"<{constants}>" if constants else ""
     text = f"g ({inputs}) => ({outputs}) {held} {{ {body} }}\n{functions}"
-    return Ability(name, text, opset, tuple(given))
+    return Ability(name, text, opset, tuple(given), is_bare)
 
 
 def _sizes(value: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:

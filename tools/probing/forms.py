@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,14 @@ from .abilities import Ability, ability, branches, loops, scans, simple, structu
 
 #: Forms of one line.
 LINES: Final = (Path(__file__).resolve().parent / "forms.txt").read_text()
+
+
+
+def weight(name: str, *shape: int) -> str:
+    """Returns a constant of small numbers, for operators whose weights have to be constant."""
+    numbers = ", ".join(f"{(i * 37 % 19 - 9) / 16}" for i in range(math.prod(shape)))
+    return f"float[{', '.join(map(str, shape))}] {name} = {{{numbers}}}"
+
 
 #: Ties, and numbers that a form needs.
 CHOSEN = [
@@ -31,6 +40,13 @@ CHOSEN = [
             given=([[1, 3, 3, 1, 3, 2], [0, 0, 0, 0, 0, 0]],)),
     ability("ArgMinTies", "float[2,6] x", "int64 y", "y = ArgMin <axis = 1, keepdims = 0> (x)",
             given=([[1, 3, 3, 1, 3, 1], [0, 0, 0, 0, 0, 0]],)),
+    ability("MatMulVectorsRead", "float[6] x", "float y", "p = MatMul(x, x) y = Mul(x, p)",
+            is_bare=True),
+    ability("LstmSharedInput", "float[6,2,3] x", "float y, float z",
+            "y = LSTM <hidden_size = 5> (x, w, r) z = GRU <hidden_size = 4> (x, v, s)",
+            ", ".join([weight("w", 1, 20, 3), weight("r", 1, 20, 5), weight("v", 1, 12, 3),
+                       weight("s", 1, 12, 4)]),
+            given=([(i * 7 % 11 - 5) / 4 for i in range(36)],)),
     ability("ArgMaxManyTies", "float[1,120] x", "int64 y", "y = ArgMax <axis = 1> (x)",
             given=([[(i * 7) % 5 for i in range(120)]],)),
 ]  # fmt: skip

@@ -183,7 +183,7 @@ def text(found: dict[str, Any]) -> str:
     """Returns the module of a runtime."""
     version = [int(part) for part in found["version"].split(".")]
     forms = found["abilities"]
-    right = sorted(forms.get("right", []))
+    right = sorted([*forms.get("right", []), *newer(found)])
     miscomputed = sorted(forms.get("wrong", []))
     release = f"Release {{ version: ({version[0]}, {version[1]}), opset: {max(found['opsets'])} }}"
     wrongs = wrong(found)
@@ -221,6 +221,13 @@ def text(found: dict[str, Any]) -> str:
         "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def newer(found: dict[str, Any]) -> list[str]:
+    """Returns the forms that came after the last probe of a runtime, which count as right."""
+    known = {name for names in found["abilities"].values() for name in names}
+    is_probed = "documentation" not in found
+    return [form.name for form in abilities() if is_probed and form.name not in known]
 
 
 def heading(found: dict[str, Any]) -> list[str]:

@@ -98,3 +98,10 @@ def lstm_and_gru_of_bounded_numbers(xs: Any) -> Any:
     (c, _), forward = lax.scan(lstm, (zeros, zeros), xs)
     backward = lax.scan(gru, jnp.zeros((2, 4)), xs, reverse=True)[1]
     return c, jnp.concatenate([forward, backward], -1)
+
+
+@program(floats(2, 40))
+def spectra_of_frames(x: Any) -> Any:
+    frames = x[:, jnp.arange(0, 25, 5)[:, None] + jnp.arange(16)] * jnp.hamming(16)
+    spectrum = jnp.fft.rfft(frames)
+    return jnp.abs(spectrum), jnp.fft.irfft(spectrum * 0.5, 16)

@@ -281,9 +281,10 @@ impl Auditor<'_> {
                 return Some(Lack::Wrong(first, Numbers::Nan));
             }
         }
+        let oldest = self.target.oldest_of(self.runtime);
         let mut forms = FORMS.iter();
-        let form = forms.find(|form| form.is_lacking(self.runtime) && form.is_of(&view))?;
-        let is_wrong = self.runtime.miscomputes(form.ability);
+        let form = forms.find(|form| form.is_lacking(self.runtime, oldest) && form.is_of(&view))?;
+        let is_wrong = self.runtime.miscomputes(form.ability, oldest);
         let is_rare = form.is_rare_in_floats()
             && first.is_some_and(DType::is_float)
             && !self.uses.has_likely_ties(node);

@@ -22,14 +22,16 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// True if a runtime rejects the form or computes it wrongly.
-    pub fn is_lacking(&self, runtime: &Runtime) -> bool {
+    /// True if a runtime rejects the form or computes it wrongly, from the `oldest` of its releases on.
+    pub fn is_lacking(&self, runtime: &Runtime, oldest: usize) -> bool {
         match self.ability {
             // Only a wrong result shows it.
             Ability::ScanAddsThenTanh
             | Ability::AttentionLowMask
+            | Ability::AttentionSoftcapMask
+            | Ability::DftLaterAxis
             | Ability::LstmSharedInput
-            | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability),
+            | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability, oldest),
             _ => runtime.lacks(self.ability),
         }
     }
@@ -323,6 +325,11 @@ forms! {
     DftOneSided: "`DFT` has no one-sided form", |op, it| op == OpType::DFT && it.int("onesided") == 1;
     DftInverse: "`DFT` has no inverse form", |op, it| op == OpType::DFT && it.int("inverse") == 1;
     DftFirstAxis: "`DFT` takes the last axis only", |op, it| op == OpType::DFT && it.has_outer_axis();
+    DftLaterAxis: "`DFT` takes the second axis only", |op, it| {
+        let axis = it.ints(2).first().copied().zip(it.rank(0));
+        op == OpType::DFT
+            && axis.is_some_and(|(axis, rank)| crate::infer::axis_from_front(axis, rank) != Some(1))
+    };
     DftLength: "`DFT` cannot cut its input",
         |op, it| op == OpType::DFT && it.has_length(std::cmp::Ordering::Less);
     DftPadded: "`DFT` cannot add zeros to its input",
@@ -343,6 +350,19 @@ forms! {
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(3..), Some(1)));
     MatMulVectorMatrices: "a `MatMul` cannot multiply a vector with many matrices",
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(3..)));
+    MatMulVectorsRead: "a node cannot read the product of two vectors",
+        |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(1)));
+    GatherNdBatchPoints: "a `GatherND` cannot look up points in a batch of arrays", |op, it| {
+        let depth = it.ty(1).and_then(|ty| ty.shape.last()?.known());
+        op == OpType::GatherND && it.int("batch_dims") > 0 && depth != Some(1)
+    };
+    TopKOfFlags: "sorted numbers cannot become flags", |op, it| {
+        let sorts = |node: &Node| {
+            node.op == OpType::TopK && it.input(0).is_some_and(|x| node.outputs.contains(&x))
+        };
+        let result = it.result(0).map(|ty| ty.dtype);
+        op == OpType::Cast && result == Some(DType::Bool) && (it.earlier)(&sorts)
+    };
     MatMulVectors: "a `MatMul` cannot multiply two vectors",
         |op, it| op == OpType::MatMul && matches!((it.rank(0), it.rank(1)), (Some(1), Some(1)));
     MatMulMatricesConstantVector: "a `MatMul` cannot multiply many matrices with a constant vector",
@@ -459,6 +479,10 @@ forms! {
         |op, it| op == OpType::Attention && it.tensor(3).is_some_and(has_low_row);
     AttentionCausal: "an `Attention` cannot be causal",
         |op, it| op == OpType::Attention && it.int("is_causal") == 1;
+    AttentionSoftcapMask: "an `Attention` adds the mask before it applies the `softcap`",
+        |op, it| op == OpType::Attention
+            && it.node.attr("softcap").is_some_and(|cap| !matches!(cap, Attr::Float(0.0)))
+            && (it.input(3).is_some() || it.int("is_causal") == 1);
     AttentionSoftcap: "an `Attention` takes no `softcap`",
         |op, it| op == OpType::Attention && it.node.attr("softcap").is_some();
     AttentionThreeDimensions: "an `Attention` needs its heads as an axis",

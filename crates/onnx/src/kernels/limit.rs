@@ -37,6 +37,8 @@ pub enum Limit {
     ScatterInnerSlices,
     /// A `DFT` computes one half of the spectrum.
     OneSidedDft,
+    /// A `DFT` along another axis than the second.
+    DftLaterAxis,
     /// A `DFT` along another axis than the last, or of another length than its input.
     DftAxis,
     /// A `Slice` starts at a computed position.
@@ -59,6 +61,12 @@ pub enum Limit {
     GruLinear,
     /// An `LSTM` that runs from the last element to the first.
     LstmReversed,
+    /// A `GatherND` looks up points of a batch of arrays.
+    GatherBatch,
+    /// A `Cast` makes flags from the results of a `TopK`.
+    SortedFlags,
+    /// An `Attention` has a `softcap` and a mask.
+    SoftcapMask,
     /// An `LSTM`, a `GRU` or an `RNN` reads the same array as an earlier one.
     RecurrentShared,
     /// An `Attention` adds very low numbers to all scores of a row.
@@ -94,6 +102,7 @@ impl Limit {
             Limit::ScatterEntry => &[Ability::ScatterNdEntry, Ability::ScatterNdScalar],
             Limit::ScatterInnerSlices => &[Ability::ScatterNdInnerSlices],
             Limit::OneSidedDft => &[Ability::DftOneSided],
+            Limit::DftLaterAxis => &[Ability::DftLaterAxis],
             Limit::DftAxis => &[Ability::DftFirstAxis, Ability::DftLength, Ability::DftPadded],
             Limit::DynamicSlice => &[Ability::DynamicSlice],
             Limit::SliceReverses => &[
@@ -108,6 +117,7 @@ impl Limit {
                 Ability::MatMulVectorMatrices,
                 Ability::MatMulVectorMatrix,
                 Ability::MatMulVectors,
+                Ability::MatMulVectorsRead,
                 Ability::MatMulMatricesConstantVector,
                 Ability::MatMulVectorConstantVector,
             ],
@@ -121,6 +131,9 @@ impl Limit {
             Limit::PowComputed => &[Ability::PowComputed, Ability::PowSeveralExponents],
             Limit::GruLinear => &[Ability::GruLinearBeforeReset],
             Limit::LstmReversed => &[Ability::LstmReverse],
+            Limit::GatherBatch => &[Ability::GatherNdBatchPoints],
+            Limit::SortedFlags => &[Ability::TopKOfFlags],
+            Limit::SoftcapMask => &[Ability::AttentionSoftcapMask],
             Limit::RecurrentShared => &[Ability::LstmSharedInput],
             Limit::LowMask => &[Ability::AttentionLowMask],
             Limit::HighConstant => &[Ability::UnsignedHighConstant],
@@ -128,14 +141,14 @@ impl Limit {
     }
 
     /// True if a runtime has the limit for some node.
-    pub(super) fn holds_in(self, runtime: &Runtime) -> bool {
-        FORMS.iter().any(|form| self.is_about(form) && form.is_lacking(runtime))
+    pub(super) fn holds_in(self, runtime: &Runtime, oldest: usize) -> bool {
+        FORMS.iter().any(|form| self.is_about(form) && form.is_lacking(runtime, oldest))
     }
 
     /// True if a runtime does not take a node because of the limit.
-    pub(super) fn concerns(self, runtime: &Runtime, view: &View<'_>) -> bool {
+    pub(super) fn concerns(self, runtime: &Runtime, oldest: usize, view: &View<'_>) -> bool {
         let mut forms = FORMS.iter().filter(|form| self.is_about(form));
-        forms.any(|form| form.is_lacking(runtime) && form.is_of(view))
+        forms.any(|form| form.is_lacking(runtime, oldest) && form.is_of(view))
     }
 
     fn is_about(self, form: &Form) -> bool {

@@ -57,6 +57,8 @@ pub(crate) struct Runtime {
     pub miscomputed: &'static [Ability],
     /// The types of inputs and outputs of a model, one bit each by the number of the type.
     pub interface: u32,
+    /// The abilities whose results are wrong in the releases before a version.
+    pub mended: &'static [(Ability, (u32, u32))],
     /// The types of constants, one bit each.
     pub constants: u32,
     /// The types that it computes in narrower ones. Inputs of a model cannot have them.
@@ -79,6 +81,7 @@ impl Runtime {
             narrowed: probed.narrowed,
             abilities: Some(probed.abilities),
             miscomputed: probed.miscomputed,
+            mended: &[],
             interface: probed.inputs,
             constants: probed.constants,
             demoted: probed.demoted,
@@ -127,8 +130,12 @@ impl Runtime {
         self.abilities.is_some_and(|able| able.binary_search(&ability).is_err())
     }
 
-    pub fn miscomputes(&self, ability: Ability) -> bool {
+    /// True if it computes a form wrongly in all releases, or in the oldest one of a range.
+    pub fn miscomputes(&self, ability: Ability, oldest: usize) -> bool {
+        let version = self.releases.get(oldest).map(|release| release.version);
+        let mut mended = self.mended.iter();
         self.miscomputed.binary_search(&ability).is_ok()
+            || mended.any(|&(each, since)| each == ability && version.is_some_and(|it| it < since))
     }
 }
 
@@ -143,6 +150,7 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         narrowed: &[],
         abilities: None,
         miscomputed: &[],
+        mended: &[(Ability::AttentionSoftcapMask, (1, 27))],
         interface: u32::MAX,
         constants: u32::MAX,
         demoted: &[],

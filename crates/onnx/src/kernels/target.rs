@@ -133,13 +133,19 @@ impl Target {
 
     /// True if some runtime has a limit.
     pub fn has_limit(&self, limit: Limit) -> bool {
-        self.ranges().any(|range| limit.holds_in(range.runtime))
+        self.ranges().any(|range| limit.holds_in(range.runtime, range.oldest))
             || self.device.is_some_and(|device| device.miscomputes(limit))
     }
 
     /// True if some runtime does not take a node because of a limit.
     pub(crate) fn limits(&self, limit: Limit, view: &View<'_>) -> bool {
-        self.ranges().any(|range| limit.concerns(range.runtime, view))
+        self.ranges().any(|range| limit.concerns(range.runtime, range.oldest, view))
+    }
+
+    /// Returns the index of the oldest release of a runtime of the target.
+    pub(super) fn oldest_of(&self, runtime: &Runtime) -> usize {
+        let own = self.ranges().find(|range| std::ptr::eq(range.runtime, runtime));
+        own.map_or(0, |range| range.oldest)
     }
 
     /// True if every runtime has the operator, for some types.

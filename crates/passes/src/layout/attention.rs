@@ -23,6 +23,7 @@ mod stack;
 use algebra::axis_map::{AxisMap, emit_after};
 use algebra::rewrite::{self, Result, ensure, require};
 use algebra::sizes::adds_leading_axes;
+use onnx::kernels::Limit;
 use onnx::{Attr, DType, Dim, Edit, Op, OpType, Patch, ValueId};
 
 use crate::layout_ops::is_layout_op;
@@ -438,6 +439,11 @@ fn fuse(patch: &mut Patch<'_, '_>, found: &Attention, stage: Stage) -> Result<Op
     expect_kernel(patch, found)?;
     mask::expect_same(patch, found)?;
     let (choice, mask) = chosen(patch, found, stage)?;
+    let is_masked = !matches!(mask, Prepared::None);
+    ensure(
+        found.cap.is_none() || !is_masked || !patch.target().has_limit(Limit::SoftcapMask),
+        "a release of the runtime adds the mask before it caps the scores",
+    )?;
     let Choice { q, k, v, heads, after, is_stacked, .. } = choice;
 
     for nodes in [&found.fused, &found.after, &vec![found.index], &q.links, &k.links, &v.links] {

@@ -129,8 +129,10 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
         is_linear && has(Limit::GruLinear) || !direction.is_empty() && has(Limit::LstmReversed);
     ensure(!is_limited, "a runtime of the target does not take this form of the operator")?;
     let is_plain = cell.mask.is_none() && cell.peepholes.is_none();
+    // The kernels of CUDA have no peepholes, and reverse each sequence with its padding.
+    let is_for_device = cell.peepholes.is_none() && direction.is_empty();
     ensure(
-        is_plain || edit.target().is_default() && edit.target().device_name().is_none(),
+        is_plain || edit.target().is_default() && (is_for_device || !edit.target().has_device()),
         "a runtime of the target may not take lengths or peepholes",
     )?;
     // The zeros of the identity matrix turn infinity into NaN. The guard excludes infinity.

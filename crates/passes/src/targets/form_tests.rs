@@ -35,7 +35,12 @@ fn recurrent_operators_of_one_sequence_read_copies() {
 a:f32[6,1,2,5] = LSTM(x, w, r) {hidden_size=5}
 b:f32[6,1,2,4] = GRU(x, v, s) {hidden_size=4}
 c:f32[6,1,2,5] = LSTM(x, w, r) {direction=\"reverse\", hidden_size=5}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[6,2,3], w:f32[1,20,3], r:f32[1,20,5], v:f32[1,12,3], s:f32[1,12,4]) -> (a, b, c)
+            a:f32[6,1,2,5] = LSTM(x, w, r) {hidden_size=5}  # 2
+            b:f32[6,1,2,4] = GRU(x, v, s) {hidden_size=4}  # 3
+            c:f32[6,1,2,5] = LSTM(x, w, r) {direction="reverse", hidden_size=5}  # 4
+        "#]],
     );
 }
 
@@ -47,6 +52,21 @@ fn recurrent_operators_of_one_row_share_it() {
         "graph g(x:f32[6,1,3], w:f32[1,20,3], r:f32[1,20,5], v:f32[1,12,3], s:f32[1,12,4]) -> (a, b)
 a:f32[6,1,1,5] = LSTM(x, w, r) {hidden_size=5}
 b:f32[6,1,1,4] = GRU(x, v, s) {hidden_size=4}",
+        expect![[r#"
+            graph g(x:f32[6,1,3], w:f32[1,20,3], r:f32[1,20,5], v:f32[1,12,3], s:f32[1,12,4]) -> (a, b)
+            a:f32[6,1,1,5] = LSTM(x, w, r) {hidden_size=5}  # 2
+            b:f32[6,1,1,4] = GRU(x, v, s) {hidden_size=4}  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_transform_of_many_rows_is_along_the_second_axis() {
+    check_for(
+        "openvino",
+        forms::run,
+        "graph g(x:f32[2,5,16,1]) -> (y)
+y:f32[2,5,9,2] = DFT(x, _, 2:i64) {onesided=1}",
         expect![[r#""#]],
     );
 }

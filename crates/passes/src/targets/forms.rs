@@ -19,6 +19,8 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::Slice => dynamic_slice(edit).or_else(|| reversing_slice(edit)),
         OpType::If if edit.has_limit(edit.root(), Limit::IfTwice) => device::choice(edit),
         OpType::MatMul => product_with_vector(edit),
+        OpType::GatherND => batch_of_points(edit),
+        OpType::Cast => sorted_flags(edit),
         OpType::BitShift => shifted_bytes(edit),
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
         op if op.is(COMPARISONS) => broadcast_comparison(edit),
@@ -68,6 +70,43 @@ fn high_constants(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     let op = Op::of(edit.node(index), operands);
     edit.done(&[], op)
+}
+
+/// Writes the batch as an index for runtimes that look up points in the first array of a batch only.
+fn batch_of_points(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::GatherBatch) {
+        return None;
+    }
+    let (x, indices) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let ty = edit.ty(indices)?.clone();
+    let sizes: Option<Vec<i64>> = ty.shape.iter().map(Dim::known).collect();
+    let is_of_one = matches!(edit.node(index).attr("batch_dims"), Some(&Attr::Int(1)));
+    let Some(mut sizes) = sizes.filter(|_| is_of_one) else {
+        return declined("there are several batch axes, or the sizes are not known");
+    };
+    let count = sizes[0];
+    let mut column = vec![1; sizes.len()];
+    column[0] = count;
+    let numbers = Tensor::of_ints(ty.dtype, column, &(0..count).collect::<Vec<_>>())?;
+    let numbers = edit.constant(numbers, &[]);
+    *sizes.last_mut()? = 1;
+    let sizes = edit.integers(&sizes)?;
+    let batch = edit.insert(Op::new(OpType::Expand, &[numbers, sizes]));
+    let joined = Op::new(OpType::Concat, &[batch, indices]).attr("axis", ty.rank() as i64 - 1);
+    let joined = edit.insert(joined);
+    edit.done(&[], Op::new(OpType::GatherND, &[x, joined]))
+}
+
+/// Compares sorted integers with zero instead of casting them to flags.
+fn sorted_flags(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::SortedFlags) {
+        return None;
+    }
+    let x = edit.input(index, 0)?;
+    let flags = edit.formula([x], |[x]| x.equal(0.0).logical_not());
+    edit.settle(flags)
 }
 
 /// Copies the sequence of a recurrent operator if an earlier one reads the same array. A `Max` of the array with itself

@@ -351,7 +351,13 @@ fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
                 _ => b.less_equal(a),
             }))
         }
-        OpType::Celu | OpType::Exp | OpType::HardSigmoid | OpType::Sigmoid | OpType::Tanh => {
+        OpType::Abs
+        | OpType::Celu
+        | OpType::Exp
+        | OpType::HardSigmoid
+        | OpType::Sigmoid
+        | OpType::Sign
+        | OpType::Tanh => {
             let op = edit.node(edit.root()).op.onnx()?;
             let attrs = edit.node(edit.root()).attrs.clone();
             Some(edit.formula([first], |[x]| {

@@ -16,10 +16,47 @@ pub(super) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if !has_operator || edit.has_limit(index, Limit::DftAxis) {
         return product(edit);
     }
+    if edit.has_limit(index, Limit::DftLaterAxis) {
+        return rows(edit);
+    }
     if edit.has_limit(index, Limit::OneSidedDft) {
         return half(edit);
     }
     None
+}
+
+/// Transforms all rows of an array along the second of three axes.
+fn rows(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let x = edit.input(index, 0)?;
+    let known = |value| {
+        let shape = &edit.ty(value)?.shape;
+        shape.iter().map(Dim::known).collect::<Option<Vec<i64>>>()
+    };
+    let sizes = known(x).zip(known(edit.node(index).outputs[0]));
+    let Some((before, after)) = sizes else {
+        return declined("the sizes of the array are not known");
+    };
+    let is_half = edit.has_limit(index, Limit::OneSidedDft);
+    let place = axis_from_front(edit.tensor(edit.input(index, 2)?)?.ints()?[0], before.len())?;
+    if place + 2 != before.len() || is_half && is_set(edit, "inverse") {
+        return product(edit);
+    }
+    let shape = [&[before[..place].iter().product()], &before[place..]].concat();
+    let shape = edit.integers(&shape)?;
+    let mut op = Op::of(edit.node(index), edit.inputs(index));
+    op.inputs[0] = Some(edit.insert(Op::new(OpType::Reshape, &[x, shape])));
+    op.inputs[2] = Some(edit.constant(Tensor::of_ints(DType::I64, Vec::new(), &[1])?, &[]));
+    if is_half {
+        op.attrs.retain(|(name, _)| &**name != "onesided");
+    }
+    let mut made = edit.insert(op);
+    if is_half {
+        let [start, end, axis] = [0, after[place], 1].map(|int| edit.integers(&[int]));
+        made = edit.insert(Op::new(OpType::Slice, &[made, start?, end?, axis?]));
+    }
+    let shape = edit.integers(&after)?;
+    edit.done(&[], Op::new(OpType::Reshape, &[made, shape]))
 }
 
 /// Computes one half of a spectrum as a part of the whole.

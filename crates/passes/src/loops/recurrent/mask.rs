@@ -144,9 +144,8 @@ mod tests {
     use crate::testing::{check_ignoring_nan, each};
 
     /// A GRU whose next state `n` is `h1` after these nodes, with a mask over three examples.
-    #[track_caller]
-    fn check_masked(nodes: &str, attributes: &str, expect: Expect) {
-        let text = format!(
+    fn masked(nodes: &str, attributes: &str) -> String {
+        format!(
             "graph g(x:f32[T,3,1], m:bool[T,3,1], h:f32[3,1]) -> (h2, ys)
 h2:f32[3,1], ys:f32[T,3,1] = Scan(h, x, m) {{body={{
   graph b(h0:f32[3,1], x0:f32[3,1], m0:bool[3,1]) -> (h1, y1)
@@ -166,8 +165,27 @@ h2:f32[3,1], ys:f32[T,3,1] = Scan(h, x, m) {{body={{
   n:f32[3,1] = Add(n1, k)
 {nodes}
 }}, num_scan_inputs=2{attributes}}}"
-        );
+        )
+    }
+
+    #[track_caller]
+    fn check_masked(nodes: &str, attributes: &str, expect: Expect) {
+        let text = masked(nodes, attributes);
         check_ignoring_nan(each(crate::loops::recurrent::run), &text, expect);
+    }
+
+    #[test]
+    fn a_device_takes_lengths_unless_the_sequence_runs_in_reverse() {
+        let nodes = "  h1:f32[3,1] = Where(m0, n, h0)\n  y1:f32[3,1] = Identity(h1)";
+        let reverse = ", scan_input_directions=[1, 1], scan_output_directions=[1]";
+        for (attributes, is_fused) in [("", true), (reverse, false)] {
+            let mut model = onnx::text::parse_graph(&masked(nodes, attributes)).unwrap();
+            model.target = onnx::kernels::Target::parse(["onnxruntime-cuda"]).unwrap();
+            model.exact_nan = false;
+            let fuse = each(crate::loops::recurrent::run);
+            model.edit(&mut |edit| fuse(edit));
+            assert_eq!(model.text().to_string().contains("GRU("), is_fused, "{attributes}");
+        }
     }
 
     #[test]
