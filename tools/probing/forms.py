@@ -12,7 +12,6 @@ from .abilities import Ability, ability, branches, loops, scans, simple, structu
 LINES: Final = (Path(__file__).resolve().parent / "forms.txt").read_text()
 
 
-
 def weight(name: str, *shape: int) -> str:
     """Returns a constant of small numbers, for operators whose weights have to be constant."""
     numbers = ", ".join(f"{(i * 37 % 19 - 9) / 16}" for i in range(math.prod(shape)))

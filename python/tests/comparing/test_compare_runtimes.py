@@ -57,7 +57,8 @@ def test_a_model_for_a_target_is_compared_with_an_export_for_the_same_target() -
         ("pkg.jax2onnx.target", "openvino,rten")
     ]
     report = compare(net, exported, [X])
-    assert all(each.is_match for each in report.outputs) and not report.notes
+    assert all(each.is_match for each in report.outputs)
+    assert not report.notes
 
 
 # A program that serves a runtime with faults. Outputs of parts have a bar in their names.

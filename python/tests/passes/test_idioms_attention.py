@@ -306,3 +306,18 @@ def test_a_mask_beside_a_bias_is_one_choice() -> None:
     found = check(both, (Q, K, V, mask, array(BATCH, 6, ROWS, ROWS, seed=4)))
     assert "And" not in found
     assert (found.count("Where"), len(found)) == (1, 10)
+
+
+@pytest.mark.parametrize(("target", "count"), [(None, 0), ("onnxruntime>=1.27", 1)])
+def test_attention_with_capped_scores_and_a_mask_needs_a_newer_release(
+    target: str | None, count: int
+) -> None:
+    def capped(q: Any, k: Any, v: Any) -> Any:
+        scores = 3 * jnp.tanh(jnp.einsum("bthd,bshd->bhts", q, k) / 3)
+        scores = jnp.where(jnp.tril(jnp.ones((ROWS, ROWS), bool)), scores, -jnp.inf)
+        return jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
+
+    model = bench.convert(capped, (Q, K, V), target=target)
+    assert [node.op_type for node in model.graph.node].count("Attention") == count
+    if target is None:
+        bench.check(capped, (Q, K, V), rtol=1e-5, atol=1e-5)

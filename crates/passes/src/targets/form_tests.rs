@@ -38,8 +38,10 @@ c:f32[6,1,2,5] = LSTM(x, w, r) {direction=\"reverse\", hidden_size=5}",
         expect![[r#"
             graph g(x:f32[6,2,3], w:f32[1,20,3], r:f32[1,20,5], v:f32[1,12,3], s:f32[1,12,4]) -> (a, b, c)
             a:f32[6,1,2,5] = LSTM(x, w, r) {hidden_size=5}  # 2
-            b:f32[6,1,2,4] = GRU(x, v, s) {hidden_size=4}  # 3
-            c:f32[6,1,2,5] = LSTM(x, w, r) {direction="reverse", hidden_size=5}  # 4
+            %0 = Max(x, x)  # 3
+            b:f32[6,1,2,4] = GRU(%0, v, s) {hidden_size=4}  # 3
+            %1 = Max(%0, %0)  # 4
+            c:f32[6,1,2,5] = LSTM(%1, w, r) {direction="reverse", hidden_size=5}  # 4
         "#]],
     );
 }
@@ -67,7 +69,69 @@ fn a_transform_of_many_rows_is_along_the_second_axis() {
         forms::run,
         "graph g(x:f32[2,5,16,1]) -> (y)
 y:f32[2,5,9,2] = DFT(x, _, 2:i64) {onesided=1}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[2,5,16,1]) -> (y)
+            %0 = Reshape(x, [10, 16, 1]:i64)  # 2
+            %1 = DFT(%0, _, 1:i64)  # 2
+            %2 = Slice(%1, [0]:i64, [9]:i64, [1]:i64)  # 2
+            y:f32[2,5,9,2] = Reshape(%2, [2, 5, 9, 2]:i64)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn points_in_a_batch_have_the_batch_as_an_index() {
+    check_for(
+        "mnn",
+        forms::run,
+        "graph g(x:f32[2,4,5], i:i64[2,3,2]) -> (y)
+y:f32[2,3] = GatherND(x, i) {batch_dims=1}",
+        expect![[r#"
+            graph g(x:f32[2,4,5], i:i64[2,3,2]) -> (y)
+            %0 = Expand([[[0]], [[1]]]:i64, [2, 3, 1]:i64)  # 2
+            %1 = Concat(%0, i) {axis=2}  # 2
+            y:f32[2,3] = GatherND(x, %1)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn sorted_flags_are_compared_with_zero() {
+    check_for(
+        "openvino",
+        forms::run,
+        "graph g(x:u8[2,6]) -> (y)
+v:u8[2,6], i:i64[2,6] = TopK(x, [6]:i64) {axis=1, largest=0}
+y:bool[2,6] = Cast(v) {to=9}",
+        expect![[r#"
+            graph g(x:u8[2,6]) -> (y)
+            v, i = TopK(x, [6]:i64) {axis=1, largest=0}  # 2
+            %0 = Equal(v, 0:u8)  # 3
+            y:bool[2,6] = Not(%0)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_scatter_of_the_smallest_numbers_does_not_compare_the_ends_of_integers() {
+    check_for(
+        "mnn",
+        forms::run,
+        "graph g(i:i64[2,1], u:i32[2]) -> (y)
+y:i32[3] = ScatterND([2147483647, 2147483647, 2147483647]:i32, i, u) {reduction=\"min\"}",
+        expect![[r#"
+            graph g(i:i64[2,1], u:i32[2]) -> (y)
+            %0 = Reshape(i, [2]:i64)  # 2
+            %1 = Reshape([2147483647, 2147483647, 2147483647]:i32, [3]:i64)  # 2
+            %2 = Reshape(u, [2]:i64)  # 2
+            %3 = Unsqueeze(%0, [0]:i64)  # 2
+            %4 = Sub([[0], [1], [2]]:i64, %3)  # 2
+            %5 = Equal(%4, 0:i64)  # 2
+            %6 = Unsqueeze(%2, [0]:i64)  # 2
+            %7 = Where(%5, %6, 2147483647:i32)  # 2
+            %8 = ReduceMin(%7, [1]:i64) {keepdims=0}  # 2
+            y:i32[3] = Min(%1, %8)  # 2
+        "#]],
     );
 }
 
