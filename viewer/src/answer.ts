@@ -24,16 +24,25 @@ export function answerOf(model: Model, changes: Changes | null): Answer | null {
   return lostOf(model) ?? slowestOf(model) ?? changedOf(model, changes) ?? wrong;
 }
 
-/** Returns the first line that differs from an earlier model. */
+/** Returns the first line that differs from an earlier model, or the first node that reads another weight. */
 function changedOf(model: Model, changes: Changes | null): Answer | null {
   const { against } = model.data;
-  if (!against || against.lines.length === 0) return null;
-  const text = `${plural(against.lines.length, "line")} changed since ${short(against.name, 60)}`;
+  if (!against) return null;
+  const weights = against.weights?.length ?? 0;
+  const changed: string[] = [];
+  if (against.lines.length) changed.push(plural(against.lines.length, "line"));
+  if (weights) changed.push(plural(weights, "weight"));
+  if (changed.length === 0) return null;
+  const text = `${changed.join(" and ")} changed since ${short(against.name, 60)}`;
   const first = against.lines.find(({ file, after }) => file !== null && after !== null);
-  const entry = first ? model.line(first.file!, first.after!) : undefined;
-  const selection: Selection | null = first ? { kind: "line", file: first.file!, line: first.after! } : null;
-  const changed = entry?.own.find((node) => changes?.later.has(node));
-  return { text, report: null, selection, node: changed ?? entry?.own[0] ?? -1 };
+  if (!first) {
+    const node = against.different?.[0] ?? -1;
+    return { text, report: null, selection: node < 0 ? null : selectionOf(model, node), node };
+  }
+  const entry = model.line(first.file!, first.after!);
+  const selection: Selection = { kind: "line", file: first.file!, line: first.after! };
+  const node = entry?.own.find((own) => changes?.later.has(own));
+  return { text, report: null, selection, node: node ?? entry?.own[0] ?? -1 };
 }
 
 /** Returns the line of a node, or the node itself if its line is not known. */

@@ -3,7 +3,7 @@
 import { answerOf, type Answer } from "./answer";
 import { Colors } from "./colors";
 import { button, colorMenu, segmented, splitter, toggleTheme } from "./controls";
-import { clean, h, plural, short } from "./dom";
+import { clean, h, plural, short, withCode } from "./dom";
 import { DetailsPane } from "./details";
 import type { ViewData } from "./format";
 import { changesOf, EarlierPane } from "./earlier";
@@ -69,7 +69,7 @@ export class App {
     const { cost } = this.model;
     const memory = cost && new MemoryPane(this.model, cost, (node) => this.select({ kind: "node", node, item: null }));
     middle.append(this.graphBar(), this.leftOut, canvas, this.legend, ...(memory ? [memory.element] : []));
-    this.leftOut.append(...(data.left_out ?? []).slice(0, 20).map((text) => h("p", {}, text)), this.notDrawn);
+    this.leftOut.append(...(data.left_out ?? []).slice(0, 20).map((text) => h("p", {}, ...withCode(text))), this.notDrawn);
     this.leftOut.hidden = this.leftOut.childElementCount === 1;
     const panes = h("main", { class: "panes" }, left, splitter("--left", 1), middle, splitter("--right", -1), right);
     root.append(this.bar(), panes, this.status, this.tip);

@@ -331,15 +331,17 @@ export class DetailsPane {
     const main = graphs[0];
     const total = weights.reduce((sum, [, size]) => sum + size, 0);
     const placed = nodes.filter((_, number) => this.model.callsite(number) >= 0).length;
+    const some = `${thousands(placed)} of ${plural(nodes.length, "node")} ${placed === 1 ? "is" : "are"}`;
+    const linked = placed === nodes.length ? "all nodes are" : placed === 0 ? "no node is" : some;
     const ops = new Map<string, number>();
     for (const [, op] of nodes) ops.set(op, (ops.get(op) ?? 0) + 1);
     const top = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 14);
     const facts: [string, Child][] = [
       ["Size", bytes(model.bytes)],
-      ["Weights", `${bytes(total)} in ${plural(weights.length, "tensor")}`],
-      ["Producer", `${short(model.producer)} ${short(model.producer_version)}`.trim()],
+      ["Weights", weights.length ? `${bytes(total)} in ${plural(weights.length, "tensor")}` : "none"],
+      ["Producer", `${short(model.producer)} ${short(model.producer_version)}`.trim() || "unknown"],
       ["Opset", opsets(model.opsets)],
-      ["Provenance", `${model.provenance}; ${placed === nodes.length ? "all nodes are" : `${thousands(placed)} of ${plural(nodes.length, "node")} ${placed === 1 ? "is" : "are"}`} linked to source`],
+      ["Provenance", `${model.provenance}; ${linked} linked to source`],
     ];
     if (profile) facts.push(["Profile", `${plural(profile.runs, "run")}, ${(profile.microseconds / 1000).toFixed(2)} ms each; ${percent(profile.known)} of the time has a line`]);
     if (profile?.placement) facts.push(["Placement", profile.placement.summary]);

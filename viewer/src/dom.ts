@@ -104,6 +104,11 @@ export function plural(count: number, noun: string): string {
   return `${thousands(count)} ${noun}${count === 1 ? "" : noun.endsWith("x") ? "es" : "s"}`;
 }
 
+/** Returns a sentence in which the text between backticks is code. */
+export function withCode(text: string): Child[] {
+  return text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+}
+
 /** Returns a part of one as a percentage. */
 export function percent(share: number): string {
   const value = share * 100;

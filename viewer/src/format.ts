@@ -74,10 +74,10 @@ export interface ViewData {
     opsets: { domain: string; version: number }[];
     provenance: string;
     notes: string[];
-    /** How many nodes the model has, if the page does not contain all of them. */
+    /** The number of nodes of the model, if the page does not contain all of them. */
     nodes?: number;
   };
-  /** What the page does not contain, in sentences. */
+  /** The parts that the page does not contain, in sentences. */
   left_out?: string[];
   graphs: GraphRow[];
   nodes: NodeRow[];
@@ -135,7 +135,9 @@ export interface ViewData {
     nodes_without_line: NodeChange[];
     /** For each node, the node of the earlier model that it stands for, or -1. */
     pairs?: number[];
-    /** The nodes that differ from those that they stand for. */
+    /** The weights that differ. */
+    weights?: { name: string; change: string }[];
+    /** The nodes that differ from those that they stand for, or that read a weight that differs. */
     different?: number[];
   } | null;
   /** The earlier model. */

@@ -130,7 +130,7 @@ export class SourcePane {
         label,
       ),
     );
-    const choice = h("div", { class: "segmented", role: "radiogroup", "aria-label": "Color lines by" }, ...buttons);
+    const choice = h("div", { class: "segmented", role: "radiogroup", "aria-label": "Color lines by", hidden: buttons.length < 2 }, ...buttons);
     return h("div", { class: "bar" }, this.tabs ?? h("h2", {}, "Source"), choice);
   }
 
@@ -208,8 +208,7 @@ export class SourcePane {
     const gone = this.model.data.against?.lines.filter((line) => line.after === null) ?? [];
     if (gone.length) this.list.append(this.goneLines(gone));
     if (files.length === 0) {
-      const why = 'This model does not record where its nodes came from. Export it with provenance="indexed", or pass its source map with --map.';
-      this.list.append(h("p", { class: "empty" }, why));
+      this.list.append(h("p", { class: "empty" }, "This model does not record where its nodes came from."));
     }
     const first = files[0]?.[0];
     if (first !== undefined) this.openFile(first);

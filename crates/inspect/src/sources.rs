@@ -104,19 +104,28 @@ impl<'d, 'a> Sources<'d, 'a> {
 
     /// Returns the user's files that were looked up and not found, without cells of notebooks.
     pub fn missing(&self) -> Vec<String> {
+        self.files(|source| *source == Source::Missing)
+    }
+
+    /// Returns the user's files that were looked up and differ from the exported ones, without cells of notebooks.
+    pub fn changed(&self) -> Vec<String> {
+        self.files(|source| matches!(source, Source::Changed { .. }))
+    }
+
+    /// Returns the user's files with these results, without cells of notebooks.
+    fn files(&self, is_wanted: impl Fn(&Source) -> bool) -> Vec<String> {
         let table = self.document.table();
         let found = self.found.borrow();
-        let is_missing =
-            |file: &str| found.get(file) == Some(&Source::Missing) && !self.is_cell(file);
+        let is_wanted = |file: &str| found.get(file).is_some_and(&is_wanted) && !self.is_cell(file);
         let files: BTreeSet<_> = table.all_locations().map(|at| at.file).collect();
         let files = files.into_iter().map(|file| table.get_file(file));
-        let mut missing: Vec<String> = files
+        let mut wanted: Vec<String> = files
             .filter(|file| file.tier == Tier::User && is_python(Path::new(&*file.path)))
-            .filter(|file| is_missing(&file.path))
+            .filter(|file| is_wanted(&file.path))
             .map(|file| file.path.to_string())
             .collect();
-        missing.sort_unstable();
-        missing
+        wanted.sort_unstable();
+        wanted
     }
 
     /// True if a file is a cell of a notebook.

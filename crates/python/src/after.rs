@@ -26,8 +26,12 @@ pub(crate) enum Model {
 
 impl Model {
     pub(crate) fn open(self) -> Result<ModelFile, OpenError> {
+        self.read(Weights::Skipped)
+    }
+
+    fn read(self, weights: Weights) -> Result<ModelFile, OpenError> {
         match self {
-            Model::Path(path) => ModelFile::open(&path, Weights::Skipped),
+            Model::Path(path) => ModelFile::open(&path, weights),
             Model::Bytes(bytes) => Ok(ModelFile::from_bytes(bytes)),
         }
     }
@@ -208,9 +212,11 @@ pub(crate) fn view_page(
         let mut files = Files::default();
         let opened = |error: OpenError| error::source_map(&error);
         let wrong = |error: &dyn std::error::Error| error::config(&error.to_string());
-        let file = model.open().map_err(opened)?;
+        // Only the differences of two models need the contents of weights.
+        let weights = if against.is_some() { Weights::Read } else { Weights::Skipped };
+        let file = model.read(weights).map_err(opened)?;
         let document = file.read(source_map.map(Path::new)).map_err(opened)?;
-        let other = against.map(Model::open).transpose().map_err(opened)?;
+        let other = against.map(|other| other.read(weights)).transpose().map_err(opened)?;
         let other = other.as_ref().map(|other| other.read(None)).transpose().map_err(opened)?;
         let profile = match &profile {
             Some(path) => {

@@ -114,3 +114,25 @@ def test_the_line_of_a_plugin_that_was_edited_is_the_new_one() -> None:
     assert "edited_plugin.py:11:" in shown[1]
     for text in shown:
         assert "|     return primitive.bind(x)\n" in text
+
+
+def test_explain_and_view_say_which_files_are_missing_or_changed(
+    monkeypatch: Any, capfd: Any, folder: Path
+) -> None:
+    text = """
+        import jax.numpy as jnp
+
+        def model(x):
+            return jnp.sin(x)
+        """
+    export(imported("waves", text).model, "f32[B]")
+    message = ("explain", "model.onnx", "-m", "running Sin node. Name:'sin'")
+    source = folder / "waves.py"
+    source.write_text(source.read_text().replace("return", "# moved\n    return"))
+    _, _, err = ask(monkeypatch, capfd, "view", "model.onnx")
+    assert err == "note: `waves.py` has changed since the export: the page leaves out the text\n"
+    assert ask(monkeypatch, capfd, *message)[2] == ""
+    source.unlink()
+    missing = "note: `waves.py` was not found here: pass its folder with --source-root\n"
+    assert ask(monkeypatch, capfd, "view", "model.onnx")[2] == missing
+    assert ask(monkeypatch, capfd, *message)[2] == missing

@@ -466,6 +466,46 @@ def test_two_models_are_side_by_side_with_their_differences(browser: Browser, pa
 
 
 @needs_chromium
+def test_a_node_that_reads_another_weight_is_marked_and_the_page_opens_at_it(
+    browser: Browser, pages: Pages
+) -> None:
+    before = onnx.load(pages.model("cnn"))
+    (reader, weight) = next(
+        (node, tensor)
+        for node in before.graph.node
+        for tensor in before.graph.initializer
+        if node.op_type == "Gemm" and tensor.name == node.input[2]
+    )
+    changed = numpy_helper.to_array(weight) + 1
+    weight.CopyFrom(numpy_helper.from_array(changed, weight.name))
+    path = pages.folder / "weights-before.onnx"
+    onnx.save(before, path)
+    opened = open_page(browser, pages.write("cnn", "-weights", against=path))
+    page = opened.page
+    answer = page.evaluate("document.querySelector('.top .answer').textContent")
+    assert answer == "1 weight changed since weights-before.onnx"
+    different = "[...document.querySelectorAll('.middle .change-different')]"
+    assert page.evaluate(f"{different}.map(e => e.dataset.node)") == [reader.name]
+    assert page.evaluate(f"{IS_IN_SIGHT}({different}[0])")
+    assert opened.data["against"]["weights"] == [{"name": weight.name, "change": "contents"}]
+    close(opened)
+
+
+@needs_chromium
+def test_a_model_without_provenance_says_so_once(browser: Browser, pages: Pages) -> None:
+    opened = open_page(browser, pages["constants"])
+    page = opened.page
+    notice = "document.querySelector('.left-out')"
+    assert "pass its source map with --map" in page.evaluate(f"{notice}.innerText")
+    assert "`" not in page.evaluate(f"{notice}.innerText")
+    assert page.evaluate(f"{notice}.querySelector('code').textContent") == 'provenance="indexed"'
+    assert "--map" not in page.evaluate("document.querySelector('.pane.source').innerText")
+    assert "no node is linked to source" in opened.details()
+    assert "unknown" in opened.details()
+    close(opened)
+
+
+@needs_chromium
 def test_a_line_with_thousands_of_nodes_counts_them_and_opens_at_the_one_that_changed(
     browser: Browser, pages: Pages
 ) -> None:

@@ -8,7 +8,7 @@ use inspect::explain::{Explanation, explain, json, text};
 use inspect::{Document, Sources, log, open_regular};
 
 use crate::command::{Answer, Command, Console, Outcome, print_json};
-use crate::model::ModelArgs;
+use crate::model::{ModelArgs, note_missing};
 use crate::output::{Format, OutputArgs};
 
 /// Show the line of Python behind an error of ONNX Runtime
@@ -73,7 +73,8 @@ impl Answer for Explained {
         if explanation.findings.is_empty() {
             return console.note("jax2onnx does not recognize an error in this text");
         }
-        write!(console.out, "{}", text(explanation, document, sources, console.style))
+        write!(console.out, "{}", text(explanation, document, sources, console.style))?;
+        note_missing(&sources.missing(), console)
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -83,6 +83,8 @@ struct Viewed<'a> {
     files: Files,
     /// The source files that were not found.
     missing: Vec<String>,
+    /// The source files that differ from the exported ones.
+    changed: Vec<String>,
 }
 
 impl Command for Args {
@@ -94,7 +96,9 @@ impl Command for Args {
     }
 
     fn run<'a>(&'a self, console: &mut Console<'_>) -> anyhow::Result<Box<dyn Answer + 'a>> {
-        let document = self.reading.open(&self.model, console)?;
+        // Only the differences of two models need the contents of weights.
+        let weights = if self.against.is_some() { Weights::Read } else { Weights::Skipped };
+        let document = open(&self.model, weights, self.reading.map.as_deref(), console)?;
         let sources = self.reading.sources(document);
         let profile = self.profile.as_deref().map(read_profile).transpose()?;
         let report = self.compare.as_deref().map(read_report).transpose()?;
@@ -102,7 +106,7 @@ impl Command for Args {
         let sizes = read_sizes(self.size.iter().map(String::as_str))?;
         Sizing::check(document, &sizes)?;
         let against: Option<&'static Document<'static>> = match &self.against {
-            Some(other) => Some(open(other, Weights::Skipped, None, console)?),
+            Some(other) => Some(open(other, weights, None, console)?),
             None => None,
         };
         let options = Options {
@@ -124,7 +128,8 @@ impl Command for Args {
             anyhow::Error::new(error).context(name)
         })?;
         let files = self.inputs(document, &sources, against);
-        Ok(Box::new(Viewed { args: self, view, files, missing: sources.missing() }))
+        let (missing, changed) = (sources.missing(), sources.changed());
+        Ok(Box::new(Viewed { args: self, view, files, missing, changed }))
     }
 }
 
@@ -161,7 +166,7 @@ impl Answer for Viewed<'_> {
     }
 
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
-        let Viewed { args, view, files, missing } = self;
+        let Viewed { args, view, files, missing, changed } = self;
         let output = args.output.clone().unwrap_or_else(|| default_output(&args.model));
         let page = page(view);
         let file = files.clone().write("the page", &output).map_err(io::Error::other)?;
@@ -177,6 +182,7 @@ impl Answer for Viewed<'_> {
             console.note(format_args!("{}", clean(sentence)))?;
         }
         note_missing(missing, console)?;
+        note_changed(changed, console)?;
         if args.open && !open_in_browser(&output) {
             console.note(format_args!("no browser could be started: open `{shown}` yourself"))?;
         }
@@ -189,6 +195,18 @@ impl Answer for Viewed<'_> {
             Format::Html | Format::Json => print_json(out, &self.view),
         }
     }
+}
+
+/// Says which source files the page leaves out because they changed.
+fn note_changed(files: &[String], console: &mut Console<'_>) -> io::Result<()> {
+    let files = match files {
+        [] => return Ok(()),
+        [file] => format!("`{}` has", clean(file)),
+        [file, rest @ ..] => {
+            format!("`{}` and {} have", clean(file), count(rest.len(), "other file"))
+        }
+    };
+    console.note(format_args!("{files} changed since the export: the page leaves out the text"))
 }
 
 /// Returns the path of the page of a model. It is in the current folder, because the model may be anywhere.

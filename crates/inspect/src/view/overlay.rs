@@ -7,7 +7,7 @@ use super::limits::{Limits, thousands};
 use super::name;
 use super::places::Places;
 use crate::Document;
-use crate::diff::{LineChange, NodeChange, diff};
+use crate::diff::{LineChange, NodeChange, WeightChange, WeightKind, diff};
 use crate::placement::{Evidence, Placement, describe_copy, sentence};
 use crate::profile::{By, Profile, summarize};
 
@@ -128,7 +128,8 @@ pub(super) fn against(
     for pair in &diff.pairs {
         if let Some(known) = pairs.get_mut(pair.after) {
             *known = if pair.before < kept { pair.before as i64 } else { -1 };
-            different.extend(pair.is_different.then_some(pair.after));
+            let reads_another = || reads_changed(after, pair.after, &diff.weights);
+            different.extend((pair.is_different || reads_another()).then_some(pair.after));
         }
     }
     let ops = |list: &[(String, usize)], limits: &mut Limits| -> Vec<Value> {
@@ -159,6 +160,11 @@ pub(super) fn against(
             "changed": nodes(&change.changed, limits),
         })
     };
+    let weights: Vec<&WeightChange<'_>> = diff.weights.iter().filter(is_change).collect();
+    let weights: Vec<Value> = weights[..limits.rows.take(weights.len())]
+        .iter()
+        .map(|change| json!({ "name": limits.cut(change.name), "change": change.kind.word() }))
+        .collect();
     let kept = limits.rows.take(diff.lines.len());
     let lines: Vec<Value> = diff.lines[..kept].iter().map(|it| line(it, limits)).collect();
     json!({
@@ -168,9 +174,23 @@ pub(super) fn against(
         "lines_moved": diff.moved,
         "lines": lines,
         "nodes_without_line": nodes(&diff.unplaced, limits),
+        "weights": weights,
         "pairs": pairs,
         "different": different,
     })
+}
+
+/// True if a weight is known to be another one.
+fn is_change(change: &&WeightChange<'_>) -> bool {
+    change.kind != WeightKind::NotCompared
+}
+
+/// True if a node reads a weight with other contents, or of another type.
+fn reads_changed(document: &Document<'_>, node: usize, changes: &[WeightChange<'_>]) -> bool {
+    let Some(node) = document.scan.nodes.get(node) else { return false };
+    let is_other = |kind| matches!(kind, WeightKind::Contents | WeightKind::Type);
+    let mut changed = changes.iter().filter(|change| is_other(change.kind));
+    changed.any(|change| node.inputs.contains(&change.name))
 }
 
 /// Describes the error that each line adds, from a report of `jax2onnx compare`. Skips rows that match nothing in
