@@ -82,7 +82,7 @@ check: develop
 	$(VENV)/bin/ruff check --quiet python examples benches tools
 	$(VENV)/bin/mypy
 
-# What a change to a crate breaks first. The same parameters at every commit, so that their references are in the cache;
+# The tests that a change to a crate breaks first. The same parameters at every commit, so that their references are in the cache;
 # only for the current CPU.
 QUICK := $(addprefix python/tests/,errors export numbers passes)
 test-quick: develop

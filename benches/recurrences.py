@@ -1,4 +1,4 @@
-"""How fast exported recurrences run, beside `jax.jit` and beside the same programs as loops.
+"""Measure how fast exported recurrences run, beside `jax.jit` and the same programs as loops.
 
     python benches/recurrences.py [--programs gla average] [--steps 128 1024 4096] [--rounds 9]
 

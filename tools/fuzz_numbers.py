@@ -82,7 +82,7 @@ class Worker:
         raise WorkerError(f"the process ended with {self.process.returncode}: {last}")
 
     def wait(self, answers: IO[str]) -> bool:
-        """Whether there is an answer, or the end of the process, in time: see `MAX_SECONDS`."""
+        """Return whether the process answers or ends in time: see `MAX_SECONDS`."""
         start, began = self.seconds(), time.monotonic()
         while not select.select([answers], [], [], 5)[0]:
             late = time.monotonic() - began > MAX_SECONDS
@@ -93,7 +93,7 @@ class Worker:
         return True
 
     def seconds(self) -> float:
-        """How long the process has computed, if the system says so."""
+        """Return how long the process has computed, if the system says so."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:

@@ -105,7 +105,7 @@ def by_release(types: list[set[str]]) -> tuple[tuple[int, int], ...]:
 
 
 def signature(op: str, opset: int, runtimes: list[dict[str, Any]]) -> Signature | None:
-    """What the releases that load an opset say of an operator, if the newest one has it."""
+    """Return what the releases that load an opset say of an operator, if the newest one has it."""
     listed = [
         [kernel for kernel in runtime["kernels"].get(op, []) if kernel[0] <= opset <= kernel[1]]
         for runtime in runtimes

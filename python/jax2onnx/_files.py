@@ -18,7 +18,7 @@ from ._types import StrPath
 from ._words import quoted
 
 Named: TypeAlias = tuple[str, str]
-"""What a file is called in messages, and its path."""
+"""The name of a file in messages, and its path."""
 
 
 class Output(NamedTuple):

@@ -54,7 +54,7 @@ def _flag(text: str) -> bool:
 
 
 class Form(NamedTuple):
-    """How values of a kind are written in `pyproject.toml` and in the environment."""
+    """The form of the values of a kind in `pyproject.toml` and in the environment."""
 
     type: TomlType
     #: Reads the text of a variable. The result is checked.
@@ -115,7 +115,7 @@ class Setting(NamedTuple):
 
     @property
     def form(self) -> Form:
-        """How places write the value."""
+        """Return the value as places write it."""
         return _FORMS[self.kind]
 
     def check(self, value: Any, where: str) -> Any:

@@ -108,7 +108,7 @@ def expected(fn: Any, inputs: Sequence[Any], *, double: bool = False) -> list[Re
 
 
 def depends_on_cpu(jaxpr: jax.extend.core.ClosedJaxpr) -> bool:
-    """Whether a jaxpr computes with floats, rather than with integers or by moving floats about."""
+    """Return whether a jaxpr computes with floats, and not only with integers or moves."""
     return any(
         eqn.primitive.name not in _EXACT
         and any(has_floats(var.aval) for var in (*eqn.invars, *eqn.outvars))

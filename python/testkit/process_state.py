@@ -1,4 +1,4 @@
-"""What an export could change in the process of the user, as values that can be compared."""
+"""Record what an export could change in the process of the user, as values that can be compared."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def recent(entries: dict[bytes, T], key: bytes, make: Callable[[], T]) -> T:
 
 
 def is_key(array: Any) -> bool:
-    """Whether an array holds keys of random numbers."""
+    """Return whether an array holds keys of random numbers."""
     return jax.dtypes.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key)
 
 

@@ -1,4 +1,4 @@
-"""Which tests run: all of them, or a sample that changes with the commit.
+"""Choose which tests run: all of them, or a sample that changes with the commit.
 
 `make test` runs one of every `SAMPLE` parameters of each test, and passes the commit as the seed.
 Later commits therefore run other parameters. `make test-all` runs everything.
@@ -21,7 +21,7 @@ def rank(name: str) -> int:
 
 
 def is_chosen(name: str) -> bool:
-    """Whether the sample contains something that may be left out altogether."""
+    """Return whether the sample contains something that may be left out altogether."""
     return rank(name) % sample == 0
 
 

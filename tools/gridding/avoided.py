@@ -9,14 +9,14 @@ import numpy as np
 
 
 def _is_lowest(inputs: list[np.ndarray]) -> np.ndarray:
-    """Where an argument is the lowest integer, whose absolute value is itself."""
+    """Return where an argument is the lowest integer, whose absolute value is itself."""
     return np.any(
         [one == np.iinfo(one.dtype).min for one in inputs if one.dtype.kind == "i"], axis=0
     )
 
 
 def _are_equal_and_large(inputs: list[np.ndarray]) -> np.ndarray:
-    """Where two arguments of 32 bits are one large number."""
+    """Return where two arguments of 32 bits are one large number."""
     a, x = (one.astype(np.float32) for one in inputs)
     is_wide = inputs[0].dtype.itemsize == 4
     return np.asarray(is_wide & (a == x) & (a > 2.0**20) & np.isfinite(a))

@@ -1,4 +1,4 @@
-"""Where a model computes something else than JAX, and why: the grid accepts nothing else."""
+"""List where a model computes something else than JAX, and why: the grid accepts nothing else."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Deviation:
 
 
 def _is_zero_sign(element: Element) -> bool:
-    """Whether the model returns what JAX returns, the signs of zeros aside."""
+    """Return whether the model returns what JAX returns, the signs of zeros aside."""
     found = element.found
     if not isinstance(found, complex):
         return any(found == want for want in element.wanted)
@@ -65,7 +65,7 @@ def _is_zero_sign(element: Element) -> bool:
 
 
 def _is_near(element: Element, one: float, other: float) -> bool:
-    """Whether two parts of complex numbers are the same, the sign of a zero aside."""
+    """Return whether two parts of complex numbers are the same, the sign of a zero aside."""
     if one == other or (one != one and other != other):
         return True
     digits = 1e-9 if element.type == "complex128" else 2e-5
@@ -86,20 +86,20 @@ def _operand_parts(element: Element) -> list[float]:
 
 
 def _is_nan_part(element: Element) -> bool:
-    """Whether a part of an operand is NaN, and so is a part of each result."""
+    """Return whether a part of an operand is NaN, and so is a part of each result."""
     results = (element.found, *element.wanted)
     return any(map(math.isnan, _operand_parts(element))) and all(map(cmath.isnan, results))
 
 
 def _is_infinite(element: Element) -> bool:
-    """Whether both results are infinite, and an operand is large, tiny or not finite."""
+    """Return whether both results are infinite, and an operand is large, tiny or not finite."""
     is_extreme = any(not 1e-9 < part < 80 for part in _operand_parts(element))
     wanted = any(cmath.isinf(want) for want in element.wanted)
     return is_extreme and cmath.isinf(element.found) and wanted
 
 
 def _is_other_side(element: Element) -> bool:
-    """Whether a part of the operand is huge, and the results are at both sides of a branch cut."""
+    """Return whether the operand is huge, and the results are at both sides of a branch cut."""
     if max(_operand_parts(element)) < 1e38:
         return False
     conjugate = complex(element.found).conjugate()
@@ -117,13 +117,13 @@ def _is_denormal(element: Element) -> bool:
 
 
 def _is_denormal_between(element: Element) -> bool:
-    """Whether an infinity is multiplied by a logarithm with a denormal part."""
+    """Return whether an infinity is multiplied by a logarithm with a denormal part."""
     parts = _operand_parts(element)
     return math.inf in parts and any(0 < part < 1e-300 for part in parts)
 
 
 def _is_rounded(element: Element) -> bool:
-    """Whether the model is at least about as close to the exact result as JAX is."""
+    """Return whether the model is at least about as close to the exact result as JAX is."""
     if element.is_double:
         return True
     numbers = (element.found, element.double, *element.wanted)
@@ -145,7 +145,7 @@ def _is_within(error: Callable[[Element], float]) -> Callable[[Element], bool]:
 
 
 def _is_right_instead_of_nan(element: Element) -> bool:
-    """Whether JAX has NaN, and the model is within one digit of float8 of the exact result."""
+    """Return whether JAX has NaN, and the model is within one digit of the exact result."""
     is_nan = all(map(math.isnan, element.wanted))
     return is_nan and _is_within(lambda one: abs(one.double) / 4 + 1e-5)(element)
 
@@ -157,7 +157,7 @@ def _error_of_lgamma(element: Element) -> float:
 
 
 def _is_at_end(element: Element) -> bool:
-    """Whether an operand is near the ends of double precision, and the model has a number."""
+    """Return whether an operand is near the ends of double precision; the model has a number."""
     numbers = _operand_parts(element)
     is_end = any(0 < number < 1e-300 or 1e300 < number < math.inf for number in numbers)
     return is_end and not cmath.isnan(element.found)

@@ -47,7 +47,7 @@ class Function:
         return run
 
     def takes(self, kind: Kind) -> bool:
-        """Whether JAX accepts the type, and the function works on each element by itself."""
+        """Return whether JAX accepts the type, and the function works on each element by itself."""
         try:
             for shape in ((), (5,)):
                 specs = [jax.ShapeDtypeStruct(shape, one.carrier) for one in self.kinds(kind)]

@@ -86,7 +86,7 @@ def _module(name: str) -> str:
 
 
 def _is_taken(cells: list[dict[str, Any]]) -> bool:
-    """Whether JAX accepts the function for any of the types that ran."""
+    """Return whether JAX accepts the function for any of the types that ran."""
     return any(one["verdict"] != "none" for one in cells)
 
 

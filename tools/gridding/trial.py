@@ -32,7 +32,7 @@ QUICK = {"xla_backend_optimization_level": 0}
 
 @dataclasses.dataclass
 class Verdict:
-    """How the model of a cell compares with JAX."""
+    """The comparison of the model of a cell with JAX."""
 
     verdict: str
     said: str = ""
@@ -101,7 +101,7 @@ def _normalized(program: Callable[..., Any], inputs: Sequence[np.ndarray]) -> st
 
 
 class Cell:
-    """What JAX computes at the special values, in each of the ways that it has."""
+    """The results of JAX at the special values, in each of the ways that it has."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Cell:
 
     @functools.cached_property
     def double(self) -> list[np.ndarray] | None:
-        """What JAX computes in double precision, where the type has less."""
+        """Return what JAX computes in double precision, where the type has less."""
         wide = WIDER.get(self.kind.name)
         if wide is None or self.function.others:
             return None
@@ -247,7 +247,7 @@ class Cell:
         return next((one for one in DEVIATIONS if one.excuses(element)), None)
 
     def _same(self, found: np.ndarray, want: np.ndarray) -> np.ndarray:
-        """Which elements are right, the signs of zeros included."""
+        """Return which elements are right, the signs of zeros included."""
         if want.dtype.kind in "biu":
             return np.asarray(found == want)
         rtol, atol = TOLERANCES.get(want.dtype.name, (0.0, 0.0))
@@ -313,7 +313,7 @@ def _number(value: Any) -> Any:
 
 
 def _is_denormal(value: Any) -> bool:
-    """Whether a number, or a part of a complex one, is below the normal ones."""
+    """Return whether a number, or a part of a complex one, is below the normal ones."""
     value = np.asarray(value)
     if value.dtype.kind in "biu":
         return False

@@ -29,7 +29,7 @@ def dtype_of(name: str) -> np.dtype:
 
 
 def is_double(name: str) -> bool:
-    """Whether JAX needs 64-bit types for it."""
+    """Return whether JAX needs 64-bit types for it."""
     return name in ("int64", "uint64", "float64", "complex128")
 
 

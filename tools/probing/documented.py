@@ -1,4 +1,4 @@
-"""What runtimes that cannot run everywhere say about themselves, as facts with version and date.
+"""The documentation of runtimes that cannot run everywhere, as facts with version and date.
 
 The lists are those of the operators that `examples.py` knows. Nothing here was measured.
 """

@@ -36,7 +36,7 @@ function.
 
 @dataclass(frozen=True)
 class Verdicts:
-    """How many argument sets of a function are right, of how many, and why others are refused."""
+    """Return how many argument sets of a function are right, and why others are refused."""
 
     right: int
     sets: int

@@ -108,7 +108,7 @@ interface Row {
   column: number;
   top: number;
   bottom: number;
-  /** How far its cells are moved to the right. */
+  /** The distance by which its cells are moved to the right. */
   shift: number;
   /** The borders of its column. */
   left: number;

@@ -25,7 +25,7 @@ const LEAST_READABLE = 0.28;
 /** Calls inside of calls are counted so deep. */
 const MAX_CALLS = 500;
 
-/** How many boxes and edges are in sight, and how many of them are drawn. */
+/** The numbers of boxes and edges that are in sight, and that are drawn. */
 export interface Sight {
   boxes: number;
   edges: number;

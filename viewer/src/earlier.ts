@@ -8,7 +8,7 @@ import { type Marks, marksOfNodes, NO_MARKS } from "./marks";
 import { Model } from "./model";
 import type { Item } from "./tree";
 
-/** Which nodes of two models differ. */
+/** The nodes of two models that differ. */
 export interface Changes {
   /** For each node of the later model, that of the earlier one, or -1. */
   pairs: number[];

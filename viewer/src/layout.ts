@@ -171,7 +171,7 @@ export class Layout {
     for (const edge of edges) {
       const text = textOf(this.model, edge.values);
       const known = seen.get(edge.from) ?? new Set();
-      // Of the edges from one box with the same text, the first one has it.
+      // Edges from one box with the same text show it once, at the first edge.
       if (!text || known.has(text) || count >= MAX_LABELS || edge.points.length < 2) continue;
       const size = this.width(text, false);
       const [start, end] = [edge.points[0]!, edge.points.at(-1)!];

@@ -26,7 +26,7 @@ export interface Line {
   operations: number;
   moved: number;
   held: number;
-  /** How many elements differ by more than rounding. */
+  /** The number of elements that differ by more than rounding. */
   wrong: number;
   /** True if it computes the first wrong number. */
   isWrong: boolean;

@@ -389,7 +389,7 @@ export class Tree {
   }
 
   private readonly sectionItems = new Map<Item, Item[]>();
-  /** How many children of the same kind come before those of a section. */
+  /** The number of children of the same kind before those of a section. */
   private readonly offsets = new Map<Item, number>();
 
   /** Divides many children into sections, in their order. */

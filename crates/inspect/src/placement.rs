@@ -83,7 +83,7 @@ pub struct Copy<'d> {
     /// `f32[8,8]`
     pub ty: Option<String>,
     pub bytes: Option<u64>,
-    /// How often the last run of a profile made the copy.
+    /// The number of times that the last run of a profile made the copy.
     pub calls: Option<u64>,
     /// The line that computes the value.
     pub from: Option<Frame<'d>>,

@@ -73,7 +73,7 @@ impl Rule {
     }
 }
 
-/// How to count operations.
+/// The rule that counts operations.
 #[derive(Clone, Copy)]
 enum Work {
     /// Nothing is computed.
@@ -85,7 +85,7 @@ enum Work {
     Unknown,
 }
 
-/// How to count bytes.
+/// The rule that counts bytes.
 #[derive(Clone, Copy)]
 enum Traffic {
     /// Every operand is read once, and every result written once.

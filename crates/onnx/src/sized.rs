@@ -59,7 +59,7 @@ pub struct Step {
 pub struct Inner {
     /// The number of the instance.
     pub instance: usize,
-    /// How often one run of the node runs it. It is 0 for the branch of an `If` that costs less.
+    /// The number of times that one run of the node runs it. It is 0 for the branch of an `If` that costs less.
     pub times: Dim,
     pub kind: InnerKind,
 }

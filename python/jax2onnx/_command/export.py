@@ -134,7 +134,7 @@ def printed_warnings() -> Iterator[list[str]]:
 
 
 def _records_nothing(options: Mapping[str, Any]) -> bool:
-    """Whether the model records no lines, although nobody asked for that."""
+    """Return whether the model records no lines, although nobody asked for that."""
     found = {each.setting.name: each for each in _config.found(options)}
     return not found["provenance"].sources and not found["source_map"].value
 

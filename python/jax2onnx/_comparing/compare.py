@@ -129,7 +129,7 @@ def _models_read(
 
 @dataclass(frozen=True)
 class Options:
-    """How to compare."""
+    """The options of a comparison."""
 
     executor: "Executor"
     rtol: float

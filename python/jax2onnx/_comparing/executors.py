@@ -1,4 +1,4 @@
-"""Where the model that is checked runs: in ONNX Runtime in this process, or in another runtime."""
+"""Run the model that is checked: in ONNX Runtime in this process, or in another runtime."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence

@@ -86,7 +86,7 @@ class First:
 
     @property
     def is_read(self) -> bool:
-        """Whether the node is the one that a message of the runtime names, so that nothing ran."""
+        """Return whether a message of the runtime names the node, so that nothing ran."""
         return self.kind == "failure" and not self.value
 
     def to_json(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class PlacedLine:
-    """Where a line runs.
+    """The placement of a line.
 
     Attributes:
         line: The line of Python; None for the nodes without a line.
@@ -77,7 +77,7 @@ class PlacedLine:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a model runs. Prints as a sentence and a table of the lines that run elsewhere.
+    """The placement of a model. Prints as a sentence and a table of the lines that run elsewhere.
 
     Attributes:
         summary: The placement in a sentence.

@@ -50,7 +50,7 @@ Metric = Callable[[Mapping[str, Array], Mapping[str, Array]], float]
 
 @dataclass(frozen=True)
 class _Judge:
-    """How outputs are judged."""
+    """The tolerances by which outputs are judged."""
 
     name: str
     budget: float

@@ -239,7 +239,7 @@ class Facts:
 
     @property
     def site(self) -> Site:
-        """Where the node is."""
+        """Return the place of the node."""
         return site_of(self.graph, self.number)
 
     @property

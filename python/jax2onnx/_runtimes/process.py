@@ -38,7 +38,7 @@ class StartError(RefusalError):
 
 @dataclass(frozen=True)
 class Started:
-    """How to start a process that serves a runtime.
+    """The command that starts a process that serves a runtime.
 
     Attributes:
         name: The name as the user writes it.

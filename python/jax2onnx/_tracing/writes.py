@@ -52,7 +52,7 @@ def written(name: Any) -> Dropped | None:
 
 
 class Writes:
-    """What a function writes to the state of its model, while JAX traces it."""
+    """The values that a function writes to the state of its model while JAX traces it."""
 
     def __init__(self, modules: Modules | None) -> None:
         self._libraries = [_Linen(), _Haiku()]
@@ -202,7 +202,7 @@ class _Linen(_Names):
             result = method(*args, **kwargs)
         finally:
             self._running.discard(id(scope))
-        # What `sow` creates is not state that the model keeps.
+        # The model does not keep the state that `sow` creates.
         changed = [
             (col, name, value)
             for col, name, value in self._variables(module)

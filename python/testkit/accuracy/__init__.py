@@ -83,7 +83,7 @@ class Tag:
         )
 
     def asks_for(self, primitive: str) -> bool:
-        """Whether a node of this primitive may come from the line."""
+        """Return whether a node of this primitive may come from the line."""
         return self.open or self.constant or primitive in self.primitives
 
     def complaints(self, found: Counter[str]) -> Iterator[str]:

@@ -78,7 +78,7 @@ def four_bits() -> Iterator[Case]:
 
 
 def _shifted_nibbles(name: str, x: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """What 4 bits hold after a shift, as the byte of the same sign."""
+    """Return the 4 bits that are left after a shift, as the byte of the same sign."""
     is_negative = ((x & 8) > 0) & (name == "shift_right_arithmetic")
     bits = np.where(is_negative, x.astype(int) | -16, x.astype(int))
     shifted = (bits << by if name == "shift_left" else bits >> by) & 15

@@ -26,7 +26,7 @@ def name_of(dtype: Any) -> str:
 
 
 def is_wide(dtype: Any) -> bool:
-    """Whether JAX has the type only with 64 bits enabled."""
+    """Return whether JAX has the type only with 64 bits enabled."""
     return np.dtype(dtype) in (np.float64, np.int64, np.uint64)
 
 

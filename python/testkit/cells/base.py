@@ -34,7 +34,7 @@ class Cell:
     operator: str | None
     inputs: tuple[np.ndarray, ...] = (sequence(STEPS, BATCH, DEPTH),)
     count: int = 1
-    """How many of the operators there are."""
+    """Return the number of these operators."""
 
 
 CELLS: dict[str, Cell] = {}

@@ -33,7 +33,7 @@ SIDE = 64
 
 
 def can_build() -> bool:
-    """Whether this system can run the harness."""
+    """Return whether this system can run the harness."""
     return sys.platform == "linux" and shutil.which("cc") is not None
 
 

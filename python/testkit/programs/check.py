@@ -1,4 +1,4 @@
-"""What is wrong with an exported program, if anything: all four variants against JAX."""
+"""Find what is wrong with an exported program: all four variants against JAX."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JaxError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """How a program failed."""
+    """The failure of a program."""
 
     variant: str
     text: str
@@ -64,7 +64,7 @@ class Difference:
 
 
 def difference(program: Program, answered: Callable[[], None] = lambda: None) -> Difference | None:
-    """How an exported program differs from JAX; `answered` is called when JAX has computed it.
+    """Return how an exported program differs from JAX; calls `answered` when JAX has computed it.
 
     Raises:
         UnsupportedError: The converter refuses the program.
@@ -110,7 +110,7 @@ def difference(program: Program, answered: Callable[[], None] = lambda: None) ->
 
 
 def fails_like(found: Difference) -> Callable[[Program], bool]:
-    """Whether a program fails in the same way."""
+    """Return whether a program fails in the same way."""
 
     def fails(program: Program) -> bool:
         try:
@@ -123,7 +123,7 @@ def fails_like(found: Difference) -> Callable[[Program], bool]:
 
 
 class Change(enum.IntEnum):
-    """What a run of the program changes in the results of a step, beside the noise."""
+    """Return what a run of the program changes in the results of a step, beside the noise."""
 
     NOTHING = 0
     #: Products and Fourier transforms of complex numbers where they are not finite, and factors
@@ -170,7 +170,7 @@ def is_floating(value: jax.Array) -> bool:
 
 
 class Reference:
-    """What JAX computes, and how far off a result may be.
+    """The results of JAX, and how far off a result may be.
 
     The program runs again with noise of a few last digits in all that is rounded. Where the noise
     moves a result, rounding may. A sigmoid has absolute noise too, and small results of it become
@@ -225,7 +225,7 @@ class Reference:
             raise JaxError(f"{type(error).__name__}: {error}") from error
 
     def is_sure(self, found: Sequence[np.ndarray]) -> bool:
-        """Whether no other way to run the program in JAX has other results.
+        """Return whether no other way to run the program in JAX has other results.
 
         XLA may simplify the program otherwise without noise: it computes `exp(x) / exp(y)` as
         `exp(x - y)`, for example, and takes an unsigned index that it knows for a signed one. JAX
@@ -249,7 +249,7 @@ class Reference:
         return True
 
     def is_traced(self) -> bool:
-        """Whether what JAX traces with symbols computes the same at this size.
+        """Return whether what JAX traces with symbols computes the same at this size.
 
         It does not where JAX asks for a size when it traces, as `jnp.nonzero` does. JAX may also
         refuse what it traced.
@@ -263,7 +263,7 @@ class Reference:
     def wrong(
         self, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray] | None = None
     ) -> str | None:
-        """How results differ from what JAX computes, or from `wanted`."""
+        """Return how results differ from what JAX computes, or from `wanted`."""
         values = self.program.results()
         for index, (one, want) in enumerate(zip(found, wanted or self.want, strict=True)):
             wrong = self.wrong_result(index, one, want)
@@ -272,7 +272,7 @@ class Reference:
         return None
 
     def wrong_result(self, index: int, found: np.ndarray, want: np.ndarray) -> str | None:
-        """How one result differs from what it should be."""
+        """Return how one result differs from what it should be."""
         if found.dtype != want.dtype or found.shape != want.shape:
             return f"{found.dtype}{found.shape} where JAX has {want.dtype}{want.shape}"
         if self.exact[index]:
@@ -285,7 +285,7 @@ class Reference:
         return f"{found[place]} where JAX has {want[place]}, at {place} of result {index}"
 
     def same(self, found: np.ndarray, want: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
-        """Which elements are right."""
+        """Return which elements are right."""
         if want.dtype.name not in TOLERANCES:
             return np.asarray(found == want)
         tolerance, tiny = TOLERANCES[want.dtype.name], float(ml_dtypes.finfo(want.dtype).tiny)
@@ -334,7 +334,7 @@ def symbolic(specs: Sequence[jax.ShapeDtypeStruct]) -> list[jax.ShapeDtypeStruct
 
 
 def identical(found: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """Which elements are the same number, or both NaN."""
+    """Return which elements are the same number, or both NaN."""
     if want.dtype.name in TOLERANCES:
         found, want = found.astype(np.float64), want.astype(np.float64)
     return np.asarray((found == want) | ((found != found) & (want != want)))

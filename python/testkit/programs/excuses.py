@@ -1,4 +1,4 @@
-"""Which errors and results of a symbolic program count for nothing at a size, and why.
+"""List the errors and results of a symbolic program that do not count at a size, and why.
 
 What JAX traces may not be right at a size: see `traced.py`. This excuses the step whose equation
 does not fit, and the steps that read its result, and no other step of the program. ONNX Runtime may
@@ -52,11 +52,11 @@ class Excuses:
             return traced(self.program).jaxpr
 
     def cover_result(self, value: int) -> bool:
-        """Whether a result, given as the number of its value, need not be right."""
+        """Return whether a result, given as the number of its value, need not be right."""
         return self.is_small and value - len(self.program.leaves) in self.wrong
 
     def cover_error(self, error: Exception, model: onnx.ModelProto) -> bool:
-        """Whether ONNX Runtime may fail with an error."""
+        """Return whether ONNX Runtime may fail with an error."""
         if not self.is_small:
             return False
         if self.failing and SHARED_MEMORY in str(error):

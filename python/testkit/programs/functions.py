@@ -189,7 +189,7 @@ def slices() -> list[Operation]:
         unary("lax.scan(lambda c, _: (c * 2 + 1, c), {0}, None, length={n})[{i}]", "fi",
               draw=choice(n=(0, 1, 3), i=(0, 1))),
         unary("lax.map(lambda a: a + a.sum(), {0}, batch_size=2)", "fi", rank=1),
-        # Of an empty array, `all` is true, so the loop would not end: XLA drops such a loop.
+        # `all` of an empty array is true, so the loop would not end: XLA drops such a loop.
         unary("lax.while_loop(lambda a: (jnp.abs(a) < 20).all() & (a < 20).any(),"
               " lambda a: a * 2 + 1, {0})", "i", **JUMP),
         unary("lax.fori_loop(0, jnp.clip({0}.max(), 0, 3), lambda i, a: a + i, {0})", "i",

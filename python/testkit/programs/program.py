@@ -144,7 +144,7 @@ class Step:
         return self.source("abcd"[: len(self.operands)])
 
     def error(self, value: jax.Array) -> Any:
-        """How far all results of this step may be off: sums of complex products round all."""
+        """Return how far all results of this step may be off: complex products round all."""
         source, expressions = self.text, (IS_TRANSFORM, IS_PRODUCT, SPREADS)
         is_floating = jnp.issubdtype(value.dtype, np.floating)
         if not is_floating or not any(one.search(source) for one in expressions):
@@ -214,7 +214,7 @@ class Program:
 
     @property
     def may_lose_zero_signs(self) -> bool:
-        """Whether a step chooses elements, where ONNX Runtime loses the sign of a zero."""
+        """Return whether a step chooses elements, where ONNX Runtime loses the sign of a zero."""
         sources = (OPERATIONS[step.operation].source for step in self.steps)
         return any(CHOOSES.search(source) for source in sources)
 

@@ -58,7 +58,7 @@ _MIXED: Final = (*_FLOATS, *_INTEGERS, np.int32, np.bool_, np.bool_, *_HALVES)
 
 @dataclasses.dataclass(frozen=True)
 class Theme:
-    """What a program is about: the families that it draws from, and the types of its leaves."""
+    """The theme of a program: the families that it draws from, and the types of its leaves."""
 
     families: tuple[str, ...]
     narrow: tuple[Any, ...] = _MIXED

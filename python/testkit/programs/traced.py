@@ -1,4 +1,4 @@
-"""What JAX traced of a program, and whether the trace is right at a size.
+"""Read what JAX traced of a program, and check whether the trace is right at a size.
 
 JAX takes each symbol to be at least 1 when it traces, and writes the size of `x[1:]` as `N - 1`. At
 a smaller size, a traced equation may have a negative size, or a slice that ends behind its array.
@@ -30,7 +30,7 @@ def traced(program: Program) -> Any:
 
 
 def rounds_to_float32(function: Callable[[], Any]) -> bool:
-    """Whether JAX computes a part of a function in float32, as in `dot_product_attention`."""
+    """Return whether JAX computes a part in float32, as in `dot_product_attention`."""
     equations = inner_equations(jax.make_jaxpr(function)().jaxpr)
     results = (var.aval for eqn in equations for var in eqn.outvars)
     return any(getattr(aval, "dtype", None) == np.float32 for aval in results)
@@ -50,7 +50,7 @@ def failures(jaxpr: Any, size: int) -> list[Any]:
 
 
 def is_right(eqn: Any, size: int, least: float = -np.inf) -> bool:
-    """Whether JAX accepts an equation, and each one inside of it, at a size: see `accepts`."""
+    """Return whether JAX accepts an equation, and those inside, at a size: see `accepts`."""
     inside = (one for jaxpr in jaxprs_in(list(eqn.params.values())) for one in jaxpr.eqns)
     try:
         return accepts(eqn, size, least) and all(is_right(one, size, least) for one in inside)
@@ -59,7 +59,7 @@ def is_right(eqn: Any, size: int, least: float = -np.inf) -> bool:
 
 
 def accepts(eqn: Any, size: int, least: float = -np.inf) -> bool:
-    """Whether JAX accepts an equation at a size, and its windows and indices find elements.
+    """Return whether JAX accepts an equation at a size, and its windows and indices find elements.
 
     Smaller sizes than the least one count as that one.
     """
@@ -88,7 +88,7 @@ def accepts(eqn: Any, size: int, least: float = -np.inf) -> bool:
 
 
 def has_elements(eqn: Any, size: int) -> bool:
-    """Whether an axis that is indexed has elements, or nothing of it is read or written."""
+    """Return whether an axis that is indexed has elements, or nothing of it is read or written."""
     name, numbers = eqn.primitive.name, eqn.params.get("dimension_numbers")
     if name != "gather" and not name.startswith("scatter"):
         return True
@@ -107,7 +107,7 @@ def has_elements(eqn: Any, size: int) -> bool:
 
 
 def has_windows(eqn: Any, size: int) -> bool:
-    """Whether a window has elements along its axes, and a place where it fits."""
+    """Return whether a window has elements along its axes, and a place where it fits."""
     name, params = eqn.primitive.name, eqn.params
     operands = [shape_at(var.aval, size) for var in eqn.invars]
     shapes = [*operands, *(shape_at(var.aval, size) for var in eqn.outvars)]
@@ -160,7 +160,7 @@ def jaxprs_in(value: Any) -> Iterator[Any]:
 
 
 def results_at(program: Program, size: int) -> list[np.ndarray]:
-    """What the traced program computes at a size.
+    """Return what the traced program computes at a size.
 
     It differs from what JAX computes where JAX asks for a size when it traces: `jnp.array_equal`
     takes arrays of `N` and `2*N` elements to be different.

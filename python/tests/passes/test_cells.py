@@ -1,4 +1,4 @@
-"""Which cells become `LSTM` or `GRU`, and that their numbers are those of JAX."""
+"""Cells become `LSTM` or `GRU`, and their numbers are those of JAX."""
 
 from __future__ import annotations
 

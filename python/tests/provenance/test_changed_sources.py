@@ -1,4 +1,4 @@
-"""Whether a model shows the lines of a file depends on the text of the file, not on its date."""
+"""The text of a file, not its date, decides whether a model shows its lines."""
 
 from __future__ import annotations
 

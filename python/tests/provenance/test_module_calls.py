@@ -218,7 +218,7 @@ def test_an_export_that_fails_leaves_nothing_behind(error: type[BaseException]) 
 
 
 def is_unwatched() -> bool:
-    """Whether nothing of an export still reports calls."""
+    """Return whether nothing of an export still reports calls."""
     if sys.version_info < (3, 12):
         return sys.getprofile() is None
     monitoring: Any = sys.monitoring

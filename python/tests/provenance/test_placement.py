@@ -1,4 +1,4 @@
-"""Where ONNX Runtime runs each line, and what it copies between devices."""
+"""The device of each line in ONNX Runtime, and the copies between devices."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TYPES = {"object": dict, "array": list, "string": str, "integer": int, "null": t
 
 
 def valid(value: Any, schema: Any) -> bool:
-    """Whether a value is as a schema says; of JSON Schema only what ours uses."""
+    """Return whether a value is as a schema says; of JSON Schema only what ours uses."""
     if isinstance(schema, bool):
         return schema
     checks = {

@@ -96,7 +96,7 @@ def run(example: Example, namespace: dict[str, object]) -> None:
 
 
 def matches(found: str, expected: str) -> bool:
-    """Whether the output is the expected one, in which `…` is any text."""
+    """Return whether the output is the expected one, in which `…` is any text."""
     parts = [re.escape(part) for part in expected.strip().split("…")]
     return re.fullmatch(".*?".join(parts), found.strip(), re.DOTALL) is not None
 
@@ -107,7 +107,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", sys.argv)
-    # What a page registers is for that page.
+    # A page keeps what it registers for itself.
     monkeypatch.setattr(registry, "REGISTERED", {})
     yield tmp_path
     for file in tmp_path.glob("*.py"):
@@ -171,7 +171,7 @@ def without_files(text: str) -> str:
 
 
 def has_cells(page: Path) -> bool:
-    """Whether the examples of a page run in a notebook: none of them reads its own file."""
+    """Return whether the examples of a page run in a notebook: none of them reads its own file."""
     codes = [example.code for example in examples(page) if example.language == "python"]
     return (
         NEEDS.match(page.read_text()) is None

@@ -63,7 +63,7 @@ impl<'d> Lines<'d> {
     }
 }
 
-/// Which nodes read the results of which.
+/// The nodes that read the results of each node.
 struct Around {
     readers: Vec<Vec<usize>>,
     makers: Vec<Vec<usize>>,

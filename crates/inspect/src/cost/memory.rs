@@ -1,4 +1,4 @@
-//! How much memory a model needs while it runs: when each value is born and dies, and what is alive at the peak.
+//! Computes how much memory a model needs while it runs: when each value is born and dies, and what is alive at the peak.
 //!
 //! The plan is that of ONNX Runtime without its arena: the order of nodes, values that share a buffer, and buffers that
 //! wait for the next value of the same shape. Inputs and weights are not part of it, because the caller and the session

@@ -230,7 +230,7 @@ struct Candidate<'d> {
     maker: Option<usize>,
     /// The nodes that may read the copy.
     readers: Vec<usize>,
-    /// How often the last run computed and read the value; `None` if it is unknown.
+    /// The number of times that the last run computed and read the value; `None` if it is unknown.
     calls: Vec<Option<u64>>,
 }
 

@@ -25,7 +25,7 @@ const BLOCK: u64 = 4096;
 /// The summary of a weight.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Summary {
-    /// How many elements were read; fewer than the weight has, if it was sampled.
+    /// The number of elements that were read; fewer than the weight has, if it was sampled.
     read: u64,
     nans: u64,
     infinities: u64,

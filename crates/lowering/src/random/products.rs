@@ -75,7 +75,7 @@ fn joined(sums: Expr<'_>) -> Expr<'_> {
 /// The state after the last round.
 struct Rounds<'g> {
     bits: Expr<'g>,
-    /// What remains to be added to the words, divided by the powers of two.
+    /// The rest to add to the words, divided by the powers of two.
     last: Expr<'g>,
 }
 
@@ -139,7 +139,7 @@ fn additions(key: Pair<'_>) -> [Expr<'_>; 6] {
         matrix(pair, 2, width, |word, column| (word == column / BITS).then(|| 1.0 / power(column)));
     let parity = row(pair, width, |k| if k < BITS { (PARITY >> k & 1) as f64 } else { 0.0 });
     let keys = Expr::concat(&[pair, joined(pair.matmul(halves) + parity)], axis);
-    // Which word of the key is added to the column, and which number.
+    // The word of the key that is added to the column, and the number.
     let words = |group: usize| [group % 3, (group + 1) % 3];
     let counts = |word: usize, column: usize| {
         let (group, column) = (column / width, column % width);

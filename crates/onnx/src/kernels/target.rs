@@ -322,7 +322,7 @@ pub enum Numbers {
     Nan,
 }
 
-/// Why an operator does not compute what ONNX says.
+/// The reason why an operator does not compute what ONNX says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A runtime has no such operator.

@@ -1,4 +1,4 @@
-//! How the nodes of a model use its values: the facts that the audit of every runtime needs.
+//! Finds how the nodes of a model use its values: the facts that the audit of every runtime needs.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

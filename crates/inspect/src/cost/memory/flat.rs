@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The maximum number of nodes after functions are inlined.
 const MAX_NODES: usize = 1 << 20;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A weight, or computed from weights when the model is loaded.

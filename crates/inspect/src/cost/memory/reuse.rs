@@ -1,4 +1,4 @@
-//! Which values share a buffer, and when each buffer is allocated and freed, as ONNX Runtime plans it.
+//! Finds the values that share a buffer, and when each buffer is allocated and freed, as ONNX Runtime plans it.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn counts(flat: &Flat) -> Vec<usize> {
 
 struct Planner<'f> {
     flat: &'f Flat,
-    /// How often the values in a buffer are still needed, under the value that determines its size; for other values,
+    /// The number of times that the values in a buffer are still needed, under the value that determines its size; for other values,
     /// how often they are needed.
     counts: Vec<usize>,
     buffer_of: Vec<Option<usize>>,

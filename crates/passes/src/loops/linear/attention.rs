@@ -57,7 +57,7 @@ const MIN_STEPS: i64 = 32;
 /// If the magnitudes of all numbers add up to less than this, no product of three of them overflows.
 const MAX_SUM: f64 = (1u64 << 40) as f64;
 
-/// How the state is computed.
+/// The rule that computes the state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Operator,

@@ -53,7 +53,7 @@ struct Decays {
     before: ValueId,
     /// From a step to the end of the chunk, `[chunks, heads, 1, steps]`.
     after: ValueId,
-    /// Of the whole chunk, `[chunks, heads, 1, 1]`.
+    /// The decay of the whole chunk, `[chunks, heads, 1, 1]`.
     total: ValueId,
 }
 
@@ -188,7 +188,7 @@ struct Read {
 struct Step {
     /// What the results read, and what a delta rule reads.
     reads: [Option<Read>; 2],
-    /// What a step adds to the state after the chunk, `[chunks, heads, steps, keys]`.
+    /// The part that a step adds to the state after the chunk, `[chunks, heads, steps, keys]`.
     key: ValueId,
     /// The decay of the whole chunk, `[chunks, heads, keys, 1]`.
     total: Option<ValueId>,
