@@ -24,6 +24,7 @@ _UNKNOWN_SIZE: Final = (
     "JAX traces the function without a value for a named size; "
     "if the size never changes, export with a number instead of the name"
 )
+_SIZE_OF_VALUES: Final = "a shape cannot depend on values: use the largest size and a mask"
 
 _NOT_AN_INTEGER: Final = "'_DimExpr' object cannot be interpreted as an integer"
 _RANGE: Final = "instead of range, use jax.lax.fori_loop or jax.lax.scan: " + _UNKNOWN_SIZE
@@ -75,7 +76,31 @@ _HINTS: Final = (
         "leave out .item(): an array with one element works like a number in jnp; "
         + _UNKNOWN_VALUE,
     ),
+    ("ConcretizationTypeError", "jnp.arange", _SIZE_OF_VALUES),
+    ("ConcretizationTypeError", "'num' argument", _SIZE_OF_VALUES),
+    (
+        "ConcretizationTypeError",
+        "total_repeat_length",
+        "the size of the result depends on values: pass total_repeat_length=... with the largest "
+        "size",
+    ),
+    (
+        "ConcretizationTypeError",
+        "static `length`",
+        "the size of the result depends on values: pass length=... with the largest size",
+    ),
     ("ConcretizationTypeError", "", _UNKNOWN_VALUE),
+    (
+        "IndexError",
+        "Slice entries must be static",
+        "a slice has a fixed size: use jax.lax.dynamic_slice_in_dim with the largest size, or a "
+        "mask",
+    ),
+    (
+        "TypeError",
+        "unsupported format string",
+        "a traced value cannot be formatted: use jax.debug.print, which the model leaves out",
+    ),
     (
         "UnexpectedTracerError",
         "",
@@ -90,7 +115,7 @@ _HINTS: Final = (
     (
         "TypeError",
         "Shapes must be 1D sequences of concrete values",
-        "a shape cannot depend on values: use the largest size and a mask",
+        _SIZE_OF_VALUES,
     ),
     (
         "InconclusiveDimensionOperation",

@@ -94,6 +94,18 @@ def single(x: Any) -> Any:
     return x * x[0, 0].item()  # fails
 
 
+def cut(x: Any) -> Any:
+    return x[: (x > 0).sum()]  # fails
+
+
+def ranged(x: Any) -> Any:
+    return jnp.arange(x[0, 0])  # fails
+
+
+def repeated(x: Any) -> Any:
+    return jnp.repeat(x, x.astype(int))  # fails
+
+
 def divided(x: Any) -> Any:
     return x.reshape(2, -1)  # fails
 
@@ -168,6 +180,23 @@ CASES = [
         single,
         jax.errors.ConcretizationTypeError,
         "leave out .item(): an array with one element works like a number in jnp; " + VALUE,
+    ),
+    (
+        cut,
+        IndexError,
+        "a slice has a fixed size: use jax.lax.dynamic_slice_in_dim with the largest size, or a "
+        "mask",
+    ),
+    (
+        ranged,
+        jax.errors.ConcretizationTypeError,
+        "a shape cannot depend on values: use the largest size and a mask",
+    ),
+    (
+        repeated,
+        jax.errors.ConcretizationTypeError,
+        "the size of the result depends on values: pass total_repeat_length=... with the largest "
+        "size",
     ),
     (
         divided,

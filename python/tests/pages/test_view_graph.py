@@ -484,7 +484,7 @@ def test_a_node_that_reads_another_weight_is_marked_and_the_page_opens_at_it(
     page = opened.page
     answer = page.evaluate("document.querySelector('.top .answer').textContent")
     assert answer == "1 weight changed since weights-before.onnx"
-    different = "[...document.querySelectorAll('.middle .change-different')]"
+    different = "[...document.querySelectorAll('.middle .change-different[data-node]')]"
     assert page.evaluate(f"{different}.map(e => e.dataset.node)") == [reader.name]
     assert page.evaluate(f"{IS_IN_SIGHT}({different}[0])")
     assert opened.data["against"]["weights"] == [{"name": weight.name, "change": "contents"}]
