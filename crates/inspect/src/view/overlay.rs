@@ -160,9 +160,10 @@ pub(super) fn against(
             "changed": nodes(&change.changed, limits),
         })
     };
-    let weights: Vec<&WeightChange<'_>> = diff.weights.iter().filter(is_change).collect();
-    let weights: Vec<Value> = weights[..limits.rows.take(weights.len())]
-        .iter()
+    let compared = diff.weights.iter().filter(|change| change.kind != WeightKind::NotCompared);
+    let kept = limits.rows.take(compared.clone().count());
+    let weights: Vec<Value> = compared
+        .take(kept)
         .map(|change| json!({ "name": limits.cut(change.name), "change": change.kind.word() }))
         .collect();
     let kept = limits.rows.take(diff.lines.len());
@@ -178,11 +179,6 @@ pub(super) fn against(
         "pairs": pairs,
         "different": different,
     })
-}
-
-/// True if a weight is known to be another one.
-fn is_change(change: &&WeightChange<'_>) -> bool {
-    change.kind != WeightKind::NotCompared
 }
 
 /// True if a node reads a weight with other contents, or of another type.
