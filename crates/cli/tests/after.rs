@@ -369,6 +369,7 @@ fn a_model_of_torch() {
 
             hint: the shapes of the inputs do not match; a size with the same name in several inputs (`B` in `f32[B,3]`) must have the same value in all of them
             --- stderr
+            note: `/home/ann/project/torch_model.py` was not found here: pass its folder with --source-root
             --- exit 0
         "#]],
     );
