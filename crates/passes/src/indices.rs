@@ -4,5 +4,6 @@ pub(crate) mod division;
 pub(crate) mod index;
 pub(crate) mod pick;
 pub(crate) mod place;
+pub(crate) mod reciprocals;
 pub(crate) mod resize;
 pub(crate) mod tables;

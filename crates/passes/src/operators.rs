@@ -4,6 +4,5 @@ pub(crate) mod batch_norm;
 pub(crate) mod gemm;
 pub(crate) mod keep_entries;
 pub(crate) mod pad;
-pub(crate) mod reciprocals;
 pub(crate) mod shape_constants;
 pub(crate) mod split_products;

@@ -9,7 +9,7 @@ use crate::formulas::{
     thresholded_relu, uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
-use crate::indices::{division, index, pick, place, resize, tables};
+use crate::indices::{division, index, pick, place, reciprocals, resize, tables};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
@@ -198,6 +198,7 @@ pub static PHASES: &[Phase] = &[
         &[
             graph("inline-composites", "replaces each composite by its nodes", |edit| edit.inline_composites()).when(When::Always),
             model("take-deep-branches", "takes branches of constants that crash ONNX Runtime", canonicalize::take_deep_branches).when(When::Always),
+            nodes("multiply-by-reciprocals", "multiplies by the reciprocal of a constant or of a number that is broadcast, as XLA does, if a function with steps shows the difference", reciprocals::run).when(When::Always),
             graph("fold-tables", "stores a table that only constants determine, instead of the nodes that compute it", tables::run),
             formulas("fuse-indices", "writes lookups by index as `Gather`, without unnecessary bounds checks", &[&division::REWRITES, &index::REWRITES]),
             formulas("fuse-entries", "writes the lookup of one entry as `Gather`", &[&index::ENTRIES]),

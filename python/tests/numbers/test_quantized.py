@@ -113,3 +113,32 @@ def test_a_convolution_of_bytes_is_one_operator(opset: int) -> None:
     found = ops(convolution, RNG.choice(EXTREMES, (2, 6, 5, 8)), opset=opset)
     assert ("ConvInteger" in found) == (opset >= 18)
     assert ("MatMul" in found) == (opset < 18)
+
+
+def quantized(x: jax.Array, axis: int | None, most: float) -> tuple[jax.Array, jax.Array]:
+    """Return an array in 8 bits with its scale, for which the largest number is at a step."""
+    scale = jnp.abs(x).max(axis, keepdims=True) / most
+    scale = jnp.where(scale < 1e-19, jnp.ones_like(scale), scale)
+    return jnp.round(x / scale).astype(jnp.int8), scale
+
+
+@pytest.mark.parametrize("most", [127.5, 127.0, 7.5])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_numbers_at_a_step_are_rounded_as_xla_rounds_them(axis: int | None, most: float) -> None:
+    x = RNG.standard_normal((64, 96)).astype(np.float32)
+    weight = RNG.standard_normal((96, 300)).astype(np.float32)
+
+    def layer(x: jax.Array) -> Any:
+        left, scale = quantized(x, axis if axis is None else 1, most)
+        right, scales = quantized(jnp.asarray(weight), axis if axis is None else 0, most)
+        sums = lax.dot(left, right, preferred_element_type=jnp.int32)
+        return left, right, sums.astype(jnp.float32) * scale * scales
+
+    ops(layer, x)
+
+
+@pytest.mark.parametrize("step", [0.05, 0.1, 0.3])
+def test_a_quotient_by_a_constant_step_is_rounded_as_xla_rounds_it(step: float) -> None:
+    x = (np.arange(-4000, 4000) * 0.5 * step).astype(np.float32)
+    ops(lambda x: jnp.clip(jnp.round(x / step), -128, 127) * step, x)
+    ops(lambda x: jnp.floor(x / step).astype(jnp.int32), x)

@@ -7,6 +7,7 @@ use onnx::operator::properties::{RESHAPES, SELECTIONS};
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, known_shape};
 
 use super::Rule;
+use crate::indices::reciprocals;
 
 pub(crate) const RULE: Rule = Rule {
     name: "fold-constants",
@@ -21,10 +22,21 @@ pub(crate) const RULE: Rule = Rule {
         if patch.node(patch.root()).op == OpType::TopK {
             return top(patch);
         }
+        let quotient = quotient_of_constants(patch);
+        if quotient.is_some() {
+            return quotient;
+        }
         let tensor = fold(patch, patch.root())?;
         patch.done(&[], tensor)
     },
 };
+
+/// Writes a quotient as a product where XLA does, so that its result is folded as that of XLA.
+fn quotient_of_constants(patch: &mut Patch<'_, '_>) -> Outcome {
+    let (x, divisor) = patch.pair(patch.root())?;
+    require(patch.tensor(x).is_some() && patch.tensor(divisor).is_some())?;
+    reciprocals::run(patch)
+}
 
 /// A result is folded up to this number of elements, or up to the size of the largest operand. ONNX Runtime folds larger
 /// results when it loads the model, so that they are not in the file.
@@ -175,6 +187,21 @@ mod tests {
     use expect_test::expect;
 
     use crate::testing::{check, check_lean, rule};
+
+    #[test]
+    fn a_quotient_that_is_rounded_is_that_of_xla() {
+        check(
+            rule(&super::RULE),
+            "graph g() -> (y)
+             c:f32[2] = Div([0.5, 41.0]:f32, 41.0)
+             y:f32[2] = Floor(c)",
+            expect![[r#"
+                graph g() -> (y)
+                c = Mul([0.5, 41.0], 0.024390243)  # 2
+                y:f32[2] = Floor(c)  # 3
+            "#]],
+        );
+    }
 
     #[test]
     fn arithmetic_on_constants_is_done_in_their_type() {

@@ -1,8 +1,8 @@
-//! `multiply-by-reciprocals`: multiplies by the reciprocal of a constant, as XLA does, if a function with steps shows it.
+//! `multiply-by-reciprocals`: multiplies by the reciprocal of a divisor, as XLA does, if a function with steps shows it.
 //!
-//! XLA computes `x / c` as `x · (1 / c)` if `c` is a constant. The results differ in the last digit, which is rounding
-//! until a function such as `round` follows. With the scale `max(|x|) / 127.5` of a quantizer, `x / scale` is at a step
-//! for the largest `x`, and the last digit of the scale decides between two integers.
+//! XLA computes `x / c` as `x · (1 / c)` if `c` is a constant or is broadcast. The results differ in the last digit, which is
+//! rounding until a function such as `round` follows. With the scale `max(|x|) / 127.5` of a quantizer, `x / scale` is at a
+//! step for the largest `x`, and the last digit decides between two integers.
 
 use algebra::rewrite::require;
 use onnx::operator::properties::{POINTWISE, VIEW_OPS};
@@ -16,19 +16,30 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     require(edit.node(index).op == OpType::Div)?;
     let (x, divisor) = edit.pair(index)?;
-    let divisor = edit.number(divisor)?;
-    require(edit.number(x).is_none())?;
-    let reciprocal = match edit.dtype(x)? {
-        DType::F32 => {
-            let single = 1.0 / divisor as f32;
-            if single.is_normal() { f64::from(single) } else { 0.0 }
+    let dtype = edit.dtype(x)?;
+    let is_float = matches!(dtype, DType::F32 | DType::F64);
+    require(is_float && reaches_step(edit, index))?;
+    let product = match edit.number(divisor) {
+        Some(number) => {
+            let reciprocal = reciprocal(number, dtype)?;
+            edit.formula([x], |[x]| x * reciprocal)
         }
-        DType::F64 => 1.0 / divisor,
-        _ => 0.0,
+        None => {
+            let is_broadcast = edit.shape(divisor)? != &*edit.result_ty(index)?.shape;
+            require(is_broadcast && edit.has_kernel(OpType::Reciprocal, dtype))?;
+            edit.formula([x, divisor], |[x, divisor]| x * divisor.unary(OpType::Reciprocal))
+        }
     };
-    require(reciprocal.is_normal() && !is_power_of_two(divisor) && reaches_step(edit, index))?;
-    let product = edit.formula([x], |[x]| x * reciprocal);
     edit.settle(product)
+}
+
+/// Returns the reciprocal of a constant, unless a quotient is the same.
+fn reciprocal(number: f64, dtype: DType) -> Option<f64> {
+    let is_single = dtype == DType::F32;
+    let reciprocal = if is_single { f64::from(1.0 / number as f32) } else { 1.0 / number };
+    let is_normal =
+        if is_single { (reciprocal as f32).is_normal() } else { reciprocal.is_normal() };
+    (is_normal && !is_power_of_two(number)).then_some(reciprocal)
 }
 
 /// True if a number is a power of two, so that its reciprocal is exact.
@@ -85,7 +96,8 @@ mod tests {
                 graph g(x:f32[4,8], m:f32[4]) -> (y)
                 s = Mul(m, 0.007843138)  # 2
                 c = Unsqueeze(s, [1]:i64)  # 3
-                q = Div(x, c)  # 4
+                %0 = Reciprocal(c)  # 4
+                q = Mul(x, %0)  # 4
                 y:f32[4,8] = Round(q)  # 5
             "#]],
         );
@@ -104,6 +116,37 @@ mod tests {
                 q = Mul(x, 10.0)  # 2
                 m = Max(q, -128.0)  # 3
                 y:i8[4] = Cast(m) {to=3}  # 4
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_quotient_by_a_scale_for_each_row_is_a_product() {
+        check(
+            each(super::run),
+            "graph g(x:f32[B,8], s:f32[B,1]) -> (y)
+             q:f32[B,8] = Div(x, s)
+             y:f32[B,8] = Round(q)",
+            expect![[r#"
+                graph g(x:f32[B,8], s:f32[B,1]) -> (y)
+                %0 = Reciprocal(s)  # 2
+                q = Mul(x, %0)  # 2
+                y:f32[B,8] = Round(q)  # 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_quotient_by_as_many_numbers_is_kept() {
+        check(
+            each(super::run),
+            "graph g(x:f32[B,8], s:f32[B,8]) -> (y)
+             q:f32[B,8] = Div(x, s)
+             y:f32[B,8] = Round(q)",
+            expect![[r#"
+                graph g(x:f32[B,8], s:f32[B,8]) -> (y)
+                q = Div(x, s)  # 2
+                y:f32[B,8] = Round(q)  # 3
             "#]],
         );
     }
