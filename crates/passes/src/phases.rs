@@ -13,9 +13,7 @@ use crate::indices::{division, index, pick, place, reciprocals, resize, tables};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
-use crate::operators::{
-    batch_norm, gemm, keep_entries, pad, reciprocals, shape_constants, split_products,
-};
+use crate::operators::{batch_norm, gemm, keep_entries, pad, shape_constants, split_products};
 use crate::prune::{bound_counters, drop_carries};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
 use crate::{canonicalize, layout, layout_ops, loops, targets};
@@ -275,7 +273,6 @@ pub static PHASES: &[Phase] = &[
             nodes("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
             formulas("fuse-batch-norms", "writes a scale and a shift of each channel as `BatchNormalization`", &[&batch_norm::REWRITES]).when(When::FusingNorms),
             graph("merge-choices", "merges the choices by one condition in a loop into one `If`", loops::choices::run),
-            nodes("multiply-by-reciprocals", "multiplies by the reciprocal of a constant, as XLA does, if a function with steps shows the difference", reciprocals::run).when(When::Always),
             nodes("shape-constants", "reshapes broadcast constants to the rank with which ONNX Runtime is fastest", shape_constants::run),
         ],
     ),

@@ -19,16 +19,13 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let dtype = edit.dtype(x)?;
     let is_float = matches!(dtype, DType::F32 | DType::F64);
     require(is_float && reaches_step(edit, index))?;
-    let product = match edit.number(divisor) {
-        Some(number) => {
-            let reciprocal = reciprocal(number, dtype)?;
-            edit.formula([x], |[x]| x * reciprocal)
-        }
-        None => {
-            let is_broadcast = edit.shape(divisor)? != &*edit.result_ty(index)?.shape;
-            require(is_broadcast && edit.has_kernel(OpType::Reciprocal, dtype))?;
-            edit.formula([x, divisor], |[x, divisor]| x * divisor.unary(OpType::Reciprocal))
-        }
+    let product = if let Some(number) = edit.number(divisor) {
+        let reciprocal = reciprocal(number, dtype)?;
+        edit.formula([x], |[x]| x * reciprocal)
+    } else {
+        let is_broadcast = edit.shape(divisor)? != &*edit.result_ty(index)?.shape;
+        require(is_broadcast && edit.has_kernel(OpType::Reciprocal, dtype))?;
+        edit.formula([x, divisor], |[x, divisor]| x * divisor.unary(OpType::Reciprocal))
     };
     edit.settle(product)
 }
