@@ -62,9 +62,9 @@ fn costs<'d, 'a>(document: &'d Document<'a>, sources: &Sources<'d, 'a>) {
     let given = open.open.symbols.iter().take(MAX_ASKED);
     let given = given.map(|symbol| (symbol.name.to_string(), 3)).collect();
     for sizing in [Ok(open), Sizing::of(document, &given)].into_iter().flatten() {
-        let costs = cost::costs(&sizing, cost::By::Module);
-        let _ = cost::text(&costs, document, 3, sources, Style { color: true, width: 40 });
         let lines = cost::Lines::of(document);
+        let costs = cost::costs(&sizing, &lines, cost::By::Module);
+        let _ = cost::text(&costs, document, 3, sources, Style { color: true, width: 40 });
         let orders = [Order::OnnxRuntime, Order::File, Order::Early];
         let [peak, ..] = orders.map(|order| Peak::of(&sizing, &lines, order));
         let _ = peak.text(document, 3, sources, Style { color: true, width: 40 });
@@ -111,7 +111,7 @@ pub fn profile(model: &[u8], data: &[u8]) {
     let Ok(open) = Sizing::of(&document, &BTreeMap::new()) else { return };
     let sizes = cost::sizes_in(&document, &open.open, &profile);
     let Ok(sizing) = Sizing::of(&document, &sizes) else { return };
-    let costs = cost::costs(&sizing, cost::By::Line);
+    let costs = cost::costs(&sizing, &cost::Lines::of(&document), cost::By::Line);
     let machine = "1G,1GB".parse().ok();
     if let Ok(rates) = cost::Roofline::of(&costs, &document, &profile, None, machine) {
         let _ = rates.text(3, &sources, Style { color: true, width: 40 });

@@ -70,10 +70,11 @@ pub(crate) fn cost_summary(
             }
             sizing = Sizing::of(&document, &sizes).map_err(Failed::Size)?;
         }
-        let costs = costs(&sizing, by);
+        let lines = Lines::of(&document);
+        let costs = costs(&sizing, &lines, by);
         let rates = |profile| Roofline::of(&costs, &document, profile, warmup, machine);
         let roofline = profile.as_ref().map(rates).transpose().map_err(Failed::Rates)?;
-        let peak = Peak::of(&sizing, &Lines::of(&document), order);
+        let peak = Peak::of(&sizing, &lines, order);
         let sources = sources_of(source_roots, &document);
         let costs_text = text(&costs, &document, top, &sources, Style::plain());
         let peak_text = peak.text(&document, top, &sources, Style::plain());

@@ -120,7 +120,7 @@ impl Args {
         let sizes = read_sizes(self.size.iter().map(String::as_str))?;
         let sizing = Sizing::of(document, &sizes)?;
         let lines = Lines::of(document);
-        let costs = costs(&sizing, By::Line);
+        let costs = costs(&sizing, &lines, By::Line);
         let peak = Peak::of(&sizing, &lines, Order::default());
         let verdict =
             |budget: &Budget| Verdict::of(budget.clone(), document, &lines, &costs, &peak);

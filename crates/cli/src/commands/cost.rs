@@ -151,10 +151,11 @@ impl Command for Args {
             }
             sizing = Sizing::of(document, &sizes)?;
         }
-        let costs = costs(&sizing, self.by.to_by());
+        let lines = Lines::of(document);
+        let costs = costs(&sizing, &lines, self.by.to_by());
         let rates = |profile| Roofline::of(&costs, document, profile, self.warmup, self.machine);
         let roofline = profile.as_ref().map(rates).transpose()?;
-        let peak = Peak::of(&sizing, &Lines::of(document), self.order.to_order());
+        let peak = Peak::of(&sizing, &lines, self.order.to_order());
         let picture = match self.format {
             Format::Flamegraph => {
                 let stacks = stacks(&sizing).ok_or_else(|| {
@@ -163,7 +164,7 @@ impl Command for Args {
                 Some(flamegraph(&stacks, &document.name, "operations"))
             }
             Format::Memory => {
-                let picture = peak.picture(document, &Lines::of(document), &document.name);
+                let picture = peak.picture(document, &lines, &document.name);
                 Some(picture.ok_or_else(|| {
                     anyhow!(
                         "the memory over time needs numbers: give all sizes with `--size NAME=SIZE`"

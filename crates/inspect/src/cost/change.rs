@@ -32,8 +32,9 @@ struct Both {
 
 impl<'d> Side<'d> {
     pub fn of(sizing: &Sizing<'d, '_>) -> Side<'d> {
-        let costs = costs(sizing, By::Line);
-        let peak = Peak::of(sizing, &Lines::of(sizing.document), Order::default());
+        let line_of = Lines::of(sizing.document);
+        let costs = costs(sizing, &line_of, By::Line);
+        let peak = Peak::of(sizing, &line_of, Order::default());
         let mut lines: FxHashMap<(&'d str, u32), Both> = FxHashMap::default();
         for row in &costs.lines {
             if let Some(frame) = row.frame {

@@ -21,7 +21,7 @@ use onnx::sized::SizedModel;
 use provenance::outline::GraphPlace;
 
 use extra::Body;
-use flat::Flattener;
+use flat::{Flat, Flattener};
 use frontier::Frontier;
 use fuse::fuse;
 pub use order::Order;
@@ -143,6 +143,14 @@ fn describe(planner: &Planner<'_, '_>) -> Memory {
     if unknown > 0 {
         let values = crate::text::count(unknown, "value");
         notes.push(format!("the memory does not include {values} of unknown size"));
+    }
+    let flats = planner.plans.iter().flatten().map(|plan| &plan.flat);
+    if planner.order == Order::OnnxRuntime && flats.clone().any(Flat::is_blocked) {
+        notes.push(
+            "ONNX Runtime computes convolutions on blocks of 8 or 16 channels, depending on the CPU, and fuses nodes \
+             around them: it may allocate several times as much, or less"
+                .to_owned(),
+        );
     }
     let frontier = plan.peak(true);
     let mut peak = Vec::new();

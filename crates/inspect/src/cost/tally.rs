@@ -182,12 +182,11 @@ pub fn runs(model: &SizedModel) -> Vec<Option<Total>> {
 }
 
 /// Returns the costs of a model.
-pub fn costs<'d>(sizing: &Sizing<'d, '_>, by: By) -> Costs<'d> {
-    let lines = Lines::of(sizing.document);
-    let numbers = Tally::of(sizing.document, sizing.numbers(), &lines, by);
+pub fn costs<'d>(sizing: &Sizing<'d, '_>, lines: &Lines<'d>, by: By) -> Costs<'d> {
+    let numbers = Tally::of(sizing.document, sizing.numbers(), lines, by);
     let formulas = match std::ptr::eq(sizing.numbers(), sizing.formulas()) {
         true => None,
-        false => Some(Tally::of(sizing.document, sizing.formulas(), &lines, by)),
+        false => Some(Tally::of(sizing.document, sizing.formulas(), lines, by)),
     };
     let of_line = formulas.as_ref().map(|tally| &tally.lines);
     let of_row = formulas.as_ref().map(|tally| &tally.rows);

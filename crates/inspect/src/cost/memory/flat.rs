@@ -4,7 +4,7 @@
 use onnx::operator::properties::RANDOM;
 use onnx::scan::Scan;
 use onnx::sized::{Inner, InnerKind, SizedModel, Step};
-use onnx::{OpType, Operator, Type, ValueId};
+use onnx::{DType, OpType, Operator, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The maximum number of nodes after functions are inlined.
@@ -76,6 +76,18 @@ impl Flat {
 
     pub(super) fn ty(&self, value: u32) -> Option<&Type> {
         self.values[value as usize].ty.as_ref()
+    }
+
+    /// True if ONNX Runtime computes a part of the graph in its blocked layout of images.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.nodes.iter().any(|node| {
+            let weight = node.reads.get(1).filter(|_| node.op == Some(OpType::Conv));
+            weight.is_some_and(|&weight| {
+                let ty = self.ty(weight);
+                let is_image = |ty: &Type| ty.dtype == DType::F32 && ty.rank() == 4;
+                self.is_constant(weight) && ty.is_some_and(is_image)
+            })
+        })
     }
 
     /// Returns the type with which the runtime computes a value.

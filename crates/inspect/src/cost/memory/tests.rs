@@ -110,6 +110,19 @@ z:f32[50,1000] = Exp(m)";
 }
 
 #[test]
+fn a_plan_of_convolutions_says_that_their_layout_is_not_planned() {
+    let conv = "graph g(x:f32[1,3,8,8], w:f32[4,3,1,1]) -> (y)
+k:f32[4,3,1,1] = Expand(1.0, [4, 3, 1, 1]:i64)
+y:f32[1,4,8,8] = Conv(x, WEIGHT)";
+    let notes = |weight: &str, order| planned(&conv.replace("WEIGHT", weight), order).notes;
+    let [note] = &notes("k", Order::OnnxRuntime)[..] else { panic!("one note") };
+    assert!(note.contains("blocks of 8 or 16 channels"), "{note}");
+    // The weights of this one are an input, and the layout is that of the file.
+    assert!(notes("w", Order::OnnxRuntime).is_empty());
+    assert!(notes("k", Order::File).is_empty());
+}
+
+#[test]
 fn a_constant_is_computed_when_the_model_is_loaded() {
     let text = "graph g(x:f32[10]) -> (y)
 a:f32[1000,1000] = Expand(1.0, [1000, 1000]:i64)

@@ -7,7 +7,7 @@ use onnx::text::parse_graph;
 
 use super::*;
 use crate::ModelFile;
-use crate::cost::{Sizing, costs};
+use crate::cost::{Lines, Sizing, costs};
 
 const MODEL: &str = "graph g(x:f32[B,1000], w:f32[1000,500]) -> (z)
 y:f32[B,500] = MatMul(x, w)
@@ -55,7 +55,7 @@ fn check(product: u64, provider: &str, then: &dyn Fn(&Roofline<'_>)) {
     let sizes = sizes_in(&document, &open.open, &profile);
     assert_eq!(sizes, Sizes::from([("B".to_owned(), 100)]));
     let sizing = Sizing::of(&document, &sizes).unwrap();
-    let counted = costs(&sizing, By::Line);
+    let counted = costs(&sizing, &Lines::of(&document), By::Line);
     let rates = Roofline::of(&counted, &document, &profile, None, Some(MACHINE)).unwrap();
     then(&rates);
 }
@@ -96,7 +96,7 @@ fn a_row_without_time_is_counted() {
     let profile = profile(&events);
     let document = file.read(None).unwrap();
     let sizing = Sizing::of(&document, &Sizes::from([("B".to_owned(), 100)])).unwrap();
-    let counted = costs(&sizing, By::Line);
+    let counted = costs(&sizing, &Lines::of(&document), By::Line);
     let rates = Roofline::of(&counted, &document, &profile, None, None).unwrap();
     assert_eq!(rates.rows.len(), 1);
     assert_eq!(rates.untimed, (1, 100e6 / 100.05e6));
@@ -110,7 +110,7 @@ fn sizes_that_kernels_disagree_about_are_not_taken() {
     let document = file.read(None).unwrap();
     let sizing = Sizing::of(&document, &Sizes::new()).unwrap();
     assert_eq!(sizes_in(&document, &sizing.open, &profile(&events)), Sizes::new());
-    let counted = costs(&sizing, By::Line);
+    let counted = costs(&sizing, &Lines::of(&document), By::Line);
     let refused = Roofline::of(&counted, &document, &profile(&events), None, None).unwrap_err();
     assert_eq!(refused.to_string(), "the rates need numbers: give a size for `B`");
     // A shape with other known sizes belongs to a node that the runtime rewrote.
