@@ -1,6 +1,7 @@
 """How long the command line takes, beside `python -c "import onnx; onnx.load(...)"`.
 
-On a model with 500 MB of weights in the file, on one of 100,000 nodes, and on no model at all.
+On a model with 500 MB of weights in the file, on one of 100,000 nodes, and on no model at all;
+`cost` on one of 50,000 nodes.
 `cargo build --release -p jax2onnx-cli` builds the program. A ratio is the time of Python by that
 of the command.
 """
@@ -64,6 +65,11 @@ def main() -> int:
             failures += took > LONGEST
             words = " ".join(word for word in command if not word.startswith("/"))
             print(f"  {words:<22}  {took * 1000:8.1f} ms  {load / took:7.0f} x")
+        half = many_nodes(folder / "half.onnx", 50_000)
+        for form in ("text", "json"):
+            took = timed([str(PROGRAM), "cost", str(half), "--format", form], 5)
+            failures += took > LONGEST
+            print(f"  cost, 50,000, {form:<8}  {took * 1000:8.1f} ms")
     print("the limits are kept" if failures == 0 else f"{failures} limits are not kept")
     return min(failures, 1)
 
