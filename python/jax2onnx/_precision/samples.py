@@ -25,13 +25,16 @@ def samples_of(model: Loaded, data: Any) -> list[Feeds]:
             with one more axis in front, or a multiple of the batch, which contain several.
 
     Raises:
-        InputSpecError: The data does not fit the model, or contains NaN.
+        InputSpecError: The data does not fit the model, contains NaN, or has no elements.
     """
     given = _sets(data)
     if not given:
         raise InputSpecError("the data is empty")
     found = [feeds for each in given for feeds in _split(model, each)]
     for number, feeds in enumerate(found):
+        if feeds and all(array.size == 0 for array in feeds.values()):
+            where = f" of sample {number}" if len(found) > 1 else ""
+            raise InputSpecError(f"the inputs{where} have no elements")
         for name, array in feeds.items():
             if isinstance(array, np.ndarray) and has_nan(array):
                 where = f" of sample {number}" if len(found) > 1 else ""

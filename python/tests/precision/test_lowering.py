@@ -280,6 +280,11 @@ def test_data_with_nan_is_refused(model: onnx.ModelProto) -> None:
         lower_precision(model, data)
 
 
+def test_data_without_elements_is_refused(model: onnx.ModelProto) -> None:
+    with pytest.raises(InputSpecError, match="the inputs have no elements"):
+        lower_precision(model, [samples(1, 4, 16)[0][0][:0]])
+
+
 def test_four_bits_need_a_new_opset() -> None:
     old = to_onnx(network, [("B", 16)], opset=18)
     with pytest.raises(ConfigError, match="opset 18, but 4-bit weights need opset 21"):
