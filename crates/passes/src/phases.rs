@@ -13,7 +13,9 @@ use crate::indices::{division, index, pick, place, reciprocals, resize, tables};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::loops::recurrent;
-use crate::operators::{batch_norm, gemm, keep_entries, pad, shape_constants, split_products};
+use crate::operators::{
+    batch_norm, causal_conv, gemm, keep_entries, pad, shape_constants, split_products,
+};
 use crate::prune::{bound_counters, drop_carries};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
 use crate::{canonicalize, layout, layout_ops, loops, targets};
@@ -263,6 +265,7 @@ pub static PHASES: &[Phase] = &[
         &[
             nodes("keep-moved-axes", "keeps the axes of a reduction if they are restored, now that their order is final", keep_axes::run),
             nodes("fuse-pads", "lets a convolution pad its operand with zeros", pad::run).fusing(),
+            nodes("fuse-causal-convolutions", "writes a convolution over a state and new entries as `CausalConvWithState`", causal_conv::run).fusing(),
             nodes("split-products", "writes the product over a short axis as products of its entries", split_products::run),
             graph("lead-small-axes", "moves a small last axis to the front if operands broadcast along the other axes", small_axes::run),
             graph("keep-entries", "keeps the axis of vector entries that are stacked again", keep_entries::run),

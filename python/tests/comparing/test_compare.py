@@ -540,3 +540,34 @@ def test_operators_are_listed_by_a_property() -> None:
     assert "Tanh" not in _core.operators("rounds_once")
     with pytest.raises(ValueError, match="no property is called `slow`"):
         _core.operators("slow")
+
+
+def recurrence(k: Any, v: Any, g: Any) -> Any:
+    def step(state: Any, x: Any) -> Any:
+        k, v, g = x
+        state = jax.nn.sigmoid(g)[:, None] * state + k[:, None] * v
+        return state, state.sum(0)
+
+    return jnp.tanh(lax.scan(step, jnp.zeros((4, 4)), (k, v, g))[1])
+
+
+@pytest.mark.parametrize("target", ["onnxruntime>=1.30", "onnxruntime>=1.31"])
+def test_a_fault_in_an_operator_that_replaces_a_loop_has_the_lines_of_the_loop(target: str) -> None:
+    inputs = list(RANDOM.standard_normal((3, 40, 4)).astype(np.float32))
+    model = to_onnx(recurrence, inputs, target=[target], provenance="indexed")
+    assert compare(recurrence, model, inputs).first is None
+    changed = copied(model)
+    if target.endswith("31"):
+        node = first_node(changed, "LinearAttention")
+        (scale,) = [attr for attr in node.attribute if attr.name == "scale"]
+        scale.f = 1.5
+    else:
+        graphs = (attr.g for node in changed.graph.node for attr in node.attribute)
+        (chunks,) = [graph for graph in graphs if graph.name == "recurrence/fused"]
+        node = [node for node in chunks.node if node.op_type == "Add"][-1]
+        node.op_type = "Sub"
+    first = compare(recurrence, changed, inputs).first
+    assert first is not None
+    assert node.name in first.nodes
+    lines = [line.line for line in first.lines]
+    assert line_of(recurrence, "state = jax.nn") in lines

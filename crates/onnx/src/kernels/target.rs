@@ -122,8 +122,8 @@ impl Target {
         self.device.is_some()
     }
 
-    /// True if every runtime has the operator `LinearAttention` of the domain `com.microsoft`.
-    pub fn has_linear_attention(self) -> bool {
+    /// True if every runtime has the operators `LinearAttention` and `CausalConvWithState` of the domain `com.microsoft`.
+    pub fn has_state_operators(self) -> bool {
         let has = |range: Range| {
             range.runtime.is_default()
                 && range.releases().first().is_some_and(|release| release.version >= (1, 31))

@@ -93,7 +93,7 @@ fn write(
     let split = &mut Split::of(edit, scan, &parts, &needs)?;
     split.set_shape(onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?);
 
-    let way = if edit.target().has_linear_attention() { Way::Operator } else { Way::Chunks };
+    let way = if edit.target().has_state_operators() { Way::Operator } else { Way::Chunks };
     let mut guards = Vec::new();
     if way == Way::Chunks {
         guards.extend(is_long(edit, scan, MIN_STEPS)?);
