@@ -1,7 +1,7 @@
 //! `fuse-causal-convolutions`: writes a convolution over a state and new entries as `CausalConvWithState` of ONNX Runtime.
 //!
 //! The operator convolves each channel along the last axis, and returns the entries that the next call reads as its
-//! state. It also computes SiLU. JAX often has the channels last, so that arrays are transposed.
+//! state. It also computes `SiLU`. JAX often has the channels last, so that arrays are transposed.
 
 use algebra::axis_map::transpose;
 use algebra::rewrite::require;
@@ -115,7 +115,7 @@ impl Convolution {
     }
 }
 
-/// Returns the node that computes SiLU of a value, and the nodes between, if nothing else reads the value.
+/// Returns the node that computes `SiLU` of a value, and the nodes between, if nothing else reads the value.
 fn silu_of(edit: &Edit<'_>, value: ValueId) -> Option<(usize, Vec<usize>)> {
     require(!edit.is_result(value) && edit.reads(value) == 2)?;
     let readers: Vec<usize> = edit.readers(value).collect();
