@@ -356,6 +356,10 @@ forms! {
         let depth = it.ty(1).and_then(|ty| ty.shape.last()?.known());
         op == OpType::GatherND && it.int("batch_dims") > 0 && depth != Some(1)
     };
+    WhereBroadcastElse: "a `Where` cannot repeat its last operand", |op, it| op == OpType::Where && {
+        let differs = |(ty, result): (&Type, &Type)| ty.rank() > 0 && ty.shape != result.shape;
+        it.ty(2).zip(it.result(0)).is_some_and(differs)
+    };
     TopKOfFlags: "sorted numbers cannot become flags", |op, it| {
         let sorts = |node: &Node| {
             node.op == OpType::TopK && it.input(0).is_some_and(|x| node.outputs.contains(&x))

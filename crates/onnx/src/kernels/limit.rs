@@ -61,6 +61,8 @@ pub enum Limit {
     GruLinear,
     /// An `LSTM` that runs from the last element to the first.
     LstmReversed,
+    /// A `Where` repeats the elements of its last operand.
+    WhereRepeats,
     /// A `GatherND` looks up points of a batch of arrays.
     GatherBatch,
     /// A `Cast` makes flags from the results of a `TopK`.
@@ -131,6 +133,7 @@ impl Limit {
             Limit::PowComputed => &[Ability::PowComputed, Ability::PowSeveralExponents],
             Limit::GruLinear => &[Ability::GruLinearBeforeReset],
             Limit::LstmReversed => &[Ability::LstmReverse],
+            Limit::WhereRepeats => &[Ability::WhereBroadcastElse],
             Limit::GatherBatch => &[Ability::GatherNdBatchPoints],
             Limit::SortedFlags => &[Ability::TopKOfFlags],
             Limit::SoftcapMask => &[Ability::AttentionSoftcapMask],

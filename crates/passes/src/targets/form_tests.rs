@@ -96,6 +96,23 @@ y:f32[2,3] = GatherND(x, i) {batch_dims=1}",
 }
 
 #[test]
+fn the_last_operand_of_a_choice_is_repeated() {
+    check_for(
+        "mnn",
+        forms::run,
+        "graph g(c:bool[2,5], a:f32[2,5], b:f32[5], d:f32[]) -> (y, z)
+y:f32[2,5] = Where(c, a, b)
+z:f32[2,5] = Where(c, b, d)",
+        expect![[r#"
+            graph g(c:bool[2,5], a:f32[2,5], b:f32[5], d:f32[]) -> (y, z)
+            %0 = Expand(b, [2, 5]:i64)  # 2
+            y:f32[2,5] = Where(c, a, %0)  # 2
+            z:f32[2,5] = Where(c, b, d)  # 3
+        "#]],
+    );
+}
+
+#[test]
 fn sorted_flags_are_compared_with_zero() {
     check_for(
         "openvino",

@@ -19,6 +19,7 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::Slice => dynamic_slice(edit).or_else(|| reversing_slice(edit)),
         OpType::If if edit.has_limit(edit.root(), Limit::IfTwice) => device::choice(edit),
         OpType::MatMul => product_with_vector(edit),
+        OpType::Where => repeated_choice(edit),
         OpType::GatherND => batch_of_points(edit),
         OpType::Cast => sorted_flags(edit),
         OpType::BitShift => shifted_bytes(edit),
@@ -68,6 +69,24 @@ fn high_constants(edit: &mut Patch<'_, '_>) -> Outcome {
             edit.insert(Op::new(OpType::BitwiseOr, &[first, others]))
         };
     }
+    let op = Op::of(edit.node(index), operands);
+    edit.done(&[], op)
+}
+
+/// Repeats the last operand of a choice, for runtimes that repeat only the others.
+fn repeated_choice(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::WhereRepeats) {
+        return None;
+    }
+    let shape = edit.ty(edit.node(index).outputs[0])?.shape.clone();
+    let shape: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
+    let Some(shape) = shape else {
+        return declined("the sizes of the operands are not known");
+    };
+    let shape = edit.integers(&shape)?;
+    let mut operands = edit.inputs(index);
+    operands[2] = Some(edit.insert(Op::new(OpType::Expand, &[operands[2]?, shape])));
     let op = Op::of(edit.node(index), operands);
     edit.done(&[], op)
 }

@@ -62,5 +62,5 @@ pub(crate) enum Ability {
     SymbolicReshape, SymbolicReshapeCopied, SymbolicReshapeInferred, SymbolicSlice, SymbolicSoftmax, TopKFirstAxis,
     TopKManyTies, TopKManyTiesOfIntegers, TopKOfFlags, TopKSmallest, TopKSmallestTies, TopKSomeOfManyTies, TopKTies,
     TopKTwice, TransposeReverse, TriluLowerDiagonal, TriluUpper, UnreadInput, UnreadResult, UnsignedHighConstant,
-    UnsqueezeSeveral, WhereOfIsNaN,
+    UnsqueezeSeveral, WhereBroadcastElse, WhereOfIsNaN,
 }

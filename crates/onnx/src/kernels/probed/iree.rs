@@ -338,7 +338,7 @@ const ABILITIES: &[Ability] = &[
     Ability::TopKOfFlags, Ability::TopKSmallest, Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies,
     Ability::TopKTies, Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper,
     Ability::UnreadInput, Ability::UnreadResult, Ability::UnsignedHighConstant, Ability::UnsqueezeSeveral,
-    Ability::WhereOfIsNaN
+    Ability::WhereBroadcastElse, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]

@@ -483,5 +483,5 @@ const MISCOMPUTED: &[Ability] = &[
     Ability::ScatterNdAddDuplicates, Ability::ScatterNdEntry, Ability::ScatterNdInnerSlices,
     Ability::ScatterNdMaxDuplicates, Ability::ScatterNdMinDuplicates, Ability::ScatterNdMulDuplicates,
     Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies,
-    Ability::TopKTies
+    Ability::TopKTies, Ability::WhereBroadcastElse
 ];

@@ -315,7 +315,8 @@ const ABILITIES: &[Ability] = &[
     Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKOfFlags, Ability::TopKSmallest,
     Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TopKTwice,
     Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput,
-    Ability::UnreadResult, Ability::UnsignedHighConstant, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::UnreadResult, Ability::UnsignedHighConstant, Ability::UnsqueezeSeveral, Ability::WhereBroadcastElse,
+    Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]

@@ -509,7 +509,7 @@ const ABILITIES: &[Ability] = &[
     Ability::SymbolicSlice, Ability::SymbolicSoftmax, Ability::TopKFirstAxis, Ability::TopKSmallest,
     Ability::TopKSmallestTies, Ability::TopKTies, Ability::TopKTwice, Ability::TransposeReverse,
     Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
-    Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::UnsqueezeSeveral, Ability::WhereBroadcastElse, Ability::WhereOfIsNaN
 ];
 
 #[rustfmt::skip]

@@ -283,7 +283,7 @@ const ABILITIES: &[Ability] = &[
     Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKOfFlags, Ability::TopKSmallest,
     Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::TopKTwice,
     Ability::TransposeReverse, Ability::UnreadInput, Ability::UnreadResult, Ability::UnsqueezeSeveral,
-    Ability::WhereOfIsNaN
+    Ability::WhereBroadcastElse, Ability::WhereOfIsNaN
 ];
 
 const MISCOMPUTED: &[Ability] = &[];

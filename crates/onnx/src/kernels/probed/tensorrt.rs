@@ -329,7 +329,7 @@ const ABILITIES: &[Ability] = &[
     Ability::SymbolicExpand, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
     Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax,
     Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput,
-    Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereOfIsNaN
+    Ability::UnreadResult, Ability::UnsqueezeSeveral, Ability::WhereBroadcastElse, Ability::WhereOfIsNaN
 ];
 
 const MISCOMPUTED: &[Ability] = &[];
