@@ -327,6 +327,11 @@ impl<'m> Edit<'m> {
         self.values[value].ty.as_ref()
     }
 
+    /// True if a value is an array that the user's function captured, such as a weight.
+    pub fn is_captured(&self, value: ValueId) -> bool {
+        self.values[value].is_captured()
+    }
+
     pub fn tensor(&self, value: ValueId) -> Option<&Tensor> {
         self.values[value].tensor.as_deref()
     }

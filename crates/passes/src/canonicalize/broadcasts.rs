@@ -78,7 +78,7 @@ fn sink_repeated_number(edit: &mut Patch<'_, '_>) -> Outcome {
     let is_array = |value: ValueId| edit.rank(value).is_some_and(|rank| rank > 0);
     let (operand, constant) = inputs.iter().enumerate().find_map(|(operand, &value)| {
         let value = value.filter(|&value| is_array(value) && edit.number(value).is_some())?;
-        Some((operand, value))
+        (!edit.is_captured(value)).then_some((operand, value))
     })?;
     let others = inputs.iter().enumerate().filter(|&(other, _)| other != operand);
     let others: Vec<ValueId> = others.map(|(_, &value)| value).collect::<Option<_>>()?;
