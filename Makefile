@@ -14,7 +14,7 @@ GLIBC := 2.17
 CPUS := SSE4_2 AVX2 AVX512
 # `make test` runs one of every SAMPLE parameters of each test, and one of every SAMPLE slow tests. The commit
 # decides which, so that the tests of many commits run everything. `make test-all` runs everything at once.
-SAMPLE ?= 24
+SAMPLE ?= 32
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 
