@@ -2,7 +2,7 @@
 
 use onnx::edit::LARGE_BYTES;
 use onnx::tensor::Memory;
-use onnx::{Edit, Node, ValueId};
+use onnx::{Edit, Node, Tensor, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The number of bytes that constants store of each array.
@@ -26,11 +26,20 @@ impl Stored {
         let operands = 0..edit.node(reader).inputs.len();
         let own = operands.filter(|&operand| edit.input(reader, operand) == Some(constant)).count();
         let is_kept = edit.reads(constant) > own || edit.constants_outside().contains(&constant);
-        let Some(tensor) = edit.tensor(constant) else { return false };
+        edit.tensor(constant).is_some_and(|tensor| self.has_room(tensor, is_kept))
+    }
+
+    /// True if no other constant stores the same numbers of an array.
+    pub fn is_only_one(&self, tensor: &Tensor) -> bool {
+        self.has_room(tensor, false)
+    }
+
+    /// True if an array is stored at most once, also if a constant is stored again.
+    fn has_room(&self, tensor: &Tensor, again: bool) -> bool {
         tensor.byte_len() <= LARGE_BYTES
             || tensor.sources().into_iter().all(|(memory, bytes)| {
                 let stored = self.0.get(&memory).copied().unwrap_or(bytes);
-                stored + if is_kept { bytes } else { 0 } <= memory.1
+                stored + if again { bytes } else { 0 } <= memory.1
             })
     }
 }

@@ -7,6 +7,7 @@
 
 use algebra::eval::eval;
 use algebra::rewrite::require;
+use algebra::stored::Stored;
 use onnx::edit::for_each_read;
 use onnx::{Edit, OpType, Tensor, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -36,6 +37,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// The nodes of a graph whose operands are constants or results of such nodes.
 struct Tables<'e, 'm> {
     edit: &'e Edit<'m>,
+    stored: Stored,
     is_constant: FxHashSet<usize>,
     /// The results that were computed, and `None` for those that cannot be.
     computed: FxHashMap<usize, Option<Tensor>>,
@@ -59,7 +61,14 @@ impl<'e, 'm> Tables<'e, 'm> {
                 is_constant.insert(index);
             }
         }
-        Tables { edit, is_constant, computed: FxHashMap::default(), work: 0, growth: 0 }
+        Tables {
+            edit,
+            stored: Stored::of(edit),
+            is_constant,
+            computed: FxHashMap::default(),
+            work: 0,
+            growth: 0,
+        }
     }
 
     /// Returns the tables to store, by the node that computes them: the last ones that are small enough.
@@ -106,7 +115,7 @@ impl<'e, 'm> Tables<'e, 'm> {
         let ty = self.edit.result_ty(index)?;
         let shape: Vec<i64> = known_shape(&ty.shape)?;
         let bytes = shape.iter().product::<i64>() as usize * ty.dtype.bits() / 8;
-        let growth = bytes.saturating_sub(bytes_for(self.edit, index));
+        let growth = bytes.saturating_sub(bytes_for(self.edit, &self.stored, index));
         // A weight in half precision stays one: its `Cast` costs less than its digits.
         let is_widened = self.edit.node(index).op == OpType::Cast
             && self.edit.input(index, 0).is_some_and(|x| self.edit.tensor(x).is_some());
@@ -166,7 +175,7 @@ fn cone(edit: &Edit<'_>, index: usize) -> Vec<usize> {
 }
 
 /// Returns the bytes of the nodes and constants that only the table of a node needs.
-fn bytes_for(edit: &Edit<'_>, index: usize) -> usize {
+fn bytes_for(edit: &Edit<'_>, stored: &Stored, index: usize) -> usize {
     let mut nodes = cone(edit, index);
     nodes.push(index);
     let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
@@ -175,8 +184,8 @@ fn bytes_for(edit: &Edit<'_>, index: usize) -> usize {
     }
     let is_own = |(&value, &count): (&ValueId, &usize)| {
         let is_read_outside = edit.constants_outside().contains(&value);
-        let tensor = edit.tensor(value).filter(|_| !is_read_outside && edit.reads(value) == count);
-        tensor.map(Tensor::byte_len)
+        require(!is_read_outside && edit.reads(value) == count)?;
+        edit.tensor(value).filter(|tensor| stored.is_only_one(tensor)).map(Tensor::byte_len)
     };
     reads.iter().filter_map(is_own).sum::<usize>() + nodes.len() * BYTES_OF_NODE
 }
