@@ -1,5 +1,6 @@
 """A process that runs models in one runtime, and is started again if a model ends it."""
 
+import contextlib
 import json
 import os
 import queue
@@ -121,15 +122,15 @@ class Process:
         process = self._process or self._start()
         self._printed()
         assert process.stdin is not None
-        try:
+        # A process that has ended may have answered before.
+        with contextlib.suppress(OSError):
             process.stdin.write(f"{line}\n")
             process.stdin.flush()
+        try:
             text = self._lines.get(timeout=self._seconds)
         except queue.Empty:
             self._stop()
             raise RefusalError(f"no answer in {self._seconds:.0f} seconds") from None
-        except OSError:
-            text = ""
         if text:
             try:
                 answer: dict[str, Any] = json.loads(text)

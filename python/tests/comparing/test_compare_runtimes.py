@@ -323,7 +323,7 @@ def test_a_reproducer_of_another_runtime_runs_there(tmp_path: Path, faulty: Any)
     ("runtime", "message"),
     [
         ("openvnio", "did you mean `openvino`?"),
-        ("nothing like it", "jax2onnx knows onnxruntime, onnxruntime-web"),
+        ("nothing like it", "jax2onnx knows onnxruntime, onnxruntime-cuda"),
         ("onnxruntime==1.23.2", "pip install --target FOLDER onnxruntime==1.23.2"),
         ("/usr/bin/python3", "name the runtime, too, as in `onnxruntime@/usr/bin/python3`"),
         ("openvino@/no/such/folder", "there is no `/no/such/folder`, where OpenVINO should be"),
