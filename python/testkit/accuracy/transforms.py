@@ -178,15 +178,16 @@ def shard_map_in_a_jitted_function_and_a_loop() -> Traced:
 @sample
 def associative_scan_of_a_pair() -> Traced:
     def combine(a: Any, b: Any) -> Any:
-        # It is called four times, once with nothing: a product of nothing is a constant.
+        # It is called four times, once with nothing: a product of nothing is a constant, and a
+        # maximum of nothing is dropped.
         return (
             a[0] * b[0],  # <- mul:3{a[0] * b[0]}
-            jnp.maximum(a[1], b[1]),  # <- max:4{jnp.maximum(a[1], b[1])}
+            jnp.maximum(a[1], b[1]),  # <- max:4?{jnp.maximum(a[1], b[1])}
         )
 
     def fn(x: jax.Array, y: jax.Array) -> Any:
         scan = jax.lax.associative_scan
-        return scan(combine, (x, y), reverse=True)  # <- rev slice concatenate pad add
+        return scan(combine, (x, y), reverse=True)  # <- rev slice? concatenate pad add
 
     return fn, [(4,), (4,)]
 

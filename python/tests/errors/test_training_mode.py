@@ -281,6 +281,7 @@ def test_a_keras_model_that_the_trace_builds_keeps_its_weights(
 ) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     keras = pytest.importorskip("keras")
+    keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.layers.Dense(4)])
     x = np.ones((2, 3), np.float32)
     (found,) = bench.run(bench.convert(lambda x: model(x), [x]), [x])

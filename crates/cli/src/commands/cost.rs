@@ -126,7 +126,7 @@ impl Args {
     }
 }
 
-/// What the machine can do, which Python measures. Then the command runs again, with `--machine`.
+/// A request to measure the machine, after which the command runs again with `--machine`.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineRequest {
     pub threads: Option<usize>,

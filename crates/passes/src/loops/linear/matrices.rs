@@ -186,7 +186,7 @@ struct Read {
 
 /// The effects of the steps of a chunk.
 struct Step {
-    /// What the results read, and what a delta rule reads.
+    /// The reads of the results and of a delta rule.
     reads: [Option<Read>; 2],
     /// The part that a step adds to the state after the chunk, `[chunks, heads, steps, keys]`.
     key: ValueId,
@@ -401,7 +401,7 @@ fn by_blocks(
     sizes: &Sizes,
 ) -> Result<Step> {
     let &Sizes { heads, keys, .. } = sizes;
-    // Of each block: the queries with the decays since its start, the keys with the decays until its end, the decay of
+    // For each block: the queries with the decays since its start, the keys with the decays until its end, the decay of
     // the whole block, and the scores of its pairs.
     let (mut reads, mut key, mut total) = ([None, None], key, decay);
     for (read, query) in reads.iter_mut().zip(queries) {
