@@ -1,6 +1,6 @@
 //! Describes graphs for those who rewrite them: patterns, maps of axes, sizes, and constants and their evaluation.
 //!
-//! This crate contains no rewrite. [`rewrite`] applies a pattern and its replacement, and `passes` has the rewrites.
+//! This crate contains no rewrite. [`rewrite`] applies a pattern and its replacement, and `passes` lists the rewrites.
 
 pub mod axis_map;
 pub mod axis_order;

@@ -8,8 +8,8 @@ use onnx::expr::reduced_shape;
 use onnx::kernels::Support;
 use onnx::operator::properties::VIEW_OPS;
 use onnx::{
-    DType, Dim, Edit, Expr, Label, Node, Op, OpType, Operator, Patch, Replacement, Tensor, Type,
-    ValueId,
+    DType, Dim, Edit, Expr, Label, Node, Op, OpType, Operator, Outcome, Patch, Replacement, Tensor,
+    Type, ValueId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -22,6 +22,18 @@ pub const AXES_ARE_AN_OPERAND_SINCE: i64 = 18;
 
 /// The result of an attempt, or the reason why it was declined.
 pub type Result<T> = std::result::Result<T, Declined>;
+
+/// A rewrite of one node, the root of the patch.
+pub type RewriteNode = fn(&mut Patch<'_, '_>) -> Outcome;
+
+/// Applies a rewrite to each node, in order.
+pub fn run_each(edit: &mut Edit<'_>, rewrite: RewriteNode) {
+    for index in 0..edit.len() {
+        if edit.is_live(index) {
+            edit.patch(index, rewrite);
+        }
+    }
+}
 
 /// A pattern and its replacement.
 pub struct Rewrite {

@@ -22,7 +22,7 @@ use onnx::operator::properties::VIEW_OPS;
 use onnx::{Edit, Replacement, ValueId};
 
 use crate::layout_ops;
-use crate::phases::RewriteNode;
+use algebra::rewrite::RewriteNode;
 
 pub(crate) use booleans::number_behind;
 pub(crate) use branches::take_deep_branches;
@@ -61,14 +61,14 @@ pub const RULES: &[&[Rule]] = &[
 pub(crate) type Change = (Replacement, Vec<usize>);
 
 /// Applies the rules to the whole graph.
-pub(crate) fn everything(edit: &mut Edit<'_>) {
+pub fn everything(edit: &mut Edit<'_>) {
     let nodes = edit.nodes();
     edit.take_touched();
     Worklist::of(nodes).run(edit);
 }
 
 /// Applies the rules to the parts of the graph that changed since it was last canonical.
-pub(crate) fn changed(edit: &mut Edit<'_>) {
+pub fn changed(edit: &mut Edit<'_>) {
     let mut worklist = Worklist::of(Vec::new());
     worklist.add_touched(edit);
     worklist.run(edit);
@@ -185,7 +185,7 @@ mod tests {
     use onnx::{Op, OpType};
 
     use super::{changed, everything};
-    use crate::testing::check;
+    use testing::check;
 
     const GRAPH: &str = "graph g(x:f32[2,3], c:bool[2,3]) -> (y, z)
 %0:f32[3] = Expand(1.0, [3]:i64)

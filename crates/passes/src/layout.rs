@@ -252,13 +252,15 @@ fn transposed_constant(tensor: &Tensor, order: &AxisOrder) -> Option<Tensor> {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use crate::testing;
-
     /// As in the pipeline: what is moved is merged behind, and what is dead goes.
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
         testing::check_all(
-            &[&super::run, &testing::rule(&crate::layout_ops::merge::RULE), &testing::drop_dead],
+            &[
+                &super::run,
+                &testing::each(crate::layout_ops::merge::RULE.apply),
+                &testing::drop_dead,
+            ],
             graph,
             expect,
         );

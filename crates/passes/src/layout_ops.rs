@@ -3,6 +3,7 @@
 //! Each one reads chains of them as an [`AxisMap`](algebra::axis_map::AxisMap) and writes the fewest nodes.
 
 pub(crate) mod columns;
+pub(crate) mod interleave;
 pub(crate) mod merge;
 pub(crate) mod products;
 pub(crate) mod rows;

@@ -3,20 +3,17 @@
 //! [`PHASES`] lists all rewrites, their order, and the reasons for the order. A pass sees nodes and
 //! values, never origins: [`onnx::Edit`] carries those.
 
-mod canonicalize;
+pub mod canonicalize;
 mod formulas;
 mod guard;
 mod indices;
 mod layout;
 mod layout_ops;
-mod loops;
 mod operators;
 mod phases;
-mod prune;
-mod share;
-mod targets;
 #[cfg(test)]
-mod testing;
+mod same_numbers;
+mod share;
 
 pub use algebra::rewrite::{Formulas, Rewrite};
 use onnx::tensor::Assumptions;
@@ -72,7 +69,7 @@ impl Phase {
             for pass in self.rewrites.iter().filter(|pass| pass.is_wanted(options)) {
                 model.rewrite = Some(pass.label());
                 let run: &mut dyn FnMut(&mut Edit<'_>) = match pass.run {
-                    Run::Nodes(run) => &mut move |edit| phases::run_each(edit, run),
+                    Run::Nodes(run) => &mut move |edit| algebra::rewrite::run_each(edit, run),
                     Run::Graph(run) => &mut { run },
                     Run::Configured(run) => &mut move |edit| run(edit, options),
                     Run::Formulas(all) => {

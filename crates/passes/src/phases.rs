@@ -1,7 +1,8 @@
 //! Lists the phases, and the rewrites of each phase.
 
-use algebra::rewrite::{APPLIED, FUSED, Formulas, Rewrite};
-use onnx::{Edit, Label, Model, Outcome, Patch};
+use algebra::rewrite::{APPLIED, FUSED, Formulas, Rewrite, RewriteNode};
+use loops::{bound_counters, drop_carries, recurrent};
+use onnx::{Edit, Label, Model};
 use options::Options;
 
 use crate::formulas::{
@@ -12,13 +13,11 @@ use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions,
 use crate::indices::{division, index, pick, place, reciprocals, resize, tables};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
-use crate::loops::recurrent;
 use crate::operators::{
     batch_norm, causal_conv, gemm, keep_entries, pad, shape_constants, split_products,
 };
-use crate::prune::{bound_counters, drop_carries};
 use crate::share::{hoist_invariants, lift_weights, share_constants};
-use crate::{canonicalize, layout, layout_ops, loops, targets};
+use crate::{canonicalize, layout, layout_ops};
 
 /// Rewrites that belong together.
 pub struct Phase {
@@ -42,9 +41,6 @@ pub struct Pass {
     /// The word for its effect on a node, such as "fused".
     done: &'static str,
 }
-
-/// A rewrite of one node, the root of the patch.
-pub(crate) type RewriteNode = fn(&mut Patch<'_, '_>) -> Outcome;
 
 pub(crate) enum Run {
     /// Rewrites one node at a time, also in bodies and functions.
@@ -95,15 +91,6 @@ const fn model(name: &'static str, does: &'static str, run: fn(&mut Model)) -> P
 
 const fn between(name: &'static str, does: &'static str, run: fn(&mut Model) -> bool) -> Pass {
     pass(name, does, Run::Between(run))
-}
-
-/// Applies a rewrite to each node, in order.
-pub(crate) fn run_each(edit: &mut Edit<'_>, rewrite: RewriteNode) {
-    for index in 0..edit.len() {
-        if edit.is_live(index) {
-            edit.patch(index, rewrite);
-        }
-    }
 }
 
 impl Pass {
@@ -158,7 +145,7 @@ pub static PHASES: &[Phase] = &[
             model("drop-carries", "drops loop state that no result needs", drop_carries::run),
             graph("bound-counters", "notes the bounds of loop counters", bound_counters::run),
             model("note-captures", "notes which lines read each weight", Model::note_captures),
-            model("interleave-halves", "writes two arrays whose entries alternate along an axis as one `Concat`", loops::interleave::run),
+            model("interleave-halves", "writes two arrays whose entries alternate along an axis as one `Concat`", layout_ops::interleave::run),
             graph("canonicalize", "applies the rules of canonicalization everywhere", canonicalize::everything),
         ],
     )

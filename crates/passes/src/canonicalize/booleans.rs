@@ -185,12 +185,12 @@ pub(super) fn element_behind(
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, rule};
+    use testing::{check_lean, each};
 
     #[test]
     fn two_negations_cancel_out() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:bool[3]) -> (y)
 %0:bool[3] = Equal(a, false)
 %1:bool[3] = Not(%0)
@@ -206,7 +206,7 @@ y:bool[3] = Xor(%2, a)",
     #[test]
     fn a_flag_is_not_expanded_to_sizes_that_lack_an_axis_of_the_constant() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:bool[1,1]) -> (y)
 %0:bool[1,7] = Expand(true, [1, 7]:i64)
 %1:bool[5,7] = Expand(%0, [5, 1]:i64)
@@ -223,7 +223,7 @@ y:bool[5,7] = And(a, %1)",
     #[test]
     fn a_neutral_boolean_only_broadcasts_the_other_operand() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:bool[N], s:i64[2]) -> (y)
 %0:bool[M,N] = Expand(true, s)
 %1:bool[M,N] = And(%0, a)
@@ -239,7 +239,7 @@ y:bool[M,N] = Not(%1)",
     #[test]
     fn a_choice_with_a_negated_condition_swaps_its_operands() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:bool[3] = Equal(x, x)
 %1:bool[3] = Not(%0)
@@ -255,7 +255,7 @@ y:f32[3] = Where(%1, 0.0, x)",
     #[test]
     fn a_choice_between_a_boolean_and_zero_is_an_and() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[2,3], a:bool[3], b:bool[2,3]) -> (y, z, w)
 %0:u8[3] = Cast(a) {to=2}
 %1:u8[2,3] = Where(c, %0, 0:u8)
@@ -278,7 +278,7 @@ w:bool[2,3] = Cast(%4) {to=9}",
     #[test]
     fn a_strict_comparison_needs_no_inequality() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(r:f32[3], s:f32[3]) -> (y, z)
 %0:bool[3] = Equal(r, 0.0)
 %1:bool[3] = Not(%0)
@@ -304,7 +304,7 @@ z:f32[3] = Where(%5, s, r)",
     #[test]
     fn numbers_that_a_double_does_not_tell_apart_are_different() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(r:i64[3]) -> (y)
 %0:bool[3] = Equal(r, 9007199254740992:i64)
 %1:bool[3] = Not(%0)
@@ -323,7 +323,7 @@ y:bool[3] = And(%2, %1)",
     #[test]
     fn operands_that_are_not_constant_booleans_are_kept() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:i32[3], b:bool[3]) -> (y, z)
 %0:bool[3] = Equal(a, 0:i32)
 y:bool[3] = And(%0, b)
@@ -340,7 +340,7 @@ z:bool[3] = And(%0, false)",
     #[test]
     fn a_choice_broadcasts_its_condition_itself() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:bool[1,3], x:f32[2,3]) -> (y)
 %0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
 y:f32[2,3] = Where(%0, x, 0.0)",
@@ -354,7 +354,7 @@ y:f32[2,3] = Where(%0, x, 0.0)",
     #[test]
     fn a_condition_that_determines_the_shape_of_a_choice_is_kept() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:bool[1,3], x:f32[1,3]) -> (y)
 %0:bool[2,3] = And([[true, true, true], [true, true, true]], a)
 y:f32[2,3] = Where(%0, x, 0.0)",
@@ -369,7 +369,7 @@ y:f32[2,3] = Where(%0, x, 0.0)",
     #[test]
     fn a_number_that_a_cast_makes_zero_is_not_set() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[3]) -> (y)
 %0:f32[] = Cast(1e-300:f64) {to=1}
 %1:bool[] = Cast(%0) {to=9}

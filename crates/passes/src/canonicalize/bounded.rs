@@ -74,7 +74,7 @@ fn condition(edit: &Edit<'_>, value: ValueId, deciding: &mut Vec<usize>) -> Opti
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, rule};
+    use testing::{check_lean, each};
 
     fn looked_up(rows: usize) -> String {
         format!(
@@ -96,7 +96,7 @@ y:f32[3,2] = Where(%8, %6, nan)",
     #[test]
     fn the_index_of_the_maximum_is_within_bounds() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             &looked_up(5),
             expect![[r#"
             graph g(x:f32[3,5], t:f32[5,2]) -> (y)
@@ -110,7 +110,7 @@ y:f32[3,2] = Where(%8, %6, nan)",
     #[test]
     fn a_number_that_is_expanded_by_a_leading_axis_equals_itself() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(i:i32[3], t:f32[1,3]) -> (y)
 %0:i32[1,3] = Expand(i, [1, 3]:i64)
 %1:bool[1,3] = Equal(i, %0)
@@ -126,7 +126,7 @@ y:f32[1,3] = Neg(%2)",
     #[test]
     fn an_index_beyond_the_rows_keeps_its_clamp() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             &looked_up(4),
             expect![[r#"
             graph g(x:f32[3,5], t:f32[4,2]) -> (y)
@@ -144,7 +144,7 @@ y:f32[1,3] = Neg(%2)",
     #[test]
     fn an_unsigned_integer_is_never_negative() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(n:u8[3], m:i8[3]) -> (y, z)
 %0:i32[3] = Cast(n) {to=6}
 y:i32[3] = Relu(%0)
@@ -162,7 +162,7 @@ z:i32[3] = Relu(%1)",
     #[test]
     fn a_number_is_itself_behind_a_leading_axis_too() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(i:i32[3], x:f32[1,3]) -> (y)
 %0:i32[1,3] = Unsqueeze(i, [0]:i64)
 %1:bool[1,3] = Equal(i, %0)

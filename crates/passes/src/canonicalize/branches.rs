@@ -86,7 +86,7 @@ mod tests {
     use expect_test::expect;
 
     use crate::canonicalize::everything;
-    use crate::testing::{check, check_lean, check_model, rule};
+    use testing::{check, check_lean, check_model, each};
 
     #[test]
     fn nested_branches_of_constants_become_their_nodes_and_are_folded() {
@@ -153,7 +153,7 @@ y:f32[3] = If(p) {else_branch={
     #[test]
     fn one_value_can_become_two_outputs_and_a_constant_one() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y, z, w)
 y:f32[3], z:f32[3], w:f32[] = If(true) {else_branch={
   graph e() -> (a, a, 1.0)

@@ -262,12 +262,12 @@ pub(super) fn without_leading_axes(edit: &Edit<'_>, value: ValueId) -> (ValueId,
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_all, check_lean, rule};
+    use testing::{check, check_all, check_lean, each};
 
     #[test]
     fn the_reader_broadcasts_and_inherits_the_origin() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2,3], b:f32[3]) -> (y)
 %0:f32[2,3] = Expand(b, [2, 3]:i64)
 y:f32[2,3] = Add(x, %0)",
@@ -282,7 +282,7 @@ y:f32[2,3] = Add(x, %0)",
     #[test]
     fn a_broadcast_needs_no_leading_unit_axes() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(b:f32[3]) -> (y, z)
 %0:f32[1,3] = Unsqueeze(b, [0]:i64)
 y:f32[2,3] = Expand(%0, [2, 3]:i64)
@@ -301,7 +301,7 @@ z:f32[3,3] = Expand(%1, [3, 3]:i64)",
     #[test]
     fn a_broadcast_of_an_axis_that_the_sizes_of_the_reader_lack_is_kept() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[1,1], b:f32[3], r:f32[N,1]) -> (y, z, u)
 %0:f32[1,7] = Expand(x, [1, 7]:i64)
 y:f32[7,7] = Expand(%0, [7, 1]:i64)
@@ -326,7 +326,7 @@ u:f32[N,7] = Expand(%3, %2)",
     #[test]
     fn leading_axes_need_no_expand() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2,3], b:f32[3], c:f32[2]) -> (y)
 %0:f32[1,3] = Reshape(b, [1, 3]:i64)
 %1:f32[2,1] = Reshape(c, [2, 1]:i64)
@@ -345,7 +345,7 @@ y:f32[2,3] = Add(%2, %0)",
     #[test]
     fn an_expand_that_determines_the_shape_is_kept() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[1,3], b:f32[3]) -> (y)
 %0:f32[2,3] = Expand(b, [2, 3]:i64)
 y:f32[2,3] = Add(x, %0)",
@@ -360,7 +360,7 @@ y:f32[2,3] = Add(x, %0)",
     #[test]
     fn one_of_two_expands_that_determine_the_shape_is_kept() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:f32[3], b:f32[3]) -> (y)
 %0:f32[2,3] = Expand(a, [2, 3]:i64)
 %1:f32[2,3] = Expand(b, [2, 3]:i64)
@@ -377,7 +377,7 @@ y:f32[2,3] = Mul(%0, %1)",
     #[test]
     fn a_broadcast_to_an_empty_array_is_kept() {
         check_all(
-            &[&rule(&super::SINK_RULE), &crate::testing::drop_dead],
+            &[&each(super::SINK_RULE.apply), &testing::drop_dead],
             "graph g(x:f32[N,1]) -> (y)
 %0:f32[1,0] = Expand(2.0, [1, 0]:i64)
 y:f32[N,0] = Mul(x, %0)",
@@ -392,7 +392,7 @@ y:f32[N,0] = Mul(x, %0)",
     #[test]
     fn an_elementwise_operator_runs_before_the_broadcast() {
         check_all(
-            &[&rule(&super::SINK_RULE), &crate::testing::drop_dead],
+            &[&each(super::SINK_RULE.apply), &testing::drop_dead],
             "graph g(x:f32[2,1]) -> (y)
 %0:f32[2,3] = Expand(x, [2, 3]:i64)
 %1:f32[2,3] = Add(%0, 0.5)
@@ -409,7 +409,7 @@ y:f32[2,3] = Sqrt(%1)",
     #[test]
     fn a_broadcast_of_a_type_without_a_kernel_is_not_inserted() {
         check(
-            rule(&super::SINK_RULE),
+            each(super::SINK_RULE.apply),
             "graph g(x:bf16[1]) -> (y)
 %0:f32[1] = Cast(x) {to=1}
 %1:f32[3] = Expand(%0, [3]:i64)
@@ -426,7 +426,7 @@ y:bf16[3] = Cast(%1) {to=16}",
     #[test]
     fn a_broadcast_with_other_readers_or_next_to_an_array_is_kept() {
         check(
-            rule(&super::SINK_RULE),
+            each(super::SINK_RULE.apply),
             "graph g(x:f32[2,1], z:f32[2,3]) -> (y, u, v)
 %0:f32[2,3] = Expand(x, [2, 3]:i64)
 y:f32[2,3] = Sqrt(%0)
@@ -487,7 +487,7 @@ y:f32[B,4,3] = Mul(%2, j)",
     #[test]
     fn a_slice_of_repeated_entries_broadcasts_to_its_own_size() {
         check_lean(
-            rule(&super::DELAY_RULE),
+            each(super::DELAY_RULE.apply),
             "graph g(x:f32[B,1,3]) -> (y, z, u)
 %0:f32[B,9,3] = Expand(x, [1, 9, 1]:i64)
 y:f32[B,4,3] = Slice(%0, [1]:i64, [9]:i64, [1]:i64, [2]:i64)
@@ -508,7 +508,7 @@ u:f32[9,1] = Slice(%1, [1]:i64, [2]:i64, [1]:i64)",
     #[test]
     fn a_repeated_number_is_broadcast_to_the_shape_after_a_layout_op() {
         check_lean(
-            rule(&super::DELAY_RULE),
+            each(super::DELAY_RULE.apply),
             "graph g(x:f32[1]) -> (y, z)
 %0:f32[4,3,1] = Expand(2.0, [4, 3, 1]:i64)
 y:f32[4,3] = Squeeze(%0, [2]:i64)
@@ -526,7 +526,7 @@ z:f32[1,4] = Transpose(%1) {perm=[1, 0]}",
     #[test]
     fn a_constant_with_equal_elements_is_used_once() {
         check_lean(
-            rule(&super::SINK_RULE),
+            each(super::SINK_RULE.apply),
             "graph g(x:f32[1,2], y:f32[3,2], n:f32[]) -> (u, v, w)
 u:f32[3,2] = Mul(x, [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
 v:f32[3,2] = Mul(y, [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
@@ -544,7 +544,7 @@ w:f32[2] = Mul(n, [5.0, 5.0])",
     #[test]
     fn two_operators_that_read_a_broadcast_run_before_it() {
         check_lean(
-            rule(&super::SINK_RULE),
+            each(super::SINK_RULE.apply),
             "graph g(x:f32[1,2], y:f32[3,2]) -> (u, v)
 %0:f32[3,2] = Expand(x, [3, 2]:i64)
 %1:f32[3,2] = Mul(x, %0)

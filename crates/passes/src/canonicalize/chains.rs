@@ -179,12 +179,12 @@ fn merge_slices(patch: &mut Patch<'_, '_>) -> Outcome {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, rule};
+    use testing::{check_lean, each};
 
     #[test]
     fn two_casts_are_merged_if_the_first_one_keeps_every_value() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f16[3], n:i8[3], b:bool[3]) -> (y, z, w, v)
 %0:f32[3] = Cast(x) {to=1}
 %1:f16[3] = Cast(%0) {to=10}
@@ -208,7 +208,7 @@ v:u8[3] = Cast(%4) {to=2}",
     #[test]
     fn a_cast_that_rounds_or_wraps_is_kept() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3], n:i32[3]) -> (y, z, w)
 %0:f16[3] = Cast(x) {to=10}
 y:f32[3] = Cast(%0) {to=1}
@@ -231,7 +231,7 @@ w:i64[3] = Cast(%2) {to=7}",
     #[test]
     fn two_slices_are_merged() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[9,9]) -> (y, z)
 %0:f32[6,9] = Slice(x, [1]:i64, [7]:i64, [0]:i64)
 y:f32[3,2] = Slice(%0, [2, 0]:i64, [5, 2]:i64, [0, 1]:i64)
@@ -249,7 +249,7 @@ z:f32[1,9] = Slice(%1, [1]:i64, [2]:i64, [0]:i64)",
     #[test]
     fn a_slice_of_a_concat_is_an_operand_of_the_concat() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2,3], z:f32[2,4]) -> (y, w)
 %0:f32[2,7] = Concat(x, z) {axis=1}
 %1:f32[2,4] = Slice(%0, [3]:i64, [7]:i64, [1]:i64)
@@ -269,7 +269,7 @@ w:f32[2,4] = Exp(%2)",
     #[test]
     fn a_stack_whose_axis_is_merged_with_the_next_is_joined() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:f32[B,2,3], b:f32[B,2,3]) -> (x, y)
 %0:f32[B,1,2,3] = Unsqueeze(a, [1]:i64)
 %1:f32[B,1,2,3] = Unsqueeze(b, [1]:i64)
@@ -291,7 +291,7 @@ y:f32[B,2,6] = Reshape(%3, [0, 2, 6]:i64)",
     #[test]
     fn a_cast_to_8_bits_and_back_is_left_out_only_if_it_keeps_infinity() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f8_e5m2[3], z:f32[3]) -> (y, w, v)
 %0:f32[3] = Cast(x) {to=1}
 %1:f8_e5m2[3] = Cast(%0) {to=19, saturate=0}
@@ -314,7 +314,7 @@ v:f32[3] = Cast(%3) {to=1}",
     #[test]
     fn parts_without_entries_are_dropped() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2,3], e:f32[2,0], n:f32[2,N]) -> (y, z)
 %0:f32[2,3] = Concat(e, x) {axis=1}
 y:f32[2,3] = Exp(%0)

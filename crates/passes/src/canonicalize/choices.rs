@@ -105,12 +105,12 @@ impl Folded {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, rule};
+    use testing::{check_lean, each};
 
     #[test]
     fn a_function_of_a_mask_becomes_a_mask() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[T,T]) -> (y, z)
 %0:f32[T,T] = Where(c, 1.0, 0.0)
 %1:f32[T,T] = Sub(1.0, %0)
@@ -128,7 +128,7 @@ z:f32[1,T,T] = Neg(%2)",
     #[test]
     fn a_compared_mask_is_its_condition() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[T,T]) -> (y, z, w)
 %0:f32[T,T] = Where(c, 1.0, 0.0)
 %1:bool[T,T] = Greater(%0, 0.5)
@@ -148,7 +148,7 @@ w:bool[1,T,T] = Cast(%2) {to=9}",
     #[test]
     fn a_cast_of_a_boolean_to_a_type_without_a_kernel_is_kept() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[3]) -> (y, z, w)
 %0:i16[3] = Cast(c) {to=5}
 %1:i16[3] = Add(%0, 3:i16)
@@ -172,7 +172,7 @@ w:i32[3] = Mul(%3, 3:i32)",
     #[test]
     fn a_choice_with_other_readers_or_between_arrays_is_kept() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[3], x:f32[3]) -> (y, z, w)
 y:f32[3] = Where(c, 1.0, 0.0)
 z:f32[3] = Neg(y)
@@ -191,7 +191,7 @@ w:f32[3] = Neg(%0)",
     #[test]
     fn a_choice_between_flags_is_the_condition() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[N], d:bool[], s:i64[1]) -> (y, z, w)
 %0:bool[N] = Expand(true, s)
 %1:u8[N] = Cast(%0) {to=2}
@@ -217,7 +217,7 @@ w:bool[N] = Cast(%5) {to=9}",
     #[test]
     fn a_number_that_a_cast_makes_zero_is_zero() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(c:bool[3]) -> (y, z)
 %0:u8[] = Cast(256:i32) {to=2}
 %1:u8[3] = Where(c, %0, 0:u8)
@@ -238,7 +238,7 @@ z:bool[3] = Cast(%3) {to=9}",
     #[test]
     fn a_flag_that_is_compared_as_a_number_is_a_flag() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:bool[3], n:i32[3]) -> (x, y, z, w)
 %0:i32[3] = Cast(a) {to=6}
 x:bool[3] = Equal(%0, 0:i32)

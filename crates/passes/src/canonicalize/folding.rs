@@ -186,12 +186,12 @@ fn is_enlarged(x: &Tensor, dtype: DType) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_lean, rule};
+    use testing::{check, check_lean, each};
 
     #[test]
     fn a_quotient_that_is_rounded_is_that_of_xla() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g() -> (y)
              c:f32[2] = Div([0.5, 41.0]:f32, 41.0)
              y:f32[2] = Floor(c)",
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn arithmetic_on_constants_is_done_in_their_type() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2], n:i8[]) -> (y, m)
 %0:f32[] = Div(1.0, 3.0)
 %1:f32[] = Neg(0.0)
@@ -225,7 +225,7 @@ m:i8[] = Add(n, %3)",
     #[test]
     fn a_product_without_elements_needs_no_operands() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[0,2], n:f32[N,2]) -> (y, z)
 %0:f32[2,0] = Transpose(x) {perm=[1, 0]}
 %1:f32[3,2,0] = Expand(%0, [3, 2, 0]:i64)
@@ -243,7 +243,7 @@ z:f32[N,2] = Exp(n)",
     #[test]
     fn moved_elements_and_combined_bits_are_folded() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:u32[2,2]) -> (y)
 %0:u32[2,1] = Slice([[1, 2], [3, 4]]:u32, [-1]:i64, [-9]:i64, [1]:i64, [-1]:i64)
 %1:u32[1,2] = Slice([[1, 2], [3, 4]]:u32, [1]:i64, [2]:i64, [0]:i64)
@@ -262,7 +262,7 @@ y:u32[2,2] = Add(x, %5)",
     #[test]
     fn comparisons_know_nan_and_unsigned_numbers() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(a:bool[], b:bool[]) -> (y, z)
 %0:bool[] = LessOrEqual(nan, nan)
 y:bool[] = And(a, %0)
@@ -279,7 +279,7 @@ z:bool[] = And(b, %1)",
     #[test]
     fn shapes_and_a_broadcast_are_folded() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2,3]) -> (y)
 %0:i64[2] = Concat([2]:i64, [3]:i64) {axis=0}
 %1:f32[2,1] = Unsqueeze([1.0, 2.0], [1]:i64)
@@ -297,7 +297,7 @@ y:f32[2,3] = Mul(x, %4)",
     #[test]
     fn integers_are_divided_towards_zero() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(n:i32[2], k:u8[]) -> (m, l)
 %0:i32[2] = Div([-7, 7]:i32, 2:i32)
 m:i32[2] = Add(n, %0)
@@ -314,7 +314,7 @@ l:u8[] = Add(k, %1)",
     #[test]
     fn a_large_weight_is_cast_to_a_narrower_type_but_not_to_a_wider_one() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f16[2,600], z:f32[2,64]) -> (y, u, v)
 w = const f32[600,600]
 b = const bf16[64,64]
@@ -342,7 +342,7 @@ v:f32[2,64] = MatMul(z, %3)",
     #[test]
     fn rows_are_gathered_in_any_order() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:i64[2,2]) -> (a, b, c, d)
 %0:i64[2,2] = Gather([[1, 2], [3, 4], [5, 6]]:i64, [-1, 1]:i64) {axis=0}
 a:i64[2,2] = Add(x, %0)
@@ -365,7 +365,7 @@ d:i64[2,2] = Add(x, %3)",
     #[test]
     fn a_division_by_zero_and_a_large_result_are_not_folded() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2000], n:i32[]) -> (y, m)
 %0:i32[] = Div(7:i32, 0:i32)
 m:i32[] = Add(n, %0)
@@ -384,7 +384,7 @@ y:f32[2000] = Mul(x, %1)",
     #[test]
     fn the_parts_of_a_constant_are_constants() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2]) -> (y, z)
 %0:f32[2,1], %1:f32[2,2] = Split([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [1, 2]:i64) {axis=1}
 y:f32[2,2] = Add(%0, %1)
@@ -400,7 +400,7 @@ z:f32[2,2] = Mul(x, %1)",
     #[test]
     fn a_part_that_is_an_output_is_not_folded() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[1]) -> (y, z)
 %0:f32[1], z:f32[1] = Split([1.0, 2.0], [1, 1]:i64) {axis=0}
 y:f32[1] = Add(x, %0)",
@@ -415,7 +415,7 @@ y:f32[1] = Add(x, %0)",
     #[test]
     fn the_index_of_the_maximum_is_the_first_one() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:i64[3], y:i64[2]) -> (a, b, c)
 %0:i64[3] = ArgMax([[0, 1, 1], [1, 1, 0]]:u8) {axis=0, keepdims=0}
 a:i64[3] = Add(x, %0)
@@ -435,7 +435,7 @@ c:i64[2] = Add(y, %2)",
     #[test]
     fn elements_are_copied_to_other_places() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:i32[6], z:i32[2,2]) -> (a, b, c, d, e, f)
 %0:i32[6] = Tile([1, 2]:i32, [3]:i64)
 a:i32[6] = Add(x, %0)
@@ -464,7 +464,7 @@ f:i32[2,2] = Add(z, %5)",
     #[test]
     fn a_scatter_whose_order_matters_and_an_index_out_of_bounds_are_not_folded() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2]) -> (a, b, c)
 %0:f32[2] = ScatterElements([1.0, 2.0], [0, 0]:i64, [3.0, 4.0]) {axis=0}
 a:f32[2] = Add(x, %0)
@@ -487,7 +487,7 @@ c:f32[2] = Add(x, %2)",
     #[test]
     fn lanes_are_reduced_summed_and_sorted() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:i32[2], z:f32[2], w:f32[3], u:i64[2]) -> (a, b, c, d, e, f)
 %0:i32[2] = ReduceSum([[1, 2], [3, 4]]:i32, [0]:i64) {keepdims=0}
 a:i32[2] = Add(x, %0)
@@ -515,7 +515,7 @@ f:f32[2] = Add(z, %5)",
     #[test]
     fn remainders_and_rounded_numbers_are_folded_and_open_zeros_are_not() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:i32[2], z:f32[2]) -> (a, b, c, d, e)
 %0:i32[2] = Mod([-7, 7]:i32, [3, -3]:i32)
 a:i32[2] = Add(x, %0)
@@ -543,7 +543,7 @@ e:f32[2] = Add(z, %4)",
     #[test]
     fn a_function_is_folded_if_the_nearest_number_is_known() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2], y:f64[2]) -> (a, b, c, d, e)
 %0:f32[2] = Exp([1.0, -1.0])
 a:f32[2] = Add(x, %0)

@@ -112,12 +112,12 @@ fn is_positive(edit: &Edit<'_>, x: ValueId) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, rule};
+    use testing::{check, each};
 
     #[test]
     fn the_producer_inherits_the_origin_of_a_copy() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Sin(x)
 %1:f32[3] = Identity(%0)
@@ -133,7 +133,7 @@ y:f32[3] = Cos(%1)",
     #[test]
     fn the_readers_inherit_the_origin_of_a_copied_input() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Identity(x)
 %1:f32[3] = Cos(%0)
@@ -149,7 +149,7 @@ y:f32[3] = Mul(%1, %0)",
     #[test]
     fn an_axis_that_is_added_and_dropped_cancels_out() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Sin(x)
 %1:f32[3,1] = Unsqueeze(%0, [1]:i64)
@@ -167,7 +167,7 @@ y:f32[3] = Cos(%2)",
     #[test]
     fn a_choice_with_a_constant_condition_is_replaced_by_its_operand() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3], c:bool[]) -> (y)
 %0:f32[3] = Where(true, x, 1.0)
 %1:f32[3] = Where(false, 1.0, %0)
@@ -184,7 +184,7 @@ y:f32[3] = Where(true, 1.0, %2)",
     #[test]
     fn all_entries_in_order_are_the_array() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3,2], s:f32[B,2]) -> (y, z)
 %0:f32[3,2] = Sin(x)
 %1:f32[3,2] = Gather(%0, [0, 1, 2]:i64)
@@ -205,7 +205,7 @@ z:f32[3,2] = Gather(s, [0, 1, 2]:i64)",
     #[test]
     fn a_split_into_one_part_and_a_choice_between_equal_operands_are_dropped() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3], c:bool[3], d:bool[2,3]) -> (y, z)
 %0:f32[3] = Sin(x)
 %1:f32[3] = Split(%0, [3]:i64) {axis=0}
@@ -230,7 +230,7 @@ z:f32[3] = Concat(%4, %3) {axis=0}",
     #[test]
     fn an_output_keeps_its_name() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Sin(x)
 y:f32[3] = Identity(%0)",
@@ -244,7 +244,7 @@ y:f32[3] = Identity(%0)",
     #[test]
     fn an_input_that_is_an_output_stays_copied() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 y:f32[3] = Identity(x)",
             expect![[r#"
@@ -257,7 +257,7 @@ y:f32[3] = Identity(x)",
     #[test]
     fn a_cast_to_another_type_and_a_reshape_to_another_shape_are_kept() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[4]) -> (y)
 %0:f32[2,2] = Reshape(x, [2, 2]:i64)
 y:f16[2,2] = Cast(%0) {to=10}",

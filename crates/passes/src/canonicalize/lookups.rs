@@ -56,12 +56,12 @@ fn counts_along(tensor: &Tensor, axis: usize) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, rule};
+    use testing::{check_lean, each};
 
     #[test]
     fn a_lookup_in_a_range_is_the_index() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[4], y:f32[3,2], s:i64[]) -> (a, b, c)
 %0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
 a:i32[4] = Gather([0, 1, 2, 3]:i32, %1) {axis=0}
@@ -83,7 +83,7 @@ c:i64[4] = Gather(%4, %1) {axis=0}",
     #[test]
     fn lookups_in_other_tables_or_with_unknown_indices_are_kept() {
         check_lean(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[4], y:f32[3,2], i:i64[4], j:i32[4], s:i64[]) -> (a, b, c, d, e, f)
 %0:f32[4], %1:i64[4] = TopK(x, [4]:i64) {axis=0}
 a:i32[4] = Gather([0, 1, 2, 4]:i32, %1) {axis=0}

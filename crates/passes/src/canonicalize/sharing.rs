@@ -88,12 +88,12 @@ fn share_cast(edit: &mut Patch<'_, '_>) -> Outcome {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_all, rule};
+    use testing::{check, check_all, each};
 
     #[test]
     fn the_first_of_equal_nodes_inherits_all_origins() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Sin(x)
 %1:f32[3] = Sin(x)
@@ -112,7 +112,7 @@ y:f32[3] = Mul(%2, %3)",
     #[test]
     fn another_attribute_makes_another_node() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:f16[3] = Cast(x) {to=10}
 %1:bf16[3] = Cast(x) {to=16}
@@ -133,7 +133,7 @@ y:f32[3] = Mul(%2, %3)",
     #[test]
     fn random_nodes_are_not_shared() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[3]) -> (y)
 %0:f32[3] = RandomNormalLike(x)
 %1:f32[3] = RandomNormalLike(x)
@@ -149,9 +149,9 @@ y:f32[3] = Sub(%0, %1)",
 
     #[test]
     fn an_array_that_is_cast_before_and_after_a_layout_op_is_cast_once() {
-        let rules = [&super::CAST_RULE, &super::RULE].map(rule);
+        let rules = [&super::CAST_RULE, &super::RULE].map(|rule| each(rule.apply));
         check_all(
-            &[&rules[0], &rules[1], &crate::testing::drop_dead],
+            &[&rules[0], &rules[1], &testing::drop_dead],
             "graph g(x:f16[4,6]) -> (y, z)
 %0:f16[4,2,3] = Reshape(x, [4, 2, 3]:i64)
 %1:f32[4,2,3] = Cast(%0) {to=1}
@@ -171,7 +171,7 @@ y:f32[4,6] = Neg(%2)",
     #[test]
     fn other_types_and_a_layout_op_that_others_read_keep_their_casts() {
         check(
-            rule(&super::CAST_RULE),
+            each(super::CAST_RULE.apply),
             "graph g(x:f16[4,6]) -> (y, z, u, v)
 %0:f16[4,2,3] = Reshape(x, [4, 2, 3]:i64)
 z:f32[4,2,3] = Cast(%0) {to=1}

@@ -308,7 +308,7 @@ fn in_single_precision(number: f64) -> Result<f32> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_at, formulas};
+    use testing::{check, check_at, formulas};
 
     const GELU: &str = "graph g(x:f32[3]) -> (y)
 %0:f32[3] = Mul(0.5, x)

@@ -115,7 +115,7 @@ fn behind(edit: &Edit<'_>, value: ValueId, ops: Properties, passed: &mut Vec<usi
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, formulas};
+    use testing::{check_lean, formulas};
 
     fn select(none: &str, numbers: [u8; 2]) -> String {
         let [first, second] = numbers;

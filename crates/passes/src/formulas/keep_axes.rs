@@ -29,7 +29,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, each};
+    use testing::{check, each};
 
     #[test]
     fn a_sum_whose_axis_is_restored_keeps_the_axis() {

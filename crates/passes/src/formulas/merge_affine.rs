@@ -184,7 +184,7 @@ fn is_moderate(tensor: &Tensor) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use testing::check;
 
     #[test]
     fn a_trained_normalization_becomes_a_product_and_a_sum() {

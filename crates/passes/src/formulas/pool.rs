@@ -130,7 +130,7 @@ fn expect_same_windows(found: &Match<'_, '_, '_>, sum: &Node, x: ValueId) -> Res
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     #[test]
     fn a_sum_over_its_places_is_a_mean_and_padding_counts() {

@@ -117,7 +117,7 @@ fn to_quotient(found: &mut Match<'_, '_, '_>) -> Result<Op> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     #[test]
     fn the_root_of_a_sum_of_squares_is_a_norm() {

@@ -114,7 +114,7 @@ fn expect_same_layout(found: &Match<'_, '_, '_>, axis: usize) -> Result<()> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     fn masked(elsewhere: &str) -> String {
         format!(

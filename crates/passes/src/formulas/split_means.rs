@@ -38,7 +38,7 @@ fn count<'g>(x: Expr<'g>, axes: &[usize]) -> Expr<'g> {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use crate::testing::{check, each};
+    use testing::{check, each};
 
     fn check_mean(shape: &str, result: &str, axes: &str, expect: Expect) {
         let text = format!(

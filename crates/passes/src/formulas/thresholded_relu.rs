@@ -33,7 +33,7 @@ fn to_thresholded_relu(found: &mut Match<'_, '_, '_>) -> Result<Op> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     #[test]
     fn a_number_above_a_threshold_or_zero_is_a_thresholded_relu() {

@@ -44,7 +44,7 @@ fn to_product(found: &mut Match<'_, '_, '_>) -> Result<Op> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     #[test]
     fn random_bits_of_doubles_are_a_product() {

@@ -21,7 +21,7 @@ fn is_rejected(value: &Value) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_model;
+    use testing::check_model;
 
     #[test]
     fn an_unread_input_of_a_new_type_is_dropped_from_all_functions() {

@@ -88,7 +88,7 @@ fn all<T>(a: &[T], b: &[T], mut are_same: impl FnMut(&T, &T) -> bool) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_model;
+    use testing::check_model;
 
     #[test]
     fn functions_with_equal_bodies_are_merged_with_all_origins() {

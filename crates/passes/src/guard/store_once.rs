@@ -160,7 +160,7 @@ fn apply(edit: &mut Patch<'_, '_>, value: ValueId, steps: &[Step]) -> Option<Val
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_model, each};
+    use testing::{check_model, each};
 
     fn fold_and_store(model: &mut onnx::Model) {
         model.edit(&mut each(crate::layout::fold_layout_ops::run));

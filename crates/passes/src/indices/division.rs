@@ -41,7 +41,7 @@ mod tests {
     use expect_test::expect;
 
     use super::REWRITES;
-    use crate::testing::{check_lean, formulas};
+    use testing::{check_lean, formulas};
 
     fn divided(low: i32) -> String {
         format!(

@@ -116,7 +116,7 @@ mod tests {
     use expect_test::expect;
     use onnx::Edit;
 
-    use crate::testing::check;
+    use testing::check;
 
     fn run(edit: &mut Edit<'_>) {
         super::REWRITES.run(edit);

@@ -41,7 +41,7 @@ pub(super) fn to_entry_of_one_axis(found: &mut Match<'_, '_, '_>) -> Result<Op> 
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     #[test]
     fn one_entry_is_gathered() {

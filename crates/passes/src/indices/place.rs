@@ -34,7 +34,7 @@ fn to_zeros_alike(found: &mut Match<'_, '_, '_>) -> Result<Op> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     #[test]
     fn the_signs_of_zeros_from_a_product_do_not_matter() {

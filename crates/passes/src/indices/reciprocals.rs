@@ -78,7 +78,7 @@ fn is_step(edit: &Edit<'_>, index: usize) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, each};
+    use testing::{check, each};
 
     #[test]
     fn a_scale_that_rounding_shows_is_a_product() {

@@ -138,7 +138,7 @@ fn repetition(edit: &Edit<'_>, index: usize) -> Option<(ValueId, usize, f64)> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_lean, each};
+    use testing::{check, check_lean, each};
 
     #[test]
     fn places_that_are_read_in_turn_are_a_resize() {

@@ -194,7 +194,7 @@ fn bytes_for(edit: &Edit<'_>, stored: &Stored, index: usize) -> usize {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use testing::check_lean;
 
     #[test]
     fn the_table_that_other_nodes_read_is_stored_instead_of_larger_arrays() {

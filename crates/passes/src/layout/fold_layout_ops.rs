@@ -20,7 +20,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, each};
+    use testing::{check, each};
 
     #[test]
     fn a_weight_is_transposed_whatever_its_size() {

@@ -243,7 +243,7 @@ fn without_unit_axes(
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use testing::check_lean;
 
     #[test]
     fn coordinates_of_pairs_come_first() {

@@ -43,7 +43,7 @@ pub(crate) fn multiply_with_column(edit: &mut Patch<'_, '_>) -> Outcome {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, each};
+    use testing::{check, each};
 
     #[test]
     fn a_vector_becomes_a_column() {

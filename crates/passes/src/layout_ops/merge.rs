@@ -86,12 +86,12 @@ fn replace(patch: &mut Patch<'_, '_>, links: &[usize], source: ValueId, steps: &
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, rule};
+    use testing::{check, each};
 
     #[test]
     fn a_unit_axis_is_not_transposed() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[B,5,12]) -> (y)
 %0:f32[B,5,3,4] = Reshape(x, [-1, 5, 3, 4]:i64)
 %1:f32[B,5,3,1,4] = Reshape(%0, [-1, 5, 3, 1, 4]:i64)
@@ -113,7 +113,7 @@ y:f32[B,3,5,4] = Tanh(%3)",
     #[test]
     fn a_chain_that_others_read_stays() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[5,12]) -> (y, z)
 %0:f32[5,3,4] = Reshape(x, [5, 3, 4]:i64)
 z:f32[3,5,4] = Transpose(%0) {perm=[1, 0, 2]}
@@ -130,7 +130,7 @@ y:f32[3,20] = Reshape(z, [3, 20]:i64)",
     #[test]
     fn two_transposes_are_merged_or_cancel_out() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2,3,4]) -> (y, z)
 %0:f32[2,3,4] = Tanh(x)
 %1:f32[3,4,2] = Transpose(%0) {perm=[1, 2, 0]}
@@ -154,7 +154,7 @@ z:f32[2,3,4] = Cos(%4)",
     #[test]
     fn two_reshapes_are_the_last_one() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[B,6], z:f32[B,C]) -> (y, w)
 %0:f32[B,2,3] = Reshape(x, [-1, 2, 3]:i64)
 %1:f32[B,1,2,3] = Unsqueeze(%0, [1]:i64)
@@ -175,7 +175,7 @@ w:f32[B,1,C,1] = Unsqueeze(%2, [3]:i64)",
     #[test]
     fn reshapes_to_a_number_are_one_reshape() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[1,1]) -> (y)
 %0:f32[1] = Reshape(x, [1]:i64)
 y:f32[] = Reshape(%0, []:i64)",
@@ -190,7 +190,7 @@ y:f32[] = Reshape(%0, []:i64)",
     #[test]
     fn reshapes_that_cut_through_parts_are_one_reshape() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[4,6]) -> (y)
 %0:f32[3,8] = Reshape(x, [3, 8]:i64)
 y:f32[6,4] = Reshape(%0, [6, 4]:i64)",
@@ -205,7 +205,7 @@ y:f32[6,4] = Reshape(%0, [6, 4]:i64)",
     #[test]
     fn a_size_that_stays_in_its_place_is_not_computed() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[B,T,6], s:i64[4]) -> (y, z)
 y:f32[B,T,2,3] = Reshape(x, s) {allowzero=1}
 z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
@@ -220,7 +220,7 @@ z:f32[B,2,T,3] = Reshape(x, s) {allowzero=1}",
     #[test]
     fn an_input_that_is_an_output_keeps_a_node() {
         check(
-            rule(&super::RULE),
+            each(super::RULE.apply),
             "graph g(x:f32[2,3]) -> (y)
 %0:f32[3,2] = Transpose(x)
 y:f32[2,3] = Transpose(%0) {perm=[1, 0]}",

@@ -219,7 +219,7 @@ fn write(patch: &mut Patch<'_, '_>, index: usize, after: &[usize], form: &Form) 
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use testing::check;
 
     #[test]
     fn a_product_is_swapped_if_its_transpose_is_read() {

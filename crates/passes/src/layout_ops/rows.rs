@@ -161,7 +161,7 @@ fn row_of(edit: &mut Patch<'_, '_>, vector: ValueId) -> Option<ValueId> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use testing::check_lean;
 
     #[test]
     fn vectors_between_products_are_rows() {

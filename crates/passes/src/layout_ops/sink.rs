@@ -128,7 +128,7 @@ fn without_leading_ones(patch: &mut Patch<'_, '_>, value: ValueId) -> ValueId {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, each};
+    use testing::{check, each};
 
     #[test]
     fn a_bias_is_added_before_the_columns_are_taken_apart() {

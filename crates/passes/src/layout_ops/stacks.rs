@@ -91,7 +91,7 @@ impl Stack {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, each};
+    use testing::{check_lean, each};
 
     #[test]
     fn a_stack_along_a_leading_axis_is_joined_and_reshaped() {

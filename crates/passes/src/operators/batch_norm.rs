@@ -74,7 +74,7 @@ fn numbers_of_channels(found: &Match<'_, '_, '_>, from: ValueId, ty: &Type) -> R
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, formulas};
+    use testing::{check, formulas};
 
     #[test]
     fn a_scale_and_a_shift_of_each_channel_are_a_batch_norm() {

@@ -130,7 +130,7 @@ fn silu_of(edit: &Edit<'_>, value: ValueId) -> Option<(usize, Vec<usize>)> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_for;
+    use testing::check_for;
 
     const TARGET: &str = "onnxruntime>=1.31";
 

@@ -93,7 +93,7 @@ fn has_kernel(edit: &Edit<'_>, result: &Type) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, each};
+    use testing::{check_lean, each};
 
     #[test]
     fn a_product_of_matrices_and_a_row_is_one_node() {

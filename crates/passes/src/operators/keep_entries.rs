@@ -159,7 +159,7 @@ impl Region {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use testing::check_lean;
 
     #[test]
     fn entries_that_are_stacked_again_keep_their_axis() {

@@ -35,7 +35,7 @@ fn padding(edit: &Edit<'_>, index: usize) -> Option<(usize, Vec<i64>)> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check_lean, each};
+    use testing::{check_lean, each};
 
     #[test]
     fn zeros_around_an_image_are_those_of_the_convolution() {

@@ -76,7 +76,7 @@ fn is_in_norm(edit: &Edit<'_>, index: usize) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, check_at, each};
+    use testing::{check, check_at, each};
 
     #[test]
     fn a_bias_is_a_vector() {

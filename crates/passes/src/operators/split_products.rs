@@ -43,7 +43,7 @@ pub(crate) fn run(patch: &mut Patch<'_, '_>) -> Outcome {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::{check, each};
+    use testing::{check, each};
 
     #[test]
     fn a_product_of_few_entries_with_many_results_is_split() {

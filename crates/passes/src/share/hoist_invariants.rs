@@ -31,7 +31,7 @@ fn is_inside(node: &Node, values: &Values) -> Option<bool> {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_model;
+    use testing::check_model;
 
     #[test]
     fn nodes_that_do_not_depend_on_the_body_move_out_of_the_loop() {

@@ -18,7 +18,7 @@ fn is_weight(value: &Value) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_model;
+    use testing::check_model;
 
     #[test]
     fn a_weight_becomes_an_input_of_all_functions_on_the_path_to_it() {

@@ -18,7 +18,7 @@ fn may_be_one(edit: &Edit<'_>, one: ValueId, other: ValueId) -> bool {
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check;
+    use testing::check;
 
     #[test]
     fn equal_constants_become_one_initializer() {

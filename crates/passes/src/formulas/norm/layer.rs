@@ -144,7 +144,6 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use crate::formulas::norm::STAGES;
-    use crate::testing;
 
     #[track_caller]
     fn check(graph: &str, expect: Expect) {

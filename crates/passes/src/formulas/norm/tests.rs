@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use crate::testing::{check, formulas};
+use testing::{check, formulas};
 
 #[test]
 fn a_sum_over_the_number_of_its_elements_is_a_mean() {

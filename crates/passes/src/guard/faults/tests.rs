@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
 
 use super::FAULTS;
-use crate::testing::check_model;
+use testing::check_model;
 
 #[track_caller]
 fn check(text: &str, expect: Expect) {

@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use crate::testing::check_model;
+use testing::check_model;
 
 #[test]
 fn the_product_of_absolute_values_is_the_absolute_value_of_the_product() {

@@ -1,7 +1,7 @@
 use crate::layout::attention::Stage;
 use expect_test::{Expect, expect};
 
-use crate::testing::{check, check_ignoring_nan};
+use testing::{check, check_ignoring_nan};
 
 /// Two heads of size three over rows of four, with these nodes between the product and the softmax.
 fn scores(nodes: &str) -> String {

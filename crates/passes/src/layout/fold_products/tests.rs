@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use crate::testing::{check, check_lean};
+use testing::{check, check_lean};
 
 #[test]
 fn a_norm_after_a_convolution_is_folded_into_its_weights() {

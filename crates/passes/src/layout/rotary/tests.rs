@@ -1,6 +1,6 @@
 use expect_test::{Expect, expect};
 
-use crate::testing::check;
+use testing::check;
 
 #[test]
 fn rotated_halves_are_one_node() {

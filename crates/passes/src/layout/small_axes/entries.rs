@@ -85,7 +85,7 @@ fn entry_of(edit: &mut Patch<'_, '_>, value: ValueId, place: i64) -> Option<Valu
 mod tests {
     use expect_test::expect;
 
-    use crate::testing::check_lean;
+    use testing::check_lean;
 
     #[test]
     fn each_entry_of_pairs_is_an_array_of_its_own() {

@@ -1,0 +1,356 @@
+//! `chunk-recurrences`: computes a state that each step multiplies by a decay, in chunks of steps.
+//!
+//! A loop over the steps of a chunk runs for all chunks at once, from a state of zeros, and also multiplies the decays. A
+//! second loop over the chunks has the state at the start of each. `S = P S₀ + L` is then the state of each step. If the
+//! decay is one number, products with tables of its powers replace both loops.
+//!
+//! A product of decays may underflow, and `0 · ∞` is NaN where the loop has ∞. The model therefore checks that all
+//! numbers are finite and that no decay is above one, and runs the loop otherwise.
+
+use algebra::rewrite::{Result, ensure, require};
+use onnx::edit::FALLBACK;
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
+
+use super::attention::{is_long, leaves};
+use super::blocks;
+use super::body::{filled, sliced};
+use super::forms::{Factor, Forms, Of, Term, When};
+use super::series::{self, Decay, Series};
+use super::split::{Parts, Split};
+use crate::{Carry, Counted, results_in_place};
+
+/// A shorter loop stays.
+const MIN_STEPS: i64 = 32;
+
+/// The same if another state stays in a loop.
+const MIN_STEPS_BESIDE: i64 = 128;
+
+/// A larger state is computed in blocks: each node of its loop takes longer than it takes to start.
+const MAX_STATE: i64 = 1024;
+
+/// The largest decay.
+pub(super) const MAX_DECAY: f64 = 1.01;
+
+/// If the magnitudes of all numbers add up to less than this, no state overflows.
+const MAX_SUM: f64 = (1u64 << 60) as f64;
+
+/// A constant decay that is computed as a difference must be further from one: its rounding adds up.
+const MIN_DISTANCE: f64 = 1.0 / 64.0;
+
+pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    require(edit.op(index) == Some(OpType::Scan) && edit.target().is_default())?;
+    require(!edit.is_fallback())?;
+    let scan = Counted::at(edit, index)?;
+    let (mut states, mut problem) = (Vec::new(), None);
+    for &carry in &scan.carries {
+        match plain(edit, &scan, carry) {
+            Some(Ok(forms)) => states.push((carry, forms)),
+            Some(Err(why)) => problem = Some(why),
+            None => {}
+        }
+    }
+    if states.is_empty() {
+        return declined(problem?);
+    }
+    let forwards =
+        if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() };
+    if !forwards {
+        return declined("its inputs and outputs run in different directions");
+    }
+    let made = match &states[..] {
+        [(carry, forms)] if scan.carries.len() == 1 && is_large(forms) => {
+            blocks::write(edit, &scan, *carry, forms)
+        }
+        _ => write(edit, &scan, &states),
+    };
+    edit.settle(made)
+}
+
+/// Reads the update of a state that is a product and a sum. `None` for another update. Declines if another state depends
+/// on it.
+fn plain<'l>(edit: &Edit<'_>, scan: &'l Counted, carry: Carry) -> Option<Result<Forms<'l>>> {
+    require(edit.ty(carry.before)?.dtype == DType::F32)?;
+    let forms = match Forms::of(edit, scan, carry)? {
+        Ok(forms) => forms,
+        Err(why) => return Some(Err(why)),
+    };
+    let is_plain = |term: &Term| matches!(term.of, Of::One | Of::State(When::Before));
+    require(forms.update.terms.iter().all(is_plain))?;
+    require(forms.update.terms.iter().any(|term| term.of != Of::One))?;
+    Some(Ok(forms))
+}
+
+fn is_large(forms: &Forms<'_>) -> bool {
+    let shape = onnx::known_shape(&forms.shape);
+    shape.is_some_and(|shape| shape.iter().product::<i64>() > MAX_STATE)
+}
+
+fn write(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    states: &[(Carry, Forms<'_>)],
+) -> Result<Vec<(usize, ValueId)>> {
+    let has_rest = states.len() < scan.carries.len();
+    let least = if has_rest { MIN_STEPS_BESIDE } else { MIN_STEPS };
+    let is_long = is_long(edit, scan, least)?;
+    for (_, forms) in states {
+        ensure(!is_large(forms), "the state is so large that its loop is fast")?;
+    }
+    let split = &mut apart(edit, scan, states)?;
+    let (mut series, mut guards) = (Vec::new(), is_long.into_iter().collect::<Vec<_>>());
+    for (carry, forms) in states {
+        series.push(series_of(edit, split, *carry, forms, &mut guards)?);
+    }
+    let numbers: Vec<ValueId> =
+        series.iter().flat_map(|one| [one.added, one.carry.initial]).collect();
+    guards.extend(are_below(edit, &numbers, MAX_SUM)?);
+    let outputs = edit.node(edit.root()).outputs.to_vec();
+    let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
+    let kept = results_in_place(edit, split.kept.iter().copied());
+    let is_kept = |place: &usize| kept.iter().any(|(kept, _)| kept == place);
+    let read: Vec<usize> =
+        (0..outputs.len()).filter(|place| !is_kept(place) && is_read(place)).collect();
+    let guard = guards.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])));
+    let Some(guard) = guard else {
+        edit.fuse_bodies();
+        let made = chunked(edit, scan, split, &series)?;
+        return Ok(results_in_place(edit, made).into_iter().chain(kept).collect());
+    };
+    let otherwise = edit.branch(FALLBACK, |edit| {
+        let copied = edit.insert_copy();
+        read.iter().map(|&place| copied[place]).collect()
+    });
+    edit.fuse_bodies();
+    let mut problem = None;
+    let fused =
+        edit.branch("recurrence/chunks", |edit| match chunked(edit, scan, split, &series) {
+            Ok(made) => {
+                let by = |place: &usize| made.iter().find(|(result, _)| *result == outputs[*place]);
+                read.iter().filter_map(|place| Some(by(place)?.1)).collect()
+            }
+            Err(why) => {
+                problem = Some(why);
+                Vec::new()
+            }
+        });
+    if let Some(why) = problem {
+        return Err(why);
+    }
+    ensure(fused.outputs.len() == read.len(), "a result is not computed")?;
+    let made = edit.insert_if(guard, fused, otherwise);
+    Ok(read.into_iter().zip(made).chain(kept).collect())
+}
+
+/// Separates the states from the loop.
+fn apart<'l>(
+    edit: &mut Patch<'_, '_>,
+    scan: &'l Counted,
+    states: &[(Carry, Forms<'_>)],
+) -> Result<Split<'l>> {
+    let is_reached = |value| states.iter().any(|(_, forms)| forms.reaches(value));
+    let is_state =
+        |value| states.iter().any(|(carry, _)| value == carry.before || value == carry.after);
+    let mut needs = Vec::new();
+    let terms = states.iter().flat_map(|(_, forms)| &forms.update.terms);
+    terms.flat_map(|term| &term.factors).for_each(|factor| leaves(factor, &mut needs));
+    let elements = scan.stacks.iter().map(|stack| stack.element);
+    needs.extend(elements.filter(|&element| is_reached(element)));
+    let carries: Vec<Carry> = states.iter().map(|&(carry, _)| carry).collect();
+    let parts = Parts {
+        states: &carries,
+        is_reached: &is_reached,
+        is_followed: &|value| is_reached(value) && !is_state(value),
+        is_known: &is_state,
+    };
+    Split::of(edit, scan, &parts, &needs)
+}
+
+/// Inserts the condition that all numbers are finite, and that their magnitudes add up to less than a limit. `None` if
+/// that is known, or if NaN need not be exact.
+pub(super) fn are_below(
+    edit: &mut Patch<'_, '_>,
+    values: &[ValueId],
+    limit: f64,
+) -> Result<Option<ValueId>> {
+    if !edit.exact_nan() {
+        return Ok(None);
+    }
+    let sum = |edit: &mut Patch<'_, '_>, value: &ValueId| {
+        edit.insert(Op::new(OpType::ReduceL1, &[*value]).attr("keepdims", 0))
+    };
+    let values: Vec<&ValueId> =
+        values.iter().filter(|value| !is_below(edit, **value, limit)).collect();
+    let sums: Vec<ValueId> = values.into_iter().map(|value| sum(edit, value)).collect();
+    let total = sums.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::Add, &[a, b])));
+    let Some(total) = total else { return Ok(None) };
+    let limit = number(edit, limit)?;
+    Ok(Some(edit.insert(Op::new(OpType::Less, &[total, limit]))))
+}
+
+/// True if the magnitudes of the numbers are known to add up to a small part of a limit.
+fn is_below(edit: &Patch<'_, '_>, value: ValueId, limit: f64) -> bool {
+    let fact = edit.fact(value).floats();
+    let count = edit.shape(value).and_then(Dim::checked_product).and_then(|size| size.known());
+    let most = fact.low.abs().max(fact.high.abs());
+    !fact.nan && count.is_some_and(|count| most * (count as f64) < limit / 16.0)
+}
+
+pub(super) fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
+    let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]).ok_or("no number")?;
+    Ok(edit.constant(tensor, &[]))
+}
+
+/// Computes what the update of a state reads, for all steps. Adds conditions that no decay is above one.
+fn series_of(
+    edit: &mut Patch<'_, '_>,
+    split: &mut Split<'_>,
+    carry: Carry,
+    forms: &Forms<'_>,
+    guards: &mut Vec<ValueId>,
+) -> Result<Series> {
+    let shape = onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?;
+    let size: i64 = shape.iter().product();
+    ensure(size > 0, "the state is empty")?;
+    split.set_shape(shape.clone());
+    let axes: Vec<usize> = (0..shape.len()).collect();
+    let (decays, adds): (Vec<&Term>, Vec<&Term>) =
+        forms.update.terms.iter().partition(|term| term.of != Of::One);
+    let decay = if let Some(decay) = constant(edit, &decays) {
+        ensure(
+            decays.len() == 1 || (1.0 - decay.abs()).abs() >= MIN_DISTANCE,
+            "the decay is a difference close to one, and its rounding would add up",
+        )?;
+        ensure(decay.abs() <= MAX_DECAY, "the decay is above one")?;
+        match edit.target().has_device() {
+            // A GPU may multiply matrices with reduced precision.
+            true => {
+                let steps =
+                    split.batches.steps.known().ok_or("the number of steps is not known")?;
+                Decay::Array(filled(edit, &[steps, 1], decay)?)
+            }
+            false => Decay::Number(decay),
+        }
+    } else {
+        Decay::Array(decay_of_steps(edit, split, &decays, &axes, guards)?)
+    };
+    ensure(!adds.is_empty(), "a step adds nothing to the state")?;
+    let added = sum(edit, split, &adds, &axes)?;
+    let added = split.full(edit, added, &axes)?;
+    let added = split.reshape(edit, added, None, &[size])?;
+    Ok(Series { carry, size, shape, decay, added })
+}
+
+/// Returns the decay of each step as `[steps, size]`, or `[steps, 1]` if it is the same for the whole state.
+fn decay_of_steps(
+    edit: &mut Patch<'_, '_>,
+    split: &mut Split<'_>,
+    decays: &[&Term],
+    axes: &[usize],
+    guards: &mut Vec<ValueId>,
+) -> Result<ValueId> {
+    let sum = sum(edit, split, decays, axes)?;
+    let shape = edit.shape(sum).ok_or("a type is unknown")?.to_vec();
+    let is_same = shape[0].is(1);
+    ensure(
+        decays.len() == 1 || !is_same,
+        "the decay is a difference that is the same in all steps, and its rounding would add up",
+    )?;
+    let fact = edit.fact(sum).floats();
+    if fact.low < -MAX_DECAY || fact.high > MAX_DECAY {
+        let size = edit.insert(Op::new(OpType::Abs, &[sum]));
+        let most = edit.insert(Op::new(OpType::ReduceMax, &[size]).attr("keepdims", 0));
+        let limit = number(edit, MAX_DECAY)?;
+        guards.push(edit.insert(Op::new(OpType::LessOrEqual, &[most, limit])));
+    }
+    if shape[1..].iter().all(|dim| dim.is(1)) {
+        let one = split.reshape(edit, sum, is_same.then_some(1), &[])?;
+        let whole = split.full(edit, one, &[])?;
+        return split.reshape(edit, whole, None, &[1]);
+    }
+    let whole = split.full(edit, sum, axes)?;
+    let size = split.sizes(axes).iter().product();
+    split.reshape(edit, whole, None, &[size])
+}
+
+/// Returns a sum of products of constant numbers.
+fn constant(edit: &Patch<'_, '_>, terms: &[&Term]) -> Option<f64> {
+    let mut sum = 0.0;
+    for term in terms {
+        let mut product = if term.is_negative { -1.0 } else { 1.0 };
+        for factor in &term.factors {
+            let Factor::Value { id, .. } = factor else { return None };
+            product *= edit.tensor(*id)?.number()?;
+        }
+        sum += product;
+    }
+    Some(sum)
+}
+
+fn sum(
+    edit: &mut Patch<'_, '_>,
+    split: &mut Split<'_>,
+    terms: &[&Term],
+    axes: &[usize],
+) -> Result<ValueId> {
+    let mut sum: Option<ValueId> = None;
+    for term in terms {
+        let product = match split.product(edit, &term.factors, axes)? {
+            Some(product) => Ok(product),
+            None => filled(edit, &vec![1; axes.len() + 1], 1.0),
+        }?;
+        sum = Some(match (sum, term.is_negative) {
+            (None, false) => product,
+            (None, true) => edit.insert(Op::new(OpType::Neg, &[product])),
+            (Some(sum), false) => edit.insert(Op::new(OpType::Add, &[sum, product])),
+            (Some(sum), true) => edit.insert(Op::new(OpType::Sub, &[sum, product])),
+        });
+    }
+    sum.ok_or_else(|| "an empty sum".into())
+}
+
+/// Computes all results of the loop.
+fn chunked(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    split: &mut Split<'_>,
+    all: &[Series],
+) -> Result<Vec<(ValueId, ValueId)>> {
+    let before: Vec<ValueId> = split.batches.of.values().copied().collect();
+    let mut results = Vec::new();
+    for one in all {
+        let states = series::states(edit, scan, one)?;
+        let states = split.reshape(edit, states, None, &one.shape)?;
+        let place = if scan.is_reverse { 0 } else { -1 };
+        let place = edit.integer(place).ok_or("no index")?;
+        let last = edit.insert(Op::new(OpType::Gather, &[states, place]).attr("axis", 0));
+        results.push((one.carry.result, last));
+        split.batches.of.insert(one.carry.after, states);
+        let earlier = shifted(edit, scan, one.carry.initial, states)?;
+        split.batches.of.insert(one.carry.before, earlier);
+    }
+    let is_kept = |result: ValueId| split.kept.iter().any(|&(kept, _)| kept == result);
+    let stacks: Vec<_> = scan.stacks.iter().filter(|stack| !is_kept(stack.result)).collect();
+    split.take(edit, stacks.iter().map(|stack| stack.element))?;
+    for stack in stacks {
+        let array = split.array(stack.element).ok_or("a result is the same in all steps")?;
+        let is_outside = before.contains(&array);
+        let copy = is_outside.then(|| edit.insert(Op::new(OpType::Identity, &[array])));
+        results.push((stack.result, copy.unwrap_or(array)));
+    }
+    Ok(results)
+}
+
+/// Returns the states before each step.
+pub(super) fn shifted(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    initial: ValueId,
+    states: ValueId,
+) -> Result<ValueId> {
+    let initial = edit.unsqueeze(initial, &[0]).ok_or("no axes")?;
+    let (start, end) = if scan.is_reverse { (1, i64::MAX) } else { (0, -1) };
+    let rest = sliced(edit, states, 0, start, end)?;
+    let parts = if scan.is_reverse { [rest, initial] } else { [initial, rest] };
+    Ok(edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0)))
+}

@@ -1,0 +1,12 @@
+//! Rewrites what a runtime of the target lacks. They do nothing for the default target.
+
+pub mod device;
+#[cfg(test)]
+mod form_tests;
+pub mod forms;
+pub mod loops;
+pub mod operators;
+mod scatters;
+#[cfg(test)]
+mod tests;
+mod transforms;
