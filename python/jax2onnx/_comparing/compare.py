@@ -251,6 +251,13 @@ class Question:
         outputs = self._missing() if found is None else self.compared(expected, found)
         if found is not None:
             self._note_nan(expected, found)
+        spread = comparer.settle(agrees=all(output.is_match for output in outputs))
+        if spread:
+            nodes = "1 node turns" if spread == 1 else f"{spread} nodes turn"
+            self.notes.append(
+                f"{nodes} a NaN into NaN in other elements than {self.reference_name} does, which "
+                "does not explain a wrong output"
+            )
         if not self.executor.is_local:
             return self._answer_elsewhere(comparer, expected, outputs, problem)
         if problem is not None:

@@ -15,6 +15,7 @@ from .judging import (
     Statistics,
     Tolerance,
     Verdict,
+    has_nan,
     is_floating,
     judge,
     machine_epsilon,
@@ -103,6 +104,8 @@ class Comparer:
         refused: The faults of nodes that the runtime refuses, if it refuses the whole model.
         unrun: The values of nodes that the runtime runs in the model, but not alone.
         unknown: The position of the first of these nodes.
+        spread: The first fault of each value that has NaN in other elements than the reference,
+            because of NaN in the operands.
     """
 
     def __init__(
@@ -141,6 +144,7 @@ class Comparer:
         self.refused: list[Fault] = []
         self.unknown: tuple[int, ...] | None = None
         self.unrun: set[tuple[Key, str]] = set()
+        self.spread: dict[tuple[Key, str], Fault] = {}
 
     def level(self, graph: Graph) -> Level:
         """Cut the graph of the model that belongs to a graph of the reference."""
@@ -162,7 +166,7 @@ class Comparer:
             return
         for segment, got, expected, feeds in cut.run(start, stop, values):
             order = (*place.order, segment.nodes[-1])
-            found = self._measured(cut, segment)
+            found, is_spread = self._measured(cut, segment), False
             if segment.partner in self._ambiguous.get(cut.reference.key, ()):
                 # The reference's own node chooses as the model does.
                 own = self._replay.run(cut.reference, segment.partner, values, wide=False)
@@ -179,7 +183,10 @@ class Comparer:
                 verdict = judge(expected, got, segment.tolerance, allowed)
                 if verdict.is_wrong and verdict.index is not None:
                     verdict = self._again(cut, segment, found, values, feeds, expected, got)
-                found.statistics.add(verdict.statistics)
+                is_spread = verdict.is_wrong and _is_spread(segment, feeds, expected, got)
+                found.statistics.add(
+                    Statistics(verdict.statistics.elements) if is_spread else verdict.statistics
+                )
                 if got.dtype.itemsize < expected.dtype.itemsize and is_floating(expected.dtype):
                     found.largest = max(found.largest, _largest(expected))
                 kind = kind_of(verdict)
@@ -188,24 +195,26 @@ class Comparer:
                 is_conversion = bool(segment.behind) and self._is_wrong_in_reference(
                     cut, segment, values, expected
                 )
-                self._note(
-                    Fault(
-                        order,
-                        cut,
-                        segment.nodes,
-                        segment.value,
-                        segment.partner,
-                        place.iterations,
-                        verdict,
-                        kind,
-                        {name: feeds[name] for name in segment.inputs if name in feeds},
-                        expected,
-                        segment,
-                        verdict.excess > _BORDERLINE
-                        and self._is_beyond(order, cut, segment, feeds, verdict),
-                        is_conversion,
-                    )
+                fault = Fault(
+                    order,
+                    cut,
+                    segment.nodes,
+                    segment.value,
+                    segment.partner,
+                    place.iterations,
+                    verdict,
+                    kind,
+                    {name: feeds[name] for name in segment.inputs if name in feeds},
+                    expected,
+                    segment,
+                    verdict.excess > _BORDERLINE
+                    and self._is_beyond(order, cut, segment, feeds, verdict),
+                    is_conversion,
                 )
+                if is_spread:
+                    self.spread.setdefault((cut.graph.key, segment.value), fault)
+                else:
+                    self._note(fault)
         self._part_as_a_whole(place, cut, start, stop, values)
         if stop >= len(place.graph.nodes):
             self._check_outputs(place, cut, values)
@@ -382,7 +391,12 @@ class Comparer:
             return plain
         if shorter:
             verdict = judge(truth, got, segment.tolerance)
-            return replace(verdict, statistics=plain.statistics) if verdict.is_wrong else verdict
+            if not verdict.is_wrong:
+                return verdict
+            # What its operands make NaN or infinite in the shorter type is not the node's doing.
+            own = verdict.statistics
+            births = {"nans": own.nans, "infinities": own.infinities}
+            return replace(verdict, statistics=replace(plain.statistics, **births))
         terms = self._replay.terms(cut.reference, segment.partner, values)
         epsilon = max(machine_epsilon(expected.dtype), machine_epsilon(got.dtype))
         if terms is not None and terms.shape == expected.shape and epsilon < _SHORT:
@@ -437,6 +451,22 @@ class Comparer:
             return bool(np.isfinite(results[0]) == np.isfinite(results[1]))
         return bool(np.abs(distance) * ROUNDING_FACTOR < np.abs(error))
 
+    def settle(self, *, agrees: bool) -> int:
+        """Blame a node that spreads NaN in another way only if nothing else explains the outputs.
+
+        Args:
+            agrees: Whether the outputs match.
+
+        Returns:
+            The number of such nodes if they are not blamed.
+        """
+        if self.first is None and not agrees:
+            for value, fault in self.spread.items():
+                self._note(fault)
+                self.measured[value].statistics.add(replace(fault.verdict.statistics, elements=0))
+            return 0
+        return len(self.spread)
+
     def _note(self, fault: Fault) -> None:
         if (fault.graph.key, fault.value) not in self.faulty and len(self.faults) < _MAX_FAULTS:
             self.faults.append(fault)
@@ -456,6 +486,22 @@ def kind_of(verdict: Verdict) -> str:
         if np.isinf(got) and not np.isinf(expected):
             return "infinity"
     return "error"
+
+
+def _is_spread(segment: Segment, feeds: Mapping[str, Array], expected: Array, got: Array) -> bool:
+    """Return whether nodes read NaN, and their result is right except where it is NaN.
+
+    JAX's transforms and factorizations promise nothing about the elements that a NaN reaches.
+    """
+    if not (is_floating(expected.dtype) and is_floating(got.dtype)):
+        return False
+    if expected.shape != got.shape or not any(has_nan(feeds.get(name)) for name in segment.inputs):
+        return False
+    nowhere = ~(np.isnan(expected) | np.isnan(got))
+    is_on_both_sides = has_nan(expected) and has_nan(got)
+    return (
+        is_on_both_sides and not judge(expected[nowhere], got[nowhere], segment.tolerance).is_wrong
+    )
 
 
 def _nudged(array: Array) -> Array:
