@@ -13,7 +13,7 @@ pub(crate) struct ModelArgs {
     /// The source map of MODEL, or the model that MODEL was made from [default: MODEL.map, if it exists]
     #[arg(long, value_name = "PATH")]
     pub(crate) map: Option<PathBuf>,
-    /// Also show source files from this folder, not only from the current one; may be repeated
+    /// Also show source files from this folder, in addition to the current one and that of MODEL; may be repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) source_root: Vec<PathBuf>,
 }

@@ -63,12 +63,15 @@ const MAX_BYTES: u64 = 1 << 24;
 /// The maximum number of parts at the end of a path to search for.
 const MAX_PARTS: usize = 24;
 
-/// Finds source files in the folders that the user names, in the current folder, and in the source map.
+/// Finds source files in the folders that the user names, in the current folder, in the folder of the model, and in the
+/// source map.
 #[derive(Debug)]
 pub struct Sources<'d, 'a> {
     document: &'d Document<'a>,
     roots: Vec<PathBuf>,
-    /// The roots and the current folder, with links resolved.
+    /// The current folder and the folder of the model.
+    near: Vec<PathBuf>,
+    /// The roots and these folders, with links resolved.
     folders: Vec<PathBuf>,
     /// Returns the text of a cell of a running notebook by its hash.
     cells: fn(&str) -> Option<String>,
@@ -78,12 +81,13 @@ pub struct Sources<'d, 'a> {
 
 impl<'d, 'a> Sources<'d, 'a> {
     pub fn new(roots: Vec<PathBuf>, document: &'d Document<'a>) -> Sources<'d, 'a> {
-        let here = PathBuf::from(".");
-        let folders =
-            roots.iter().chain([&here]).filter_map(|folder| fs::canonicalize(folder).ok());
-        let folders = folders.collect();
+        let beside = document.path.as_deref().and_then(Path::parent);
+        let beside = beside.filter(|folder| *folder != Path::new("")).map(Path::to_owned);
+        let near: Vec<PathBuf> = [PathBuf::new()].into_iter().chain(beside).collect();
+        let real = |folder: &PathBuf| fs::canonicalize(Path::new(".").join(folder)).ok();
+        let folders = roots.iter().chain(&near).filter_map(real).collect();
         let (cells, notebooks) = (|_: &str| None, OnceCell::new());
-        Sources { document, roots, folders, cells, notebooks, found: RefCell::default() }
+        Sources { document, roots, near, folders, cells, notebooks, found: RefCell::default() }
     }
 
     /// Sets a function that returns the text of a cell of a running notebook by its hash.
@@ -242,7 +246,8 @@ impl<'d, 'a> Sources<'d, 'a> {
 
     /// Returns the possible paths of a file, each with whether the file there is certainly the right one. A file
     /// that was found by the last parts of its path counts only if it has the right contents, or if the user named
-    /// the folder.
+    /// the folder. The same is true for a file in the folder of the model: an untrusted model may be anywhere, but it
+    /// cannot know the hash of a file that its author does not have.
     fn candidates(&self, file: &str) -> Vec<(PathBuf, bool)> {
         let path = Path::new(file);
         let parts: Vec<&std::ffi::OsStr> = path
@@ -257,14 +262,13 @@ impl<'d, 'a> Sources<'d, 'a> {
             return Vec::new();
         }
         let mut candidates = Vec::new();
-        let here = [PathBuf::new()];
-        let folders =
-            self.roots.iter().map(|root| (root, true)).chain(here.iter().map(|h| (h, false)));
-        for (folder, is_named) in folders {
+        let named = self.roots.iter().map(|root| (root, true, true));
+        let near = self.near.iter().map(|near| (near, false, near.as_os_str().is_empty()));
+        for (folder, is_named, is_chosen) in named.chain(near) {
             let first = parts.len().saturating_sub(MAX_PARTS);
             for skipped in first..parts.len() {
                 let below: PathBuf = parts[skipped..].iter().collect();
-                let is_whole = skipped == 0 && !path.is_absolute();
+                let is_whole = skipped == 0 && !path.is_absolute() && is_chosen;
                 candidates.push((folder.join(below), is_named || is_whole));
             }
         }

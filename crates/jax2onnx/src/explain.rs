@@ -1,12 +1,13 @@
 //! Describes the rewrites of the passes for people.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use indexmap::{IndexMap, IndexSet};
 use lowering::DROP_CALLBACKS;
 use onnx::Note;
 use provenance::{PathPolicy, Paths, Table};
+
+use crate::paths;
 
 /// Describes each rewrite at each line of the user's code: what was fused, what was not, and why.
 ///
@@ -15,8 +16,7 @@ use provenance::{PathPolicy, Paths, Table};
 /// fuse-layer-norm  model.py:20 in norm   not rewritten: it is not over the last axes
 /// ```
 pub fn explain(model: &onnx::Model, policy: PathPolicy, packages: &[String]) -> String {
-    let is_there = |path: &Path| path.exists();
-    let mut paths = Paths::new(policy, &is_there).with_packages(packages);
+    let mut paths = paths::on_this_machine(policy).with_packages(packages);
     let mut lines: IndexMap<[String; 3], usize> = IndexMap::new();
     for note in &model.notes {
         let outcome = match &note.declined {
@@ -43,8 +43,7 @@ pub fn dropped_callbacks(
     policy: PathPolicy,
     packages: &[String],
 ) -> Vec<String> {
-    let is_there = |path: &Path| path.exists();
-    let mut paths = Paths::new(policy, &is_there).with_packages(packages);
+    let mut paths = paths::on_this_machine(policy).with_packages(packages);
     let dropped = model.notes.iter().filter(|note| note.label.name == DROP_CALLBACKS);
     let lines: IndexSet<String> = dropped
         .map(|note| place(&model.provenance, note, &mut paths).replacen(" in ", ", in ", 1))

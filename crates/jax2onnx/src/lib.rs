@@ -1,6 +1,7 @@
 //! The façade: lowers, optimizes, checks, renders and writes.
 
 mod explain;
+pub mod paths;
 mod report;
 mod summary;
 
@@ -12,7 +13,7 @@ use onnx::outline::Outlined;
 pub use options::Options;
 use provenance::render::{ExportFrame, Renderer};
 use provenance::source_map::{Draft, MapValue};
-use provenance::{FileId, Level, OriginId, PathPolicy, Paths, keys};
+use provenance::{FileId, Level, OriginId, PathPolicy, keys};
 use rustc_hash::FxHashMap;
 
 use crate::report::{refusals, report};
@@ -215,8 +216,7 @@ pub fn annotate<'a>(
     sources: &Sources<'_>,
     has_map: bool,
 ) -> Annotated<'a> {
-    let is_there = |path: &Path| path.exists();
-    let paths = Paths::new(rendering.paths, &is_there)
+    let paths = paths::on_this_machine(rendering.paths)
         .with_packages(&rendering.packages)
         .with_prefixes(&rendering.prefixes);
     let level = rendering.level;

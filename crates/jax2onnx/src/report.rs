@@ -1,10 +1,10 @@
 //! Reports the equations that cannot be exported.
 
-use std::path::Path;
-
 use indexmap::IndexMap;
 use lowering::LoweringError;
-use provenance::{LocationId, PathPolicy, Paths, Table};
+use provenance::{LocationId, PathPolicy, Table};
+
+use crate::paths;
 
 /// The maximum number of operations to show with their lines.
 const MAX_SHOWN: usize = 20;
@@ -27,8 +27,7 @@ pub(crate) fn report(
     table: &Table,
     source: &dyn Fn(&str) -> Option<String>,
 ) -> String {
-    let is_there = |path: &Path| path.exists();
-    let mut paths = Paths::new(PathPolicy::Relative, &is_there);
+    let mut paths = paths::on_this_machine(PathPolicy::Relative);
     let refused = grouped(errors, table);
     let mut hints = Vec::new();
     let mut blocks = Vec::new();
@@ -53,8 +52,7 @@ pub(crate) fn report(
 
 /// Returns each refused operation as data.
 pub(crate) fn refusals(errors: &[LoweringError], table: &Table) -> Vec<Refusal> {
-    let is_there = |path: &Path| path.exists();
-    let mut paths = Paths::new(PathPolicy::Relative, &is_there);
+    let mut paths = paths::on_this_machine(PathPolicy::Relative);
     let refused = grouped(errors, table).into_iter();
     let refusal = |((id, message), (error, count)): ((Option<LocationId>, String), _)| {
         let (error, count): (&LoweringError, usize) = (error, count);

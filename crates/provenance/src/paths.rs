@@ -16,15 +16,35 @@ pub struct Paths<'a> {
     packages: &'a [String],
     prefixes: &'a [(String, String)],
     is_there: &'a dyn Fn(&Path) -> bool,
+    /// The current folder, which is the root of files that are not part of a project.
+    directory: Option<PathBuf>,
     roots: FxHashMap<PathBuf, PathBuf>,
 }
 
 /// A folder that contains one of these is the root of a project.
 const ROOT_MARKERS: &[&str] = &[".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg"];
 
+/// The folders of all users. A path below one of them contains the name of a user.
+const FOLDERS_OF_USERS: &[&str] = &["home", "Users"];
+
 impl<'a> Paths<'a> {
     pub fn new(policy: PathPolicy, is_there: &'a dyn Fn(&Path) -> bool) -> Paths<'a> {
-        Paths { policy, packages: &[], prefixes: &[], is_there, roots: FxHashMap::default() }
+        let (directory, roots) = (None, FxHashMap::default());
+        Paths { policy, packages: &[], prefixes: &[], is_there, directory, roots }
+    }
+
+    /// Sets the current folder. A file below it that is not part of a project is named relative to it, so that the
+    /// file is found again from there. A folder that contains `home`, the user's own one, does not count.
+    #[must_use]
+    pub fn with_directory(self, directory: Option<&Path>, home: Option<&Path>) -> Paths<'a> {
+        let is_shared = |folder: &Path| {
+            let name = folder.file_name().and_then(|name| name.to_str());
+            folder.parent().is_none()
+                || name.is_some_and(|name| FOLDERS_OF_USERS.contains(&name))
+                || home.is_some_and(|home| home != folder && home.starts_with(folder))
+        };
+        let directory = directory.filter(|folder| !is_shared(folder)).map(Path::to_owned);
+        Paths { directory, ..self }
     }
 
     /// Sets the folders of packages. A file of such a package is named relative to it, whether it is installed or
@@ -91,7 +111,7 @@ impl<'a> Paths<'a> {
     }
 
     /// Returns the nearest folder that looks like the root of a project, or else the folder that contains the top
-    /// package.
+    /// package, or the current folder if it contains that one.
     fn root(&mut self, folder: &Path) -> PathBuf {
         if let Some(root) = self.roots.get(folder) {
             return root.clone();
@@ -102,12 +122,14 @@ impl<'a> Paths<'a> {
                 && ROOT_MARKERS.iter().any(|marker| (self.is_there)(&folder.join(marker)))
         };
         let is_package = |folder: &&Path| (self.is_there)(&folder.join("__init__.py"));
-        let root = folder
-            .ancestors()
-            .find(has_marker)
-            .or_else(|| folder.ancestors().find(|folder| !is_package(folder)))
-            .unwrap_or(folder)
-            .to_path_buf();
+        let above_packages =
+            || folder.ancestors().find(|folder| !is_package(folder)).unwrap_or(folder);
+        let project = folder.ancestors().find(has_marker).map(Path::to_path_buf);
+        let root = project.unwrap_or_else(|| {
+            let top = above_packages();
+            let directory = self.directory.as_deref().filter(|around| top.starts_with(around));
+            directory.unwrap_or(top).to_path_buf()
+        });
         self.roots.insert(folder.to_path_buf(), root.clone());
         root
     }
@@ -176,6 +198,31 @@ mod tests {
         assert_eq!(name, "net/nn/model.py");
         let name = shown(PathPolicy::Relative, &there, "/tmp/x/script.py");
         assert_eq!(name, "script.py");
+    }
+
+    #[test]
+    fn without_a_project_a_file_is_named_from_the_current_folder() {
+        let there = ["/data/x/net/__init__.py", "/data/x/net/nn/__init__.py"];
+        let is_there = |path: &Path| there.iter().any(|known| path == Path::new(known));
+        let shown = |folder: &str, file: &str| {
+            let paths = Paths::new(PathPolicy::Relative, &is_there);
+            let home = Some(Path::new("/export/me"));
+            paths.with_directory(Some(Path::new(folder)), home).shown(file)
+        };
+        assert_eq!(shown("/data", "/data/x/nets/mlp.py"), "x/nets/mlp.py");
+        assert_eq!(shown("/data/x", "/data/x/nets/mlp.py"), "nets/mlp.py");
+        assert_eq!(shown("/data/x/nets", "/data/x/nets/mlp.py"), "mlp.py");
+        assert_eq!(shown("/data/y", "/data/x/nets/mlp.py"), "mlp.py");
+        assert_eq!(shown("/data", "/data/x/net/nn/model.py"), "x/net/nn/model.py");
+        // The current folder is part of the package.
+        assert_eq!(shown("/data/x/net/nn", "/data/x/net/nn/model.py"), "net/nn/model.py");
+        // The paths below these folders contain the names of users.
+        for folder in ["/", "/home", "/Users", "/export"] {
+            assert_eq!(shown(folder, "/home/me/net/mlp.py"), "mlp.py", "{folder}");
+            assert_eq!(shown(folder, "/Users/me/net/mlp.py"), "mlp.py", "{folder}");
+            assert_eq!(shown(folder, "/export/me/net/mlp.py"), "mlp.py", "{folder}");
+        }
+        assert_eq!(shown("/export/me", "/export/me/net/mlp.py"), "net/mlp.py");
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Converts a jaxpr, or prints it: the functions that Python calls.
 
 use std::cell::RefCell;
-use std::path::Path;
 
 use jax2onnx::{Annotated, Call, File};
 use jaxpr::Program;
-use provenance::{PathPolicy, Paths};
+use provenance::PathPolicy;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -183,8 +182,7 @@ pub(crate) fn recorded_calls<'py>(
 ) -> PyResult<String> {
     let policy = path_policy.parse::<PathPolicy>().map_err(|error| error::unknown_word(&error))?;
     let packages = tiers.internal.clone();
-    let is_there = |path: &Path| path.exists();
-    let paths = RefCell::new(Paths::new(policy, &is_there).with_packages(&packages));
+    let paths = RefCell::new(jax2onnx::paths::on_this_machine(policy).with_packages(&packages));
     error::without_panic(|| {
         let reading =
             Reading { tiers, definition, weight_names: None, plugins: None, define: None, cells };

@@ -158,3 +158,33 @@ def test_a_file_that_cannot_be_read_has_no_hash(project: Path) -> None:
     document = table(exported)
     assert "copied_net.py" in document["files"]
     assert all(document["files"][file] != "copied_net.py" for file, _ in document.get("hashes", ()))
+
+
+def test_a_file_below_the_current_folder_is_found_again_without_a_project(
+    tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "copied_mlp.py").write_text(SOURCE)
+    importlib.invalidate_caches()
+    module = importlib.import_module("nets.copied_mlp")
+    try:
+        exported = jax2onnx.to_onnx(module.model, [(3,)], provenance="indexed")
+    finally:
+        for name in ("nets.copied_mlp", "nets"):
+            del sys.modules[name]
+    # The table has the path of no folder above the current one.
+    assert str(tmp_path) not in str(exported)
+    (tmp_path / "out").mkdir()
+    onnx.save(exported, "out/model.onnx")
+    assert LINE in where(capfd, "out/model.onnx")
+    assert "--> nets/copied_mlp.py:4" in where(capfd, "out/model.onnx")
+    assert _core.main(["jax2onnx", "blame", "out/model.onnx", "nets/copied_mlp.py"]) == 0
+    monkeypatch.chdir(tmp_path / "nets")
+    assert LINE in where(capfd, "../out/model.onnx")
+    # The folder of the model counts, too: it has the file with the recorded hash.
+    (tmp_path / "elsewhere").mkdir()
+    onnx.save(exported, tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert LINE in where(capfd, "../model.onnx")

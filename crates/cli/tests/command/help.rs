@@ -56,11 +56,16 @@ fn asked_beside(source: &str, model: &str) -> String {
     let name = format!("jax2onnx-stale-{}-{number}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
+    for file in [model.to_owned(), format!("{model}.map")] {
+        let copied = std::fs::copy(fixtures().join(&file), folder.join(&file));
+        assert!(copied.is_ok() || file.ends_with(".map"), "{file}");
+    }
+    let exported = std::fs::File::options().write(true).open(folder.join(model));
+    exported.and_then(|file| file.set_modified(std::time::UNIX_EPOCH)).expect("an older model");
     std::fs::write(folder.join("mlp.py"), source).expect("a source");
-    let model = fixtures().join(model);
     let asked = ["where", "blame"].map(|command| {
         let what = if command == "where" { "tanh" } else { "mlp.py" };
-        let output = run(&format!("{command} {} {what}", model.display()), &folder);
+        let output = run(&format!("{command} {model} {what}"), &folder);
         [output.stdout, output.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .concat()
@@ -91,6 +96,29 @@ fn a_source_that_changed_is_not_shown() {
     // There is one warning for all frames of the call path.
     let warnings = printed.matches("dated after the model: it may have changed").count();
     assert_eq!(warnings, 1, "{printed}");
+}
+
+#[test]
+fn a_source_in_the_folder_of_the_model_is_shown_only_if_it_has_the_recorded_hash() {
+    let folder = std::env::temp_dir().join(format!("jax2onnx-near-{}", std::process::id()));
+    let (away, near) = (folder.join("away"), folder.join("near"));
+    std::fs::create_dir_all(&away).expect("a folder");
+    std::fs::create_dir_all(&near).expect("a folder");
+    for file in ["indexed.onnx", "mapped.onnx", "mapped.onnx.map", "mlp.py"] {
+        std::fs::copy(fixtures().join(file), near.join(file)).expect("a file can be copied");
+    }
+    let asked = |model: &str| {
+        let output = run(&format!("where ../near/{model} tanh"), &away);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let line = "return jnp.tanh(carry) * SCALE";
+    assert!(asked("mapped.onnx").contains(line), "{}", asked("mapped.onnx"));
+    // This model has no hash of the file.
+    assert!(!asked("indexed.onnx").contains(line));
+    let changed = std::fs::read_to_string(near.join("mlp.py")).expect("the source") + "# end\n";
+    std::fs::write(near.join("mlp.py"), changed).expect("the file can be written");
+    assert!(!asked("mapped.onnx").contains(line));
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
 
 #[test]
