@@ -56,10 +56,10 @@ fn asked_beside(source: &str, model: &str) -> String {
     let name = format!("jax2onnx-stale-{}-{number}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
-    for file in [model.to_owned(), format!("{model}.map")] {
-        let copied = std::fs::copy(fixtures().join(&file), folder.join(&file));
-        assert!(copied.is_ok() || file.ends_with(".map"), "{file}");
-    }
+    std::fs::copy(fixtures().join(model), folder.join(model)).expect("a file can be copied");
+    // One of the models has a map.
+    let map = format!("{model}.map");
+    let _ = std::fs::copy(fixtures().join(&map), folder.join(&map));
     let exported = std::fs::File::options().write(true).open(folder.join(model));
     exported.and_then(|file| file.set_modified(std::time::UNIX_EPOCH)).expect("an older model");
     std::fs::write(folder.join("mlp.py"), source).expect("a source");
