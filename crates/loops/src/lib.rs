@@ -167,6 +167,29 @@ impl Counted {
             || self.nodes.iter().any(|node| node_reads(node, value))
     }
 
+    /// Returns the values that some values of the body depend on, and these values.
+    pub fn sources(&self, values: &[ValueId]) -> FxHashSet<ValueId> {
+        let mut found: FxHashSet<ValueId> = values.iter().copied().collect();
+        for node in self.nodes.iter().rev() {
+            if node.outputs.iter().any(|output| found.contains(output)) {
+                for_each_read(node, &mut |id| _ = found.insert(id));
+            }
+        }
+        found
+    }
+
+    /// Returns the values of the body that depend on some values, and these values.
+    pub fn dependents(&self, mut values: FxHashSet<ValueId>) -> FxHashSet<ValueId> {
+        for node in &self.nodes {
+            let mut depends = false;
+            for_each_read(node, &mut |id| depends |= values.contains(&id));
+            if depends {
+                values.extend(&node.outputs);
+            }
+        }
+        values
+    }
+
     /// Returns the stacked values that a node of the body reads.
     pub fn read_stacks(&self) -> Vec<ValueId> {
         let is_read = |value: &ValueId| self.nodes.iter().any(|node| node_reads(node, *value));

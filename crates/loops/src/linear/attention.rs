@@ -86,6 +86,7 @@ fn write(
     let forms = &plan.forms;
     let parts = Parts {
         states: &[state],
+        delays: &[],
         is_reached: &|value| forms.reaches(value),
         is_followed: &|value| forms.later.contains(&value),
         is_known: &|value| forms.of.contains_key(&value),

@@ -11,10 +11,12 @@ use algebra::rewrite::{Result, ensure, require};
 use onnx::edit::FALLBACK;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
+use super::affine::System;
 use super::attention::{is_long, leaves};
 use super::blocks;
 use super::body::{filled, sliced};
 use super::forms::{Factor, Forms, Of, Term, When};
+use super::mixed::{self, Mixed};
 use super::series::{self, Decay, Series};
 use super::split::{Parts, Split};
 use crate::{Carry, Counted, results_in_place};
@@ -37,32 +39,90 @@ const MAX_SUM: f64 = (1u64 << 60) as f64;
 /// A constant decay that is computed as a difference must be further from one: its rounding adds up.
 const MIN_DISTANCE: f64 = 1.0 / 64.0;
 
+/// The states that leave a loop.
+struct Leaving<'l> {
+    /// The states that depend only on the arrays of the loop and on each other.
+    delays: Vec<Carry>,
+    plain: Vec<(Carry, Forms<'l>)>,
+    /// Other states, which a constant matrix mixes.
+    system: Option<System>,
+}
+
+impl<'l> Leaving<'l> {
+    fn of(edit: &mut Patch<'_, '_>, scan: &'l Counted) -> Option<Result<Leaving<'l>>> {
+        let (mut plain, mut problem) = (Vec::new(), None);
+        for &carry in &scan.carries {
+            match self::plain(edit, scan, carry) {
+                Some(Ok(forms)) => plain.push((carry, forms)),
+                Some(Err(why)) => problem = Some(why),
+                None => {}
+            }
+        }
+        let delays = mixed::delays(scan);
+        let mut leaving = Leaving { delays, plain, system: None };
+        if leaving.count() < scan.carries.len() {
+            let system = mixed::system(edit, scan, &leaving.delays);
+            let is_more = |system: &System| system.members.len() > leaving.plain.len();
+            if let Some(system) = system.filter(is_more) {
+                leaving.plain.clear();
+                leaving.system = Some(system);
+            }
+        }
+        leaving.keep_read_delays(scan);
+        let has_states = leaving.count() > leaving.delays.len();
+        if has_states || leaving.count() == scan.carries.len() {
+            return Some(Ok(leaving)).filter(|_| !scan.carries.is_empty());
+        }
+        Some(Err(problem?))
+    }
+
+    /// Keeps the delays that a state that stays depends on.
+    fn keep_read_delays(&mut self, scan: &Counted) {
+        loop {
+            let stays = scan.carries.iter().filter(|carry| !self.has(carry));
+            let read = scan.sources(&stays.map(|carry| carry.after).collect::<Vec<_>>());
+            let before = self.delays.len();
+            self.delays.retain(|delay| !read.contains(&delay.before));
+            if self.delays.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn states(&self) -> Vec<Carry> {
+        let system = self.system.iter().flat_map(|system| &system.members);
+        self.plain.iter().map(|(carry, _)| carry).chain(system).copied().collect()
+    }
+
+    fn count(&self) -> usize {
+        self.delays.len() + self.states().len()
+    }
+
+    fn has(&self, carry: &Carry) -> bool {
+        let states = self.states();
+        self.delays.iter().chain(&states).any(|one| one.before == carry.before)
+    }
+}
+
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     require(edit.op(index) == Some(OpType::Scan) && edit.target().is_default())?;
     require(!edit.is_fallback())?;
     let scan = Counted::at(edit, index)?;
-    let (mut states, mut problem) = (Vec::new(), None);
-    for &carry in &scan.carries {
-        match plain(edit, &scan, carry) {
-            Some(Ok(forms)) => states.push((carry, forms)),
-            Some(Err(why)) => problem = Some(why),
-            None => {}
-        }
-    }
-    if states.is_empty() {
-        return declined(problem?);
-    }
+    let leaving = match Leaving::of(edit, &scan)? {
+        Ok(leaving) => leaving,
+        Err(why) => return declined(why),
+    };
     let forwards =
         if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() };
     if !forwards {
         return declined("its inputs and outputs run in different directions");
     }
-    let made = match &states[..] {
+    let made = match &leaving.plain[..] {
         [(carry, forms)] if scan.carries.len() == 1 && is_large(forms) => {
             blocks::write(edit, &scan, *carry, forms)
         }
-        _ => write(edit, &scan, &states),
+        _ => write(edit, &scan, leaving),
     };
     edit.settle(made)
 }
@@ -89,32 +149,43 @@ fn is_large(forms: &Forms<'_>) -> bool {
 fn write(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
-    states: &[(Carry, Forms<'_>)],
+    leaving: Leaving<'_>,
 ) -> Result<Vec<(usize, ValueId)>> {
-    let has_rest = states.len() < scan.carries.len();
+    let has_rest = leaving.count() < scan.carries.len();
     let least = if has_rest { MIN_STEPS_BESIDE } else { MIN_STEPS };
-    let is_long = is_long(edit, scan, least)?;
-    for (_, forms) in states {
+    let has_states = leaving.count() > leaving.delays.len();
+    let is_long = if has_states { is_long(edit, scan, least)? } else { None };
+    for (_, forms) in &leaving.plain {
         ensure(!is_large(forms), "the state is so large that its loop is fast")?;
     }
-    let split = &mut apart(edit, scan, states)?;
+    let split = &mut apart(edit, scan, &leaving)?;
+    let mut known = Vec::new();
+    for &carry in &leaving.delays {
+        split.take(edit, [carry.after])?;
+        let after = split.array(carry.after).ok_or("a state is the same after all steps")?;
+        let [before, last] = mixed::delayed(edit, scan, carry, after)?;
+        split.batches.of.insert(carry.before, before);
+        known.push((carry.result, last));
+    }
     let (mut series, mut guards) = (Vec::new(), is_long.into_iter().collect::<Vec<_>>());
-    for (carry, forms) in states {
+    for (carry, forms) in &leaving.plain {
         series.push(series_of(edit, split, *carry, forms, &mut guards)?);
     }
+    let mixed = leaving.system.map(|system| Mixed::of(edit, split, system)).transpose()?;
+    let numbers = series.iter().flat_map(|one| [one.added, one.carry.initial]);
     let numbers: Vec<ValueId> =
-        series.iter().flat_map(|one| [one.added, one.carry.initial]).collect();
+        numbers.chain(mixed.iter().flat_map(|mixed| mixed.numbers())).collect();
     guards.extend(are_below(edit, &numbers, MAX_SUM)?);
     let outputs = edit.node(edit.root()).outputs.to_vec();
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
-    let kept = results_in_place(edit, split.kept.iter().copied());
+    let kept = results_in_place(edit, split.kept.iter().copied().chain(known));
     let is_kept = |place: &usize| kept.iter().any(|(kept, _)| kept == place);
     let read: Vec<usize> =
         (0..outputs.len()).filter(|place| !is_kept(place) && is_read(place)).collect();
     let guard = guards.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])));
     let Some(guard) = guard else {
         edit.fuse_bodies();
-        let made = chunked(edit, scan, split, &series)?;
+        let made = chunked(edit, scan, split, &series, mixed.as_ref())?;
         return Ok(results_in_place(edit, made).into_iter().chain(kept).collect());
     };
     let otherwise = edit.branch(FALLBACK, |edit| {
@@ -123,8 +194,8 @@ fn write(
     });
     edit.fuse_bodies();
     let mut problem = None;
-    let fused =
-        edit.branch("recurrence/chunks", |edit| match chunked(edit, scan, split, &series) {
+    let fused = edit.branch("recurrence/chunks", |edit| {
+        match chunked(edit, scan, split, &series, mixed.as_ref()) {
             Ok(made) => {
                 let by = |place: &usize| made.iter().find(|(result, _)| *result == outputs[*place]);
                 read.iter().filter_map(|place| Some(by(place)?.1)).collect()
@@ -133,7 +204,8 @@ fn write(
                 problem = Some(why);
                 Vec::new()
             }
-        });
+        }
+    });
     if let Some(why) = problem {
         return Err(why);
     }
@@ -146,19 +218,30 @@ fn write(
 fn apart<'l>(
     edit: &mut Patch<'_, '_>,
     scan: &'l Counted,
-    states: &[(Carry, Forms<'_>)],
+    leaving: &Leaving<'_>,
 ) -> Result<Split<'l>> {
-    let is_reached = |value| states.iter().any(|(_, forms)| forms.reaches(value));
-    let is_state =
-        |value| states.iter().any(|(carry, _)| value == carry.before || value == carry.after);
+    let Leaving { delays, plain, system } = leaving;
+    let moved = delays.iter().map(|delay| delay.before).collect();
+    let moved = scan.dependents(moved);
+    let is_reached = |value| {
+        plain.iter().any(|(_, forms)| forms.reaches(value))
+            || system.iter().any(|system| system.reached.contains(&value))
+            || moved.contains(&value)
+    };
+    let states = leaving.states();
+    let is_state = |value| states.iter().any(|carry| value == carry.before || value == carry.after);
     let mut needs = Vec::new();
-    let terms = states.iter().flat_map(|(_, forms)| &forms.update.terms);
+    let terms = plain.iter().flat_map(|(_, forms)| &forms.update.terms);
     terms.flat_map(|term| &term.factors).for_each(|factor| leaves(factor, &mut needs));
+    if let Some(system) = system {
+        needs.extend(system.nodes.iter().flat_map(|node| node.inputs.iter().flatten()));
+        needs.extend(system.added.iter().flatten());
+    }
     let elements = scan.stacks.iter().map(|stack| stack.element);
     needs.extend(elements.filter(|&element| is_reached(element)));
-    let carries: Vec<Carry> = states.iter().map(|&(carry, _)| carry).collect();
     let parts = Parts {
-        states: &carries,
+        states: &states,
+        delays,
         is_reached: &is_reached,
         is_followed: &|value| is_reached(value) && !is_state(value),
         is_known: &is_state,
@@ -315,19 +398,29 @@ fn chunked(
     scan: &Counted,
     split: &mut Split<'_>,
     all: &[Series],
+    mixed: Option<&Mixed>,
 ) -> Result<Vec<(ValueId, ValueId)>> {
     let before: Vec<ValueId> = split.batches.of.values().copied().collect();
-    let mut results = Vec::new();
+    let (mut results, mut known) = (Vec::new(), Vec::new());
     for one in all {
         let states = series::states(edit, scan, one)?;
-        let states = split.reshape(edit, states, None, &one.shape)?;
+        known.push((one.carry, split.reshape(edit, states, None, &one.shape)?));
+    }
+    if let Some(mixed) = mixed {
+        for (&carry, states) in mixed.members().iter().zip(mixed.states(edit, scan)?) {
+            let shape = edit.shape(carry.before).and_then(onnx::known_shape);
+            let shape = shape.ok_or("a size of the state is not known")?;
+            known.push((carry, split.reshape(edit, states, None, &shape)?));
+        }
+    }
+    for (carry, states) in known {
         let place = if scan.is_reverse { 0 } else { -1 };
         let place = edit.integer(place).ok_or("no index")?;
         let last = edit.insert(Op::new(OpType::Gather, &[states, place]).attr("axis", 0));
-        results.push((one.carry.result, last));
-        split.batches.of.insert(one.carry.after, states);
-        let earlier = shifted(edit, scan, one.carry.initial, states)?;
-        split.batches.of.insert(one.carry.before, earlier);
+        results.push((carry.result, last));
+        split.batches.of.insert(carry.after, states);
+        let earlier = shifted(edit, scan, carry.initial, states)?;
+        split.batches.of.insert(carry.before, earlier);
     }
     let is_kept = |result: ValueId| split.kept.iter().any(|&(kept, _)| kept == result);
     let stacks: Vec<_> = scan.stacks.iter().filter(|stack| !is_kept(stack.result)).collect();

@@ -165,7 +165,7 @@ fn table(
 }
 
 /// Returns zero for numbers that XLA replaces by zero.
-fn normal(number: f64) -> f64 {
+pub(super) fn normal(number: f64) -> f64 {
     if number.abs() < f64::from(f32::MIN_POSITIVE) { 0.0 } else { number }
 }
 

@@ -3,7 +3,7 @@
 use algebra::axis_map::transpose;
 use algebra::rewrite::{Declined, Result, ensure};
 use onnx::edit::for_each_read;
-use onnx::{Attr, Dim, Op, OpType, Patch, ValueId};
+use onnx::{Attr, Dim, Node, Op, OpType, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::forms::{Axes, Factor};
@@ -13,6 +13,8 @@ use crate::{Carry, Counted, Stack, copy_of, renew, replacing};
 /// The parts of a loop that leave it.
 pub(super) struct Parts<'p> {
     pub states: &'p [Carry],
+    /// The states that become known for all steps before the others.
+    pub delays: &'p [Carry],
     /// True if a value depends on one of the states.
     pub is_reached: &'p dyn Fn(ValueId) -> bool,
     /// True if a value is computed after the loop from the operands of its node.
@@ -58,7 +60,12 @@ impl<'l> Split<'l> {
     ) -> Result<Split<'l>> {
         let mut split = Split::without_rest(scan);
         let mut rest = scan.clone();
-        let is_removed = |carry: &Carry| parts.states.iter().any(|one| one.before == carry.before);
+        for delay in parts.delays {
+            split.batches.inside.remove(&delay.before);
+        }
+        let is_removed = |carry: &Carry| {
+            parts.states.iter().chain(parts.delays).any(|one| one.before == carry.before)
+        };
         rest.carries.retain(|carry| !is_removed(carry));
         if rest.carries.is_empty() {
             return Ok(split);
@@ -145,19 +152,45 @@ impl<'l> Split<'l> {
                 for_each_read(&self.scan.nodes[place], &mut |id| open.push(id));
             }
         }
-        for place in places {
-            let node = &self.scan.nodes[place];
-            if self.batches.take(edit, node).is_none() {
-                let why = match self.batches.too_large {
-                    true => "all steps together would need much more memory than one step".into(),
-                    false => {
-                        format!("`{}` cannot be computed for all steps at once", node.op.name())
-                    }
-                };
-                return Err(Declined(why));
-            }
+        let scan = self.scan;
+        places.into_iter().try_for_each(|place| self.take_one(edit, &scan.nodes[place]))
+    }
+
+    /// Computes a node that the body does not contain for all steps, from values of the body.
+    pub(super) fn take_node(&mut self, edit: &mut Patch<'_, '_>, node: &Node) -> Result<()> {
+        self.take(edit, node.inputs.iter().flatten().copied())?;
+        self.take_one(edit, node)
+    }
+
+    fn take_one(&mut self, edit: &mut Patch<'_, '_>, node: &Node) -> Result<()> {
+        if self.batches.take(edit, node).is_some() {
+            return Ok(());
         }
-        Ok(())
+        Err(Declined(match self.batches.too_large {
+            true => "all steps together would need much more memory than one step".into(),
+            false => format!("`{}` cannot be computed for all steps at once", node.op.name()),
+        }))
+    }
+
+    /// Returns a value of the shape of a state for all steps, as `[steps, size]`.
+    pub(super) fn rows(
+        &mut self,
+        edit: &mut Patch<'_, '_>,
+        value: ValueId,
+        shape: &[i64],
+    ) -> Result<ValueId> {
+        self.take(edit, [value])?;
+        self.set_shape(shape.to_vec());
+        let axes: Vec<usize> = (0..shape.len()).collect();
+        let id = match self.array(value) {
+            Some(array) => array,
+            None => {
+                let same = self.batches.lifted.get(&value).copied().unwrap_or(value);
+                let one = self.reshape(edit, same, Some(1), shape)?;
+                self.full(edit, one, &axes)?
+            }
+        };
+        self.reshape(edit, id, None, &[shape.iter().product()])
     }
 
     /// Returns the array with a value of all steps, if steps differ.

@@ -1,0 +1,430 @@
+//! Reads values of a body as a constant matrix times some states, plus a value that does not depend on them.
+//!
+//! The matrix has a row for each element of the value and a column for each element of the states. Layout ops only
+//! choose rows, so that the spelling of an update does not matter: states in several arrays, in one stack, or complex.
+
+use algebra::rewrite::require;
+use onnx::edit::for_each_read;
+use onnx::infer::axes_from_front;
+use onnx::operator::properties::RESHAPES;
+use onnx::{DType, Edit, Node, OpType, Patch, Tensor, ValueId, known_shape};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{Carry, Counted};
+
+/// The largest coefficient. Products of coefficients and of numbers below the limit of the numbers do not overflow.
+const MAX_COEFFICIENT: f64 = (1u64 << 40) as f64;
+
+/// The maximum number of products for one node.
+const MAX_WORK: usize = 1 << 24;
+
+/// The columns of a row that are not zero, in order, with their coefficients.
+pub(super) type Row = Vec<(u32, f64)>;
+
+#[derive(Clone)]
+struct Affine {
+    rows: Vec<Row>,
+    /// The value if all states are zero. `None` if it is zero.
+    free: Option<ValueId>,
+}
+
+/// States whose updates are affine.
+pub(super) struct System {
+    pub members: Vec<Carry>,
+    /// The matrix by which a step multiplies all states, one after the other.
+    pub rows: Vec<Row>,
+    /// The sum that a step adds to each state. `None` if it is zero.
+    pub added: Vec<Option<ValueId>>,
+    /// The nodes that compute these sums from values that do not depend on the states.
+    pub nodes: Vec<Node>,
+    /// The values that depend on the states.
+    pub reached: FxHashSet<ValueId>,
+}
+
+impl System {
+    /// Reads the updates of states. Returns the states whose updates are not affine otherwise.
+    pub(super) fn of(
+        edit: &mut Patch<'_, '_>,
+        scan: &Counted,
+        members: &[Carry],
+    ) -> Result<System, Vec<Carry>> {
+        let mut walk =
+            Walk { of: FxHashMap::default(), later: FxHashSet::default(), nodes: Vec::new() };
+        let mut size = 0;
+        for carry in members {
+            let count =
+                edit.shape(carry.before).and_then(known_shape).map(|shape| elements(&shape));
+            let Some(count) = count else { return Err(vec![*carry]) };
+            let rows = (size..size + count).map(|column| vec![(column as u32, 1.0)]).collect();
+            walk.of.insert(carry.before, Affine { rows, free: None });
+            size += count;
+        }
+        for node in &scan.nodes {
+            walk.read(edit, node);
+        }
+        let (mut rows, mut added, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for carry in members {
+            let count =
+                edit.shape(carry.before).and_then(known_shape).map(|shape| elements(&shape));
+            match walk.of.get(&carry.after) {
+                Some(affine) if Some(affine.rows.len()) == count => {
+                    rows.extend(affine.rows.iter().cloned());
+                    added.push(affine.free);
+                }
+                None if !walk.later.contains(&carry.after) => {
+                    rows.extend(vec![Row::new(); count.unwrap_or(0)]);
+                    added.push(Some(carry.after));
+                }
+                _ => others.push(*carry),
+            }
+        }
+        if !others.is_empty() {
+            return Err(others);
+        }
+        let reached = walk.of.into_keys().chain(walk.later).collect();
+        let nodes = needed(walk.nodes, &added);
+        Ok(System { members: members.to_vec(), rows, added, nodes, reached })
+    }
+}
+
+/// Returns the nodes that values depend on.
+fn needed(nodes: Vec<Node>, values: &[Option<ValueId>]) -> Vec<Node> {
+    let mut open: FxHashSet<ValueId> = values.iter().flatten().copied().collect();
+    let mut found = Vec::new();
+    for node in nodes.into_iter().rev() {
+        if node.outputs.iter().any(|output| open.contains(output)) {
+            open.extend(node.inputs.iter().flatten());
+            found.push(node);
+        }
+    }
+    found.reverse();
+    found
+}
+
+struct Walk {
+    of: FxHashMap<ValueId, Affine>,
+    /// The values that depend on states in another way.
+    later: FxHashSet<ValueId>,
+    nodes: Vec<Node>,
+}
+
+impl Walk {
+    fn read(&mut self, edit: &mut Patch<'_, '_>, node: &Node) {
+        let mut depends = false;
+        for_each_read(node, &mut |id| {
+            depends |= self.of.contains_key(&id) || self.later.contains(&id);
+        });
+        if !depends {
+            return;
+        }
+        let read = self.affine(edit, node).filter(|rows| rows.iter().flatten().all(is_bounded));
+        let Some(rows) = read else { return self.later.extend(&node.outputs) };
+        let free = self.free(edit, node);
+        for ((rows, free), output) in rows.into_iter().zip(free).zip(&node.outputs) {
+            self.of.insert(*output, Affine { rows, free });
+        }
+    }
+
+    /// Returns the rows of the results of a node.
+    fn affine(&self, edit: &Edit<'_>, node: &Node) -> Option<Vec<Vec<Row>>> {
+        let op = node.op.onnx()?;
+        let inputs: Vec<ValueId> = node.inputs.iter().copied().collect::<Option<_>>()?;
+        require(!inputs.iter().any(|id| self.later.contains(id)))?;
+        let first = *inputs.first()?;
+        let shape = |id: ValueId| known_shape(edit.shape(id)?);
+        let whole = shape(*node.outputs.first()?)?;
+        let rows = |id: ValueId| self.of.get(&id).map(|affine| &affine.rows[..]);
+        let selected = |source: &[usize]| -> Option<Vec<Vec<Row>>> {
+            let rows = rows(first)?;
+            Some(vec![source.iter().map(|&place| rows[place].clone()).collect()])
+        };
+        let only_first = inputs[1..].iter().all(|id| !self.of.contains_key(id));
+        match op {
+            OpType::Identity => Some(vec![rows(first)?.to_vec()]),
+            op if op.is(RESHAPES) && only_first => Some(vec![rows(first)?.to_vec()]),
+            OpType::Neg => Some(vec![rows(first)?.iter().map(|row| scaled(row, -1.0)).collect()]),
+            OpType::Add | OpType::Sub => {
+                let sign = if op == OpType::Sub { -1.0 } else { 1.0 };
+                let side = |id: ValueId| Some((rows(id), broadcast(&shape(id)?, &whole)?));
+                let [(a, from_a), (b, from_b)] = [side(first)?, side(*inputs.get(1)?)?];
+                let sum = |(&a_place, &b_place): (&usize, &usize)| {
+                    let (a, b) = (a.map(|rows| &rows[a_place]), b.map(|rows| &rows[b_place]));
+                    combined(
+                        [(a, 1.0), (b, sign)].into_iter().filter_map(|(row, by)| Some((row?, by))),
+                    )
+                };
+                Some(vec![from_a.iter().zip(&from_b).map(sum).collect()])
+            }
+            OpType::Mul | OpType::Div => {
+                let second = *inputs.get(1)?;
+                let (value, constant) =
+                    if rows(first).is_some() { (first, second) } else { (second, first) };
+                require(op == OpType::Mul || value == first)?;
+                let factors = numbers(edit, constant)?;
+                let (from, by) =
+                    (broadcast(&shape(value)?, &whole)?, broadcast(&shape(constant)?, &whole)?);
+                let rows = rows(value)?;
+                let product = |(&place, &by): (&usize, &usize)| {
+                    let factor = factors[by];
+                    scaled(&rows[place], if op == OpType::Div { 1.0 / factor } else { factor })
+                };
+                Some(vec![from.iter().zip(&by).map(product).collect()])
+            }
+            OpType::MatMul => Some(vec![self.product(edit, first, *inputs.get(1)?, &whole)?]),
+            OpType::ReduceSum | OpType::ReduceMean if inputs.len() == 2 && only_first => {
+                let own = shape(first)?;
+                let axes = edit.tensor(inputs[1])?.ints()?;
+                let axes = axes_from_front(&axes, own.len())?;
+                require(!axes.is_empty())?;
+                let kept: Vec<i64> = own
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, &size)| if axes.contains(&axis) { 1 } else { size })
+                    .collect();
+                let count = elements(&own) / elements(&kept).max(1);
+                let by = if op == OpType::ReduceMean { 1.0 / count as f64 } else { 1.0 };
+                let mut sums = vec![Vec::new(); elements(&kept)];
+                for (row, to) in rows(first)?.iter().zip(broadcast(&kept, &own)?) {
+                    sums[to].push((row, by));
+                }
+                Some(vec![sums.into_iter().map(combined).collect()])
+            }
+            OpType::Expand if only_first => selected(&broadcast(&shape(first)?, &whole)?),
+            OpType::Transpose => {
+                let own = shape(first)?;
+                let perm = node.perm(own.len())?;
+                let strides = strides(&own);
+                let moved: Vec<usize> = perm.iter().map(|&axis| strides[axis]).collect();
+                selected(&places(&whole, &moved, 0))
+            }
+            OpType::Slice if only_first => {
+                let ints = |place: usize| edit.tensor(*inputs.get(place)?)?.ints();
+                let own = shape(first)?;
+                let (starts, axes) = (ints(1)?, axes_from_front(&ints(3)?, own.len())?);
+                let steps = if inputs.len() > 4 { ints(4)? } else { vec![1; axes.len()] };
+                require(steps.iter().all(|&step| step == 1))?;
+                let (strides, mut offset) = (strides(&own), 0);
+                for (&axis, &start) in axes.iter().zip(&starts) {
+                    let size = own[axis];
+                    let start = if start < 0 { start + size } else { start };
+                    offset += strides[axis] * start.clamp(0, size) as usize;
+                }
+                selected(&places(&whole, &strides, offset))
+            }
+            OpType::Gather if only_first => {
+                let own = shape(first)?;
+                let axis = node.axis(own.len())?;
+                let indices = edit.tensor(inputs[1])?;
+                let inner: usize = elements(&own[axis + 1..]);
+                let (outer, size) = (elements(&own[..axis]), own[axis]);
+                let mut source = Vec::new();
+                for lead in 0..outer {
+                    for index in indices.ints()? {
+                        let index = if index < 0 { index + size } else { index };
+                        require((0..size).contains(&index))?;
+                        let start = (lead * size as usize + index as usize) * inner;
+                        source.extend(start..start + inner);
+                    }
+                }
+                selected(&source)
+            }
+            OpType::Split if only_first => {
+                let own = shape(first)?;
+                let axis = node.axis(own.len())?;
+                let (strides, mut start) = (strides(&own), 0);
+                let mut parts = Vec::new();
+                for &output in &node.outputs {
+                    let part = shape(output)?;
+                    parts.extend(selected(&places(&part, &strides, start * strides[axis]))?);
+                    start += part[axis] as usize;
+                }
+                Some(parts)
+            }
+            OpType::Concat => {
+                let axis = node.axis(whole.len())?;
+                let outer = elements(&whole[..axis]);
+                let mut joined = Vec::new();
+                let mut lengths = Vec::new();
+                for &input in &inputs {
+                    lengths.push(elements(&shape(input)?[axis..]));
+                }
+                for lead in 0..outer {
+                    for (&input, &length) in inputs.iter().zip(&lengths) {
+                        match rows(input) {
+                            Some(rows) => joined
+                                .extend(rows[lead * length..(lead + 1) * length].iter().cloned()),
+                            None => joined.extend(vec![Row::new(); length]),
+                        }
+                    }
+                }
+                Some(vec![joined])
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the rows of a product of matrices, one of which is constant.
+    fn product(&self, edit: &Edit<'_>, x: ValueId, y: ValueId, whole: &[i64]) -> Option<Vec<Row>> {
+        let shape = |id: ValueId| known_shape(edit.shape(id)?);
+        let (mut left, mut right) = (shape(x)?, shape(y)?);
+        let (is_row, is_column) = (left.len() == 1, right.len() == 1);
+        let mut full = whole.to_vec();
+        if is_row {
+            left.insert(0, 1);
+            full.insert(full.len() + usize::from(is_column) - 1, 1);
+        }
+        if is_column {
+            right.push(1);
+            full.push(1);
+        }
+        let rank = full.len();
+        let (p, k, q) =
+            (full[rank - 2] as usize, left[left.len() - 1] as usize, full[rank - 1] as usize);
+        let lead = &full[..rank - 2];
+        let from_x = broadcast(&left[..left.len() - 2], lead)?;
+        let from_y = broadcast(&right[..right.len() - 2], lead)?;
+        let (rows, factors, is_left) = match (self.of.get(&x), self.of.get(&y)) {
+            (Some(affine), None) => (&affine.rows, numbers(edit, y)?, true),
+            (None, Some(affine)) => (&affine.rows, numbers(edit, x)?, false),
+            _ => return None,
+        };
+        let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+        require(elements(&full).checked_mul(k)?.checked_mul(longest)? <= MAX_WORK)?;
+        let mut made = Vec::new();
+        for (x, y) in from_x.iter().zip(&from_y) {
+            for row in 0..p {
+                for column in 0..q {
+                    let terms = (0..k).map(|inner| {
+                        let a = (x * p + row) * k + inner;
+                        let b = (y * k + inner) * q + column;
+                        if is_left { (&rows[a], factors[b]) } else { (&rows[b], factors[a]) }
+                    });
+                    made.push(combined(terms));
+                }
+            }
+        }
+        Some(made)
+    }
+
+    /// Returns the results of a node if all states are zero. `None` for results that are zero.
+    fn free(&mut self, edit: &mut Patch<'_, '_>, node: &Node) -> Vec<Option<ValueId>> {
+        let is_sum = [OpType::Add, OpType::Sub, OpType::Concat].iter().any(|&op| node.op == op);
+        let own = |id: &ValueId| match self.of.get(id) {
+            Some(affine) => affine.free,
+            None => Some(*id),
+        };
+        let operands: Vec<(ValueId, Option<ValueId>)> =
+            node.inputs.iter().flatten().map(|id| (*id, own(id))).collect();
+        let is_zero = match is_sum {
+            true => operands.iter().all(|(_, free)| free.is_none()),
+            false => operands.iter().any(|(_, free)| free.is_none()),
+        };
+        if is_zero {
+            return vec![None; node.outputs.len()];
+        }
+        let is_whole = |id: ValueId| edit.ty(id) == edit.ty(node.outputs[0]);
+        match operands[..] {
+            [(_, None), (_, Some(free))] | [(_, Some(free)), (_, None)]
+                if node.op == OpType::Add && is_whole(free) =>
+            {
+                return vec![Some(free)];
+            }
+            [(_, Some(free)), (_, None)] if node.op == OpType::Sub && is_whole(free) => {
+                return vec![Some(free)];
+            }
+            _ => {}
+        }
+        let mut copy = node.clone();
+        copy.inputs = operands.iter().map(|&(id, free)| free.or_else(|| zeros(edit, id))).collect();
+        copy.outputs = node
+            .outputs
+            .iter()
+            .filter_map(|&output| {
+                let ty = edit.ty(output)?.clone();
+                Some(edit.body_input(ty))
+            })
+            .collect();
+        let outputs = copy.outputs.iter().copied().map(Some).collect();
+        self.nodes.push(copy);
+        outputs
+    }
+}
+
+/// Returns zeros of the shape of a value.
+fn zeros(edit: &mut Patch<'_, '_>, like: ValueId) -> Option<ValueId> {
+    let shape = known_shape(edit.shape(like)?)?;
+    let zero = Tensor::of_floats(DType::F32, vec![1; shape.len()], &[0.0])?.broadcast(&shape)?;
+    Some(edit.constant(zero, &[]))
+}
+
+fn is_bounded(row: &Row) -> bool {
+    row.iter().all(|(_, number)| number.abs() <= MAX_COEFFICIENT)
+}
+
+/// Returns the elements of a constant.
+fn numbers(edit: &Edit<'_>, constant: ValueId) -> Option<Vec<f64>> {
+    let tensor = edit.tensor(constant)?;
+    require(tensor.dtype == DType::F32 && tensor.len() <= MAX_WORK)?;
+    tensor.floats()
+}
+
+fn scaled(row: &Row, by: f64) -> Row {
+    row.iter()
+        .map(|&(column, number)| (column, number * by))
+        .filter(|entry| entry.1 != 0.0)
+        .collect()
+}
+
+/// Returns the sum of rows times numbers.
+fn combined<'r>(terms: impl IntoIterator<Item = (&'r Row, f64)>) -> Row {
+    let mut all: Row = Vec::new();
+    for (row, by) in terms {
+        if by != 0.0 {
+            all.extend(row.iter().map(|&(column, number)| (column, number * by)));
+        }
+    }
+    all.sort_by_key(|entry| entry.0);
+    all.dedup_by(|next, first| {
+        let is_same = next.0 == first.0;
+        if is_same {
+            first.1 += next.1;
+        }
+        is_same
+    });
+    all.retain(|entry| entry.1 != 0.0);
+    all
+}
+
+pub(super) fn elements(shape: &[i64]) -> usize {
+    shape.iter().product::<i64>() as usize
+}
+
+fn strides(shape: &[i64]) -> Vec<usize> {
+    (0..shape.len()).map(|axis| elements(&shape[axis + 1..])).collect()
+}
+
+/// Returns the place of each element of an array in another one with these strides.
+fn places(shape: &[i64], strides: &[usize], offset: usize) -> Vec<usize> {
+    let mut found = vec![offset];
+    for (&size, stride) in shape.iter().zip(strides) {
+        let steps = 0..size as usize;
+        found = found
+            .iter()
+            .flat_map(|place| steps.clone().map(move |step| place + step * stride))
+            .collect();
+    }
+    found
+}
+
+/// Returns, for each element of an array, the element of a smaller array that is broadcast to it.
+fn broadcast(own: &[i64], whole: &[i64]) -> Option<Vec<usize>> {
+    let missing = whole.len().checked_sub(own.len())?;
+    let inner = strides(own);
+    let stride = |axis: usize| match axis.checked_sub(missing) {
+        Some(place) if own[place] == whole[axis] => Some(inner[place]),
+        Some(place) if own[place] != 1 => None,
+        _ => Some(0),
+    };
+    let strides: Vec<usize> = (0..whole.len()).map(stride).collect::<Option<_>>()?;
+    Some(places(whole, &strides, 0))
+}

@@ -1,0 +1,170 @@
+//! Splits the matrix of a system into blocks, and computes powers of them.
+
+use algebra::rewrite::{Result, ensure};
+
+use super::affine::Row;
+
+/// A larger block stays in its loop.
+const MAX_BLOCK: usize = 128;
+
+/// The largest power of a matrix, relative to the numbers of its diagonal.
+const MAX_POWER: f64 = (1u64 << 20) as f64;
+
+/// A square matrix, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Matrix {
+    pub size: usize,
+    pub entries: Vec<f64>,
+}
+
+impl Matrix {
+    pub(super) fn identity(size: usize) -> Matrix {
+        let entry = |place| if place % (size + 1) == 0 { 1.0 } else { 0.0 };
+        Matrix { size, entries: (0..size * size).map(entry).collect() }
+    }
+
+    pub(super) fn at(&self, row: usize, column: usize) -> f64 {
+        self.entries[row * self.size + column]
+    }
+
+    fn times(&self, other: &Matrix) -> Matrix {
+        let size = self.size;
+        let mut entries = vec![0.0; size * size];
+        for row in 0..size {
+            for inner in 0..size {
+                let factor = self.at(row, inner);
+                if factor != 0.0 {
+                    for column in 0..size {
+                        entries[row * size + column] += factor * other.at(inner, column);
+                    }
+                }
+            }
+        }
+        Matrix { size, entries }
+    }
+
+    /// Returns the powers from 0 to `last`.
+    pub(super) fn powers(&self, last: usize) -> Vec<Matrix> {
+        let mut powers = vec![Matrix::identity(self.size)];
+        for exponent in 0..last {
+            let next = powers[exponent].times(self);
+            powers.push(next);
+        }
+        powers
+    }
+
+    /// Returns an upper bound of the largest eigenvalue of the magnitudes of all matrices. Units of the states do not
+    /// change it.
+    fn growth(matrices: &[Matrix]) -> f64 {
+        let Some(size) = matrices.first().map(|matrix| matrix.size) else { return 0.0 };
+        let largest = |place: usize| {
+            matrices.iter().map(|matrix| matrix.entries[place].abs()).fold(0.0, f64::max)
+        };
+        let most = Matrix { size, entries: (0..size * size).map(largest).collect() };
+        if !most.entries.iter().all(|entry| entry.is_finite()) {
+            return f64::INFINITY;
+        }
+        let (mut weights, mut bound) = (vec![1.0; size], f64::INFINITY);
+        for _ in 0..32 {
+            let row =
+                |row: usize| (0..size).map(|column| most.at(row, column) * weights[column]).sum();
+            let next: Vec<f64> = (0..size).map(row).collect();
+            let ratio = next.iter().zip(&weights).map(|(next, weight)| next / weight);
+            bound = ratio.fold(0.0, f64::max).min(bound);
+            let total: f64 = next.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+            // A weight of zero would have no ratio.
+            weights = next.iter().map(|next| (next / total).max(1e-12)).collect();
+        }
+        bound
+    }
+}
+
+/// Blocks of one size.
+pub(super) struct Blocks {
+    /// The number of blocks, and of the states of each.
+    pub count: usize,
+    pub size: usize,
+    /// The states of each block, one block after the other.
+    pub order: Vec<usize>,
+    /// The matrix of each block, or the one of all blocks.
+    pub matrices: Vec<Matrix>,
+}
+
+impl Blocks {
+    /// Returns the blocks of a matrix, by their size.
+    pub(super) fn of(rows: &[Row]) -> Result<Vec<Blocks>> {
+        let mut parents: Vec<usize> = (0..rows.len()).collect();
+        for (row, entries) in rows.iter().enumerate() {
+            for &(column, _) in entries {
+                let [a, b] = [row, column as usize].map(|state| root(&mut parents, state));
+                parents[a.max(b)] = a.min(b);
+            }
+        }
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); rows.len()];
+        for state in 0..rows.len() {
+            members[root(&mut parents, state)].push(state);
+        }
+        members.retain(|states| !states.is_empty());
+        let mut found: Vec<Blocks> = Vec::new();
+        for states in members {
+            let size = states.len();
+            ensure(size <= MAX_BLOCK, "a step mixes more than 128 numbers of the state")?;
+            let mut matrix = Matrix { size, entries: vec![0.0; size * size] };
+            for (row, &state) in states.iter().enumerate() {
+                for &(column, number) in &rows[state] {
+                    if let Ok(column) = states.binary_search(&(column as usize)) {
+                        matrix.entries[row * size + column] = number;
+                    }
+                }
+            }
+            match found.iter_mut().find(|blocks| blocks.size == size) {
+                Some(blocks) => {
+                    blocks.count += 1;
+                    blocks.order.extend(states);
+                    blocks.matrices.push(matrix);
+                }
+                None => {
+                    found.push(Blocks { count: 1, size, order: states, matrices: vec![matrix] })
+                }
+            }
+        }
+        for blocks in &mut found {
+            if blocks.matrices.iter().all(|matrix| *matrix == blocks.matrices[0]) {
+                blocks.matrices.truncate(1);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the powers of each matrix from 0 to `last`, and those matrices to the power `last`. Declines if they
+    /// are larger than the rounding of `steps` steps of the loop permits.
+    ///
+    /// A chunk rounds its sum once, and multiplies it by powers. The loop rounds in each of its steps, and multiplies
+    /// each of these errors by a power.
+    pub(super) fn powers(
+        matrices: &[Matrix],
+        last: usize,
+        steps: usize,
+    ) -> Result<(Vec<Vec<Matrix>>, Vec<Matrix>)> {
+        let limit = MAX_POWER.min(4.0 * steps as f64);
+        let mut all = Vec::new();
+        for matrix in matrices {
+            let powers = matrix.powers(last);
+            ensure(
+                Matrix::growth(&powers) <= limit,
+                "the state may grow with the number of steps",
+            )?;
+            all.push(powers);
+        }
+        let next = all.iter().map(|powers| powers[last].clone()).collect();
+        Ok((all, next))
+    }
+}
+
+fn root(parents: &mut [usize], mut state: usize) -> usize {
+    while parents[state] != state {
+        parents[state] = parents[parents[state]];
+        state = parents[state];
+    }
+    state
+}

@@ -1,0 +1,311 @@
+//! Computes states whose numbers each step mixes by a constant matrix, in chunks of steps.
+//!
+//! Examples are filters, rotations, linear networks, and differential equations with a linear right-hand side. The
+//! matrix is split into blocks of numbers that depend on each other; each block is a series of its own.
+
+use algebra::axis_map::transpose;
+use algebra::rewrite::Result;
+use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId, known_shape};
+
+use super::affine::{System, elements};
+use super::body::{filled, shaped, sliced};
+use super::components::Blocks;
+use super::levels::Levels;
+use super::split::Split;
+use crate::{Carry, Counted};
+
+/// More numbers stay in their loop.
+const MAX_STATES: usize = 4096;
+
+/// Returns the states of a loop that can leave it together. `None` if there are none.
+///
+/// States that stay must not depend on them.
+pub(super) fn system(edit: &mut Patch<'_, '_>, scan: &Counted, delays: &[Carry]) -> Option<System> {
+    let is_delay = |carry: &Carry| delays.iter().any(|delay| delay.before == carry.before);
+    let size = |edit: &Edit<'_>, carry: &Carry| {
+        let shape = known_shape(edit.shape(carry.before)?)?;
+        Some(elements(&shape))
+            .filter(|&size| size > 0 && edit.dtype(carry.before) == Some(DType::F32))
+    };
+    let mut members: Vec<Carry> =
+        scan.carries.iter().copied().filter(|one| !is_delay(one)).collect();
+    members.retain(|carry| size(edit, carry).is_some());
+    let total = |edit: &Edit<'_>, members: &[Carry]| -> usize {
+        members.iter().filter_map(|carry| size(edit, carry)).sum()
+    };
+    while !members.is_empty() && total(edit, &members) <= MAX_STATES {
+        let others = match System::of(edit, scan, &members) {
+            Ok(system) => {
+                let stays = |carry: &&Carry| {
+                    !is_delay(carry) && !members.iter().any(|one| one.before == carry.before)
+                };
+                let stay: Vec<ValueId> =
+                    scan.carries.iter().filter(stays).map(|carry| carry.after).collect();
+                let read = scan.sources(&stay);
+                let others: Vec<Carry> =
+                    members.iter().copied().filter(|one| read.contains(&one.before)).collect();
+                if others.is_empty() {
+                    return Some(system);
+                }
+                others
+            }
+            Err(others) => others,
+        };
+        members.retain(|one| !others.iter().any(|other| other.before == one.before));
+    }
+    None
+}
+
+/// The arrays of all steps that the update of a system reads.
+pub(super) struct Mixed {
+    system: System,
+    /// What a step adds to each state, as `[steps, size]`.
+    added: Vec<Option<ValueId>>,
+}
+
+impl Mixed {
+    /// Computes for all steps what they add to the states.
+    pub(super) fn of(
+        edit: &mut Patch<'_, '_>,
+        split: &mut Split<'_>,
+        system: System,
+    ) -> Result<Mixed> {
+        for node in &system.nodes {
+            split.take_node(edit, node)?;
+        }
+        let mut added = Vec::new();
+        for (carry, value) in system.members.iter().zip(&system.added) {
+            let Some(value) = *value else {
+                added.push(None);
+                continue;
+            };
+            let shape = edit.shape(carry.before).and_then(known_shape);
+            let shape = shape.ok_or("a size of the state is not known")?;
+            added.push(Some(split.rows(edit, value, &shape)?));
+        }
+        Ok(Mixed { system, added })
+    }
+
+    /// Returns the numbers that must be finite.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = ValueId> {
+        let initial = self.system.members.iter().map(|carry| carry.initial);
+        self.added.iter().flatten().copied().chain(initial)
+    }
+
+    pub(super) fn members(&self) -> &[Carry] {
+        &self.system.members
+    }
+
+    /// Returns the states after all steps, one array `[steps, size]` for each member.
+    pub(super) fn states(&self, edit: &mut Patch<'_, '_>, scan: &Counted) -> Result<Vec<ValueId>> {
+        let sizes = self.sizes(edit);
+        let total: i64 = sizes.iter().sum();
+        let all = Blocks::of(&self.system.rows)?;
+        let initial = self.initial(edit, &sizes)?;
+        let added = self.all_added(edit, scan, &sizes)?;
+        let (mut parts, mut order) = (Vec::new(), Vec::new());
+        for blocks in &all {
+            let is_whole = all.len() == 1;
+            let added = match added {
+                Some(added) => Some(to_blocks(edit, added, blocks, is_whole, &scan.iterations)?),
+                None => None,
+            };
+            let initial = to_blocks(edit, initial, blocks, is_whole, &Dim::Known(1))?;
+            let carry = self.system.members[0];
+            let levels = Levels { scan, carry, blocks, added, initial };
+            let states = levels.states(edit)?;
+            parts.push(from_blocks(edit, states, blocks, is_whole)?);
+            order.extend(blocks.order.iter().copied());
+        }
+        let whole = match parts[..] {
+            [one] => one,
+            _ => {
+                let joined = edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 1));
+                let mut places = vec![0; order.len()];
+                order.iter().enumerate().for_each(|(place, &state)| places[state] = place as i64);
+                picked(edit, joined, &places)?
+            }
+        };
+        let mut start = 0;
+        let mut found = Vec::new();
+        for size in sizes {
+            let is_whole = size == total;
+            found.push(if is_whole { whole } else { sliced(edit, whole, 1, start, start + size)? });
+            start += size;
+        }
+        Ok(found)
+    }
+
+    fn sizes(&self, edit: &Edit<'_>) -> Vec<i64> {
+        let shape = |carry: &Carry| edit.shape(carry.before).and_then(known_shape);
+        let members = self.system.members.iter().filter_map(shape);
+        members.map(|shape| shape.iter().product()).collect()
+    }
+
+    /// Returns all states before the first step, as one row.
+    fn initial(&self, edit: &mut Patch<'_, '_>, sizes: &[i64]) -> Result<ValueId> {
+        let mut rows = Vec::new();
+        for (carry, &size) in self.system.members.iter().zip(sizes) {
+            let constant = edit.tensor(carry.initial).cloned();
+            let constant = constant.map(|tensor| tensor.with_shape(vec![1, size]));
+            rows.push(match constant {
+                Some(tensor) => edit.constant(tensor, &[carry.initial]),
+                None => shaped(edit, carry.initial, &[1, size])?,
+            });
+        }
+        Ok(joined(edit, &rows))
+    }
+
+    /// Returns what the steps add to all states, as `[steps, states]`. `None` if that is zero.
+    fn all_added(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        scan: &Counted,
+        sizes: &[i64],
+    ) -> Result<Option<ValueId>> {
+        let Some(like) = self.added.iter().flatten().next().copied() else { return Ok(None) };
+        let mut arrays = Vec::new();
+        for (added, &size) in self.added.iter().zip(sizes) {
+            arrays.push(match (added, scan.iterations.known()) {
+                (Some(added), _) => *added,
+                (None, Some(steps)) => filled(edit, &[steps, size], 0.0)?,
+                (None, None) => {
+                    let steps = Op::new(OpType::Shape, &[like]).attr("start", 0).attr("end", 1);
+                    let steps = edit.insert(steps);
+                    let size = edit.integers(&[size]).ok_or("no shape")?;
+                    let shape = Op::new(OpType::Concat, &[steps, size]).attr("axis", 0);
+                    let shape = edit.insert(shape);
+                    let zero = filled(edit, &[1, 1], 0.0)?;
+                    edit.insert(Op::new(OpType::Expand, &[zero, shape]))
+                }
+            });
+        }
+        Ok(Some(joined(edit, &arrays)))
+    }
+}
+
+/// Joins arrays along their second axis.
+fn joined(edit: &mut Patch<'_, '_>, arrays: &[ValueId]) -> ValueId {
+    match arrays[..] {
+        [one] => one,
+        _ => edit.insert(Op::new(OpType::Concat, arrays).attr("axis", 1)),
+    }
+}
+
+/// The order of the numbers of all blocks.
+#[derive(PartialEq)]
+enum Order {
+    /// One block after the other.
+    ByBlock,
+    /// The first number of each block, then the second one of each.
+    ByPlace,
+    Other,
+}
+
+fn order_of(blocks: &Blocks) -> Order {
+    let place = |index: usize| (index % blocks.size) * blocks.count + index / blocks.size;
+    let is = |expected: &dyn Fn(usize) -> usize| {
+        blocks.order.iter().enumerate().all(|(index, &state)| state == expected(index))
+    };
+    match () {
+        () if is(&|index| index) => Order::ByBlock,
+        () if is(&place) => Order::ByPlace,
+        () => Order::Other,
+    }
+}
+
+/// Returns some columns of an array.
+fn picked(edit: &mut Patch<'_, '_>, array: ValueId, columns: &[i64]) -> Result<ValueId> {
+    let columns = Tensor::of_ints(DType::I64, vec![columns.len() as i64], columns);
+    let columns = edit.constant(columns.ok_or("no indices")?, &[]);
+    Ok(edit.insert(Op::new(OpType::Gather, &[array, columns]).attr("axis", 1)))
+}
+
+/// Returns an array `[steps, states]` as `[blocks, steps, size]`, without the first axis for one block.
+fn to_blocks(
+    edit: &mut Patch<'_, '_>,
+    array: ValueId,
+    blocks: &Blocks,
+    is_whole: bool,
+    steps: &Dim,
+) -> Result<ValueId> {
+    let steps = steps.known().unwrap_or(-1);
+    let (count, size) = (blocks.count as i64, blocks.size as i64);
+    let mut order = order_of(blocks);
+    let mut array = array;
+    if !is_whole || order == Order::Other {
+        let columns: Vec<i64> = blocks.order.iter().map(|&state| state as i64).collect();
+        array = picked(edit, array, &columns)?;
+        order = Order::ByBlock;
+    }
+    if count == 1 {
+        return Ok(array);
+    }
+    let (sizes, perm) = match order {
+        Order::ByPlace => ([steps, size, count], [2, 0, 1]),
+        _ => ([steps, count, size], [1, 0, 2]),
+    };
+    let array = shaped(edit, array, &sizes)?;
+    Ok(edit.insert(transpose(array, &perm)))
+}
+
+/// Returns an array `[blocks, steps, size]` as `[steps, states]`, in the order of the blocks unless they are all.
+fn from_blocks(
+    edit: &mut Patch<'_, '_>,
+    array: ValueId,
+    blocks: &Blocks,
+    is_whole: bool,
+) -> Result<ValueId> {
+    let (count, size) = (blocks.count as i64, blocks.size as i64);
+    let order = order_of(blocks);
+    let mut array = array;
+    if count > 1 {
+        let is_by_place = is_whole && order == Order::ByPlace;
+        let perm = if is_by_place { [1, 2, 0] } else { [1, 0, 2] };
+        array = edit.insert(transpose(array, &perm));
+        let steps = edit.shape(array).and_then(|shape| shape[0].known()).unwrap_or(-1);
+        array = shaped(edit, array, &[steps, count * size])?;
+    }
+    if !is_whole || order != Order::Other {
+        return Ok(array);
+    }
+    let mut places = vec![0; blocks.order.len()];
+    blocks.order.iter().enumerate().for_each(|(place, &state)| places[state] = place as i64);
+    picked(edit, array, &places)
+}
+
+/// Returns the states of a loop that depend only on its arrays and on each other, one after the other.
+pub(super) fn delays(scan: &Counted) -> Vec<Carry> {
+    let mut found: Vec<Carry> = Vec::new();
+    loop {
+        let next = scan.carries.iter().find(|carry| {
+            let is_found = |before: ValueId| found.iter().any(|one| one.before == before);
+            let read = scan.sources(&[carry.after]);
+            !is_found(carry.before)
+                && scan
+                    .carries
+                    .iter()
+                    .all(|other| !read.contains(&other.before) || is_found(other.before))
+        });
+        match next {
+            Some(&carry) => found.push(carry),
+            None => return found,
+        }
+    }
+}
+
+/// Computes the states before all steps and after the last one, if the states after all steps are known.
+pub(super) fn delayed(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    carry: Carry,
+    after: ValueId,
+) -> Result<[ValueId; 2]> {
+    let initial = edit.unsqueeze(carry.initial, &[0]).ok_or("no axes")?;
+    let (start, end, last) = if scan.is_reverse { (1, i64::MAX, 0) } else { (0, -1, -1) };
+    let parts = if scan.is_reverse { [after, initial] } else { [initial, after] };
+    let all = edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0));
+    let before = sliced(edit, all, 0, start, end)?;
+    let last = edit.integer(last).ok_or("no index")?;
+    Ok([before, edit.insert(Op::new(OpType::Gather, &[all, last]).attr("axis", 0))])
+}
