@@ -143,6 +143,60 @@ def rg_lru(x: Any, r: Any, i: Any, rates: Any) -> jax.Array:
     return lax.scan(step, jnp.zeros(CHANNELS), (x, r, i))[1]
 
 
+def biquad(x: Any) -> jax.Array:
+    def step(state: Any, x: jax.Array) -> tuple[Any, jax.Array]:
+        x1, x2, y1, y2 = state
+        y = 0.2 * x + 0.4 * x1 + 0.2 * x2 + 0.5 * y1 - 0.3 * y2
+        return (x, x1, y, y1), y
+
+    return lax.scan(step, (jnp.zeros(x.shape[1:]),) * 4, x)[1]
+
+
+def linear_network(x: Any) -> jax.Array:
+    a = np.linalg.qr(draw(SIZE, SIZE, seed=17))[0] * 0.99
+
+    def step(h: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        h = a.astype(np.float32) @ h + x
+        return h, h
+
+    return lax.scan(step, jnp.zeros(SIZE), x)[1]
+
+
+def s4d(x: Any, b: Any, c: Any) -> jax.Array:
+    poles = np.exp(-0.05 + 0.1j * np.arange(STATES)).astype(np.complex64)
+
+    def step(h: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        h = poles[:, None] * h + b[:, None] * x
+        return h, 2 * (c @ h).real
+
+    return lax.scan(step, jnp.zeros((STATES, 8), jnp.complex64), x)[1]
+
+
+def kalman(x: Any) -> jax.Array:
+    def step(state: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        state = jnp.array([[1.0, 0.1], [0.0, 1.0]]) @ state
+        state = state + jnp.array([0.3, 0.2]) * (x - state[0])
+        return state, state
+
+    return lax.scan(step, jnp.zeros(2), x)[1]
+
+
+def oscillator(x: Any, steps: int) -> jax.Array:
+    """Solve a linear differential equation by Runge-Kutta steps."""
+
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.array([[0.0, 1.0], [-1.0, -0.1]]) @ x
+
+    def step(x: jax.Array, _: Any) -> tuple[jax.Array, jax.Array]:
+        k1 = f(x)
+        k2 = f(x + 0.005 * k1)
+        k3 = f(x + 0.005 * k2)
+        x = x + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + f(x + 0.01 * k3))
+        return x, x
+
+    return lax.scan(step, x, None, length=steps)[1]
+
+
 def diagonal(x: Any, a: Any) -> jax.Array:
     def join(left: Any, right: Any) -> Any:
         return left[0] * right[0], right[0] * left[1] + right[1]
@@ -173,6 +227,12 @@ def inputs(steps: int) -> dict[str, tuple[Callable[..., jax.Array], list[np.ndar
         "rwkv-4": (rwkv4, [x, y, -np.exp(draw(CHANNELS, seed=16)), draw(CHANNELS)]),
         "min-gru": (min_gru, [narrow, *matrices]),
         "rg-lru": (rg_lru, [x, y, z, draw(CHANNELS, seed=15)]),
+        "biquad": (biquad, [x[:, 0].copy()]),
+        "biquads": (biquad, [narrow]),
+        "linear-rnn": (linear_network, [narrow]),
+        "s4d": (s4d, [x[:, :8].copy(), *draw(2, STATES, seed=18)]),
+        "kalman": (kalman, [x[:, 0].copy()]),
+        "oscillator": (lambda x: oscillator(x, steps), [draw(2)]),
         "diagonal": (diagonal, [narrow, decays.astype(np.float32)]),
     }
 

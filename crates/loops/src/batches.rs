@@ -143,9 +143,13 @@ impl Batches {
             OpType::MatMul if is_product_of_batch(operands, &ranks) => {}
             OpType::MatMul => return self.product(edit, node, operands, &ranks, types.first()?),
             OpType::Concat => {
+                let batches = operands.iter().flatten().find_map(|operand| match operand {
+                    Operand::Batch(id) => Some(*id),
+                    Operand::Same(_) => None,
+                });
                 for (place, operand) in operands.iter().enumerate() {
                     if let &Some(Operand::Same(id)) = operand {
-                        made.inputs[place] = Some(self.repeat(edit, node, id)?);
+                        made.inputs[place] = Some(self.repeat(edit, node, id, batches?)?);
                     }
                 }
                 made = made.attr("axis", node.axis(rank)? as i64 + 1);
@@ -216,11 +220,23 @@ impl Batches {
         Some(Op::new(OpType::Reshape, &[made, shape]))
     }
 
-    /// Repeats a value for each step.
-    fn repeat(&self, edit: &mut Patch<'_, '_>, node: &Node, same: ValueId) -> Option<ValueId> {
-        self.steps.known()?;
+    /// Repeats a value for each step of a batch.
+    fn repeat(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        node: &Node,
+        same: ValueId,
+        like: ValueId,
+    ) -> Option<ValueId> {
         let ty = edit.ty(same)?.clone();
-        let shape = edit.integers(&self.shape(&ty)?)?;
+        let shape = if self.steps.known().is_some() {
+            edit.integers(&self.shape(&ty)?)?
+        } else {
+            let sizes = edit.integers(&known_shape(&ty.shape)?)?;
+            let steps = Op::new(OpType::Shape, &[like]).attr("start", 0).attr("end", 1);
+            let steps = edit.lift(node, steps);
+            edit.lift(node, Op::new(OpType::Concat, &[steps, sizes]).attr("axis", 0))
+        };
         let op = Op::new(OpType::Expand, &[same, shape]);
         Some(edit.lift(node, op))
     }

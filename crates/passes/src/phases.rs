@@ -195,11 +195,13 @@ pub static PHASES: &[Phase] = &[
     ),
     phase(
         "recurrences",
-        "Linear recurrences are read from the bodies of loops when their formulas are fused, and before other rewrites \
-         move parts of a body out of the loop.",
+        "Linear recurrences are read from the bodies of scans when their formulas are fused, and before other rewrites \
+         move parts of a body out of the loop. Loops of known length become scans first.",
         &[
+            nodes("count-iterations", "computes the number of iterations of a loop that ends at a limit of a counter", loops::iterations::run),
+            nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
-            nodes("chunk-recurrences", "computes a state that each step multiplies by a decay in chunks or in blocks of steps", loops::linear::chunks::run),
+            nodes("chunk-recurrences", "computes a state that each step multiplies by a decay or by a constant matrix in chunks or in blocks of steps", loops::linear::chunks::run),
         ],
     ),
     phase(
@@ -207,8 +209,6 @@ pub static PHASES: &[Phase] = &[
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
          products absorb layout ops and biases.",
         &[
-            nodes("count-iterations", "computes the number of iterations of a loop that ends at a limit of a counter", loops::iterations::run),
-            nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
             nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
             nodes("split-layers", "writes a scan over several cells as one scan for each", loops::layers::run),
             nodes("fuse-computed-cells", "writes a scan over an LSTM or GRU cell as one operator, when what depends only on the inputs is computed", recurrent::run).fusing(),

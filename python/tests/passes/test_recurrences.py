@@ -172,8 +172,6 @@ STAYS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "maximum": (over(lambda h, x: jnp.maximum(0.9 * h, x), H), (X,)),
     "tanh": (over(lambda h, x: 0.9 * jnp.tanh(h) + x, H), (X,)),
     "square": (over(lambda h, x: 0.1 * h * h + x, H), (X,)),
-    "mixed-channels": (over(lambda h, x: 0.1 * h @ W + x, H), (X,)),
-    "mixed-neighbours": (over(lambda h, x: 0.5 * jnp.roll(h, 1) + x, H), (X,)),
     "gate-of-the-state": (over(lambda h, x: jax.nn.sigmoid(h) * h + x, H), (X,)),
     "growth": (over(lambda h, x: 1.1 * h + x, H), (X,)),
     "short": (over(lambda h, x: 0.9 * h + x, H), (X[:8],)),
@@ -186,18 +184,6 @@ STAYS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 def test_other_states_stay_in_their_loops(name: str) -> None:
     fn, inputs = STAYS[name]
     assert not is_chunked(check(fn, *inputs))
-
-
-def test_states_that_depend_on_each_other_stay_in_their_loop() -> None:
-    def rotate(x: jax.Array) -> Any:
-        def step(state: Any, x: jax.Array) -> Any:
-            a, b = state
-            a, b = 0.8 * a - 0.6 * b + x, 0.6 * a + 0.8 * b
-            return (a, b), a
-
-        return lax.scan(step, (jnp.zeros(SIZE), jnp.zeros(SIZE)), x)
-
-    assert not is_chunked(check(rotate, X))
 
 
 CHANNELS, STATES = 72, 16

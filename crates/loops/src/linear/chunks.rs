@@ -4,6 +4,8 @@
 //! second loop over the chunks has the state at the start of each. `S = P S₀ + L` is then the state of each step. If the
 //! decay is one number, products with tables of its powers replace both loops.
 //!
+//! Other states that a constant matrix mixes are computed by products with powers of the matrix.
+//!
 //! A product of decays may underflow, and `0 · ∞` is NaN where the loop has ∞. The model therefore checks that all
 //! numbers are finite and that no decay is above one, and runs the loop otherwise.
 
@@ -158,6 +160,10 @@ fn write(
     for (_, forms) in &leaving.plain {
         ensure(!is_large(forms), "the state is so large that its loop is fast")?;
     }
+    ensure(
+        leaving.system.is_none() || !edit.target().has_device(),
+        "a GPU may multiply matrices with reduced precision",
+    )?;
     let split = &mut apart(edit, scan, &leaving)?;
     let mut known = Vec::new();
     for &carry in &leaving.delays {

@@ -57,13 +57,13 @@ impl Matrix {
     /// change it.
     fn growth(matrices: &[Matrix]) -> f64 {
         let Some(size) = matrices.first().map(|matrix| matrix.size) else { return 0.0 };
+        if !matrices.iter().flat_map(|matrix| &matrix.entries).all(|entry| entry.is_finite()) {
+            return f64::INFINITY;
+        }
         let largest = |place: usize| {
             matrices.iter().map(|matrix| matrix.entries[place].abs()).fold(0.0, f64::max)
         };
         let most = Matrix { size, entries: (0..size * size).map(largest).collect() };
-        if !most.entries.iter().all(|entry| entry.is_finite()) {
-            return f64::INFINITY;
-        }
         let (mut weights, mut bound) = (vec![1.0; size], f64::INFINITY);
         for _ in 0..32 {
             let row =

@@ -360,11 +360,14 @@ impl Levels<'_> {
         let axis = self.axis(0);
         let shape = Op::new(OpType::Shape, &[id]).attr("start", axis).attr("end", axis + 1);
         let length = edit.insert(shape);
-        let sizes = [0, multiple, i64::MAX].map(|size| edit.integers(&[size]));
-        let [Some(zero), Some(multiple), Some(most)] = sizes else { return Err("no sizes".into()) };
-        // The remainder of the negated number, which has the sign of the divisor.
-        let negated = edit.insert(Op::new(OpType::Neg, &[length]));
-        let padding = edit.insert(Op::new(OpType::Mod, &[negated, multiple]));
+        let sizes = [0, multiple - 1, multiple, i64::MAX].map(|size| edit.integers(&[size]));
+        let [Some(zero), Some(rest), Some(multiple), Some(most)] = sizes else {
+            return Err("no sizes".into());
+        };
+        let longer = edit.insert(Op::new(OpType::Add, &[length, rest]));
+        let count = edit.insert(Op::new(OpType::Div, &[longer, multiple]));
+        let whole = edit.insert(Op::new(OpType::Mul, &[count, multiple]));
+        let padding = edit.insert(Op::new(OpType::Sub, &[whole, length]));
         let mut pads = vec![zero; if axis == 0 { 4 } else { 6 }];
         let half = pads.len() / 2;
         let ends = match self.scan.is_reverse {

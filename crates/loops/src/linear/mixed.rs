@@ -49,7 +49,12 @@ pub(super) fn system(edit: &mut Patch<'_, '_>, scan: &Counted, delays: &[Carry])
                 }
                 others
             }
-            Err(others) => others,
+            Err(others) => {
+                // Others may be affine as soon as these are not among the states.
+                let mut alone = others.clone();
+                alone.retain(|carry| System::of(edit, scan, &[*carry]).is_err());
+                if alone.is_empty() { others } else { alone }
+            }
         };
         members.retain(|one| !others.iter().any(|other| other.before == one.before));
     }

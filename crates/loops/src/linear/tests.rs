@@ -1,6 +1,7 @@
 //! Tests of recurrences that become `LinearAttention`.
 
 mod chunked;
+mod mixed;
 
 use expect_test::{Expect, expect};
 

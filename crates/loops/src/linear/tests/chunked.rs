@@ -410,12 +410,14 @@ y:f32[2], z:f32[2] = Scan(h, m, x) {{body={{
     };
     let linear = "  l:f32[2] = Add(%9, x0)\n";
     let lines = [
-        // The control: both states are linear.
+        // The controls: both states are linear, and one is a part of the other.
         (true, "  %0:f32[2] = Mul(a, 0.5)\n  n:f32[2] = Add(%0, x0)"),
+        (true, "  %0:f32[2] = Mul(a, 0.5)\n  n:f32[2] = Add(%0, c)"),
         (false, "  %0:f32[2] = Max(a, x0)\n  n:f32[2] = Add(%0, x0)"),
         (false, "  %0:f32[2] = Mul(a, a)\n  n:f32[2] = Add(%0, x0)"),
         (false, "  %0:f32[2] = MatMul(a, w)\n  n:f32[2] = Add(%0, x0)"),
-        (false, "  %0:f32[2] = Mul(a, 0.5)\n  n:f32[2] = Add(%0, c)"),
+        (false, "  %0:f32[2] = Mul(a, c)\n  n:f32[2] = Add(%0, x0)"),
+        (false, "  %0:f32[2] = Mul(a, 1.5)\n  n:f32[2] = Add(%0, c)"),
         (false, "  %0:f32[2] = Mul(a, 1.5)\n  n:f32[2] = Add(%0, x0)"),
         (false, "  %0:f32[2] = Mul(a, -0.001)\n  %1:f32[2] = Add(%0, a)\n  n:f32[2] = Add(%1, x0)"),
     ];
