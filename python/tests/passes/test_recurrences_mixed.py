@@ -243,7 +243,7 @@ def resonator(angle: float, radius: float) -> np.ndarray:
 
 #: Matrices whose powers vanish, stay, or grow for a while.
 MATRICES: dict[str, np.ndarray] = {
-    "zeros": np.zeros((2, 2)) + [[0, 1e-30], [1e-30, 0]],
+    "vanishing": np.array([[0.0, 1e-30], [1e-30, 0.0]]),
     "denormal": np.array([[0.5, 1e-40], [1e-40, 0.5]]),
     "nilpotent": np.triu(np.ones((4, 4)), 1),
     "exchange": np.array([[0.0, 1.0], [1.0, 0.0]]),

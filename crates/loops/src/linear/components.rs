@@ -124,7 +124,7 @@ impl Blocks {
                     blocks.matrices.push(matrix);
                 }
                 None => {
-                    found.push(Blocks { count: 1, size, order: states, matrices: vec![matrix] })
+                    found.push(Blocks { count: 1, size, order: states, matrices: vec![matrix] });
                 }
             }
         }

@@ -112,7 +112,7 @@ impl Levels<'_> {
         let shifted = self.shifted(edit, ends, initial, next_length - count)?;
         let starts = self.level(edit, shifted, &next, [next_length, chunk], steps * chunk)?;
         let starts = self.cut(edit, starts, next_length, count)?;
-        let states = self.from_starts(edit, local, starts, &powers, chunk)?;
+        let states = self.continued(edit, local, starts, &powers, chunk)?;
         let states = self.reshaped(edit, states, [padded, size])?;
         self.cut(edit, states, padded, length)
     }
@@ -171,7 +171,7 @@ impl Levels<'_> {
         let decayed = edit.insert(Op::new(OpType::MatMul, &[firsts, table]));
         let starts = edit.insert(Op::new(OpType::Add, &[shifted, decayed]));
         let starts = self.reshaped(edit, starts, [-1, size])?;
-        let states = self.from_starts(edit, local, starts, &powers, chunk)?;
+        let states = self.continued(edit, local, starts, &powers, chunk)?;
         let states = self.reshaped(edit, states, [-1, size])?;
         self.cut_to(edit, states, length)
     }
@@ -186,12 +186,11 @@ impl Levels<'_> {
             &top.iter().map(|one| vec![one.clone()]).collect::<Vec<_>>(),
         )?;
         // The loop runs over the leading axis.
-        let (arrays, shape) = match count {
-            1 => (shaped(edit, ends, &[-1, 1, size])?, vec![1, size]),
-            _ => {
-                let moved = edit.insert(algebra::axis_map::transpose(ends, &[1, 0, 2]));
-                (shaped(edit, moved, &[-1, count, 1, size])?, vec![count, 1, size])
-            }
+        let (arrays, shape) = if count == 1 {
+            (shaped(edit, ends, &[-1, 1, size])?, vec![1, size])
+        } else {
+            let moved = edit.insert(algebra::axis_map::transpose(ends, &[1, 0, 2]));
+            (shaped(edit, moved, &[-1, count, 1, size])?, vec![count, 1, size])
         };
         let mut body = Body::new(self.scan, self.carry)?;
         let whole = dims(&shape);
@@ -221,7 +220,7 @@ impl Levels<'_> {
     }
 
     /// Returns the states of each chunk from the state before it.
-    fn from_starts(
+    fn continued(
         &self,
         edit: &mut Patch<'_, '_>,
         local: ValueId,
@@ -370,15 +369,12 @@ impl Levels<'_> {
         let padding = edit.insert(Op::new(OpType::Sub, &[whole, length]));
         let mut pads = vec![zero; if axis == 0 { 4 } else { 6 }];
         let half = pads.len() / 2;
-        let ends = match self.scan.is_reverse {
-            true => {
-                pads[axis as usize] = padding;
-                [padding, most]
-            }
-            false => {
-                pads[half + axis as usize] = padding;
-                [zero, length]
-            }
+        let ends = if self.scan.is_reverse {
+            pads[axis as usize] = padding;
+            [padding, most]
+        } else {
+            pads[half + axis as usize] = padding;
+            [zero, length]
         };
         let pads = edit.insert(Op::new(OpType::Concat, &pads).attr("axis", 0));
         Ok((edit.insert(Op::new(OpType::Pad, &[id, pads])), ends))

@@ -122,14 +122,13 @@ impl Mixed {
             parts.push(from_blocks(edit, states, blocks, is_whole)?);
             order.extend(blocks.order.iter().copied());
         }
-        let whole = match parts[..] {
-            [one] => one,
-            _ => {
-                let joined = edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 1));
-                let mut places = vec![0; order.len()];
-                order.iter().enumerate().for_each(|(place, &state)| places[state] = place as i64);
-                picked(edit, joined, &places)?
-            }
+        let whole = if let [one] = parts[..] {
+            one
+        } else {
+            let joined = edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 1));
+            let mut places = vec![0; order.len()];
+            order.iter().enumerate().for_each(|(place, &state)| places[state] = place as i64);
+            picked(edit, joined, &places)?
         };
         let mut start = 0;
         let mut found = Vec::new();

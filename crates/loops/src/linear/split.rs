@@ -182,13 +182,12 @@ impl<'l> Split<'l> {
         self.take(edit, [value])?;
         self.set_shape(shape.to_vec());
         let axes: Vec<usize> = (0..shape.len()).collect();
-        let id = match self.array(value) {
-            Some(array) => array,
-            None => {
-                let same = self.batches.lifted.get(&value).copied().unwrap_or(value);
-                let one = self.reshape(edit, same, Some(1), shape)?;
-                self.full(edit, one, &axes)?
-            }
+        let id = if let Some(array) = self.array(value) {
+            array
+        } else {
+            let same = self.batches.lifted.get(&value).copied().unwrap_or(value);
+            let one = self.reshape(edit, same, Some(1), shape)?;
+            self.full(edit, one, &axes)?
         };
         self.reshape(edit, id, None, &[shape.iter().product()])
     }
