@@ -13,7 +13,7 @@ from .._errors import ConfigError
 from .._types import StrPath
 from .formats import Format
 from .ranking import Effects, Group, groups_of, rank
-from .samples import Feeds, samples_of
+from .samples import Feeds, check_outputs, place_of, samples_of
 from .sites import Part
 from .switched import Switched
 from .watch import Watch
@@ -76,11 +76,12 @@ def analyze(
     for number, feeds in enumerate(watched):
         _progress.stage(f"looking at the values of sample {number + 1} of {len(watched)}")
         try:
-            watch.run(graph, feeds)
+            outputs = watch.run(graph, feeds)
         except ConfigError:
             raise
         except Exception as error:
             raise _refused(loaded, error) from None
+        check_outputs(outputs, place_of(number, samples))
     groups = groups_of(watch.facts.values(), lines)
     found = Analysis(loaded, graph, lines, watch, groups, samples)
     if is_ranked:

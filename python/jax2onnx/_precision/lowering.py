@@ -40,6 +40,8 @@ _MARGIN: Final = 0.6
 _MAX_ROUNDS: Final = 6
 _MAX_REFUSED: Final = 64
 _SHOWN: Final = 5
+#: Two float32 models whose nodes are fused differently differ by so much.
+_NOISE: Final = 1e-6
 _OWN_TARGET: Final = "onnxruntime"
 
 #: The largest relative error of an output, unless users say otherwise.
@@ -165,13 +167,17 @@ def _judge(metric: Any, budget: Any) -> _Judge:
     if metric == "error":
         if budget <= 0:
             raise ConfigError(f"`budget` is {budget!r}, which is not greater than 0")
-        return _Judge("error", float(budget), lambda one, other: worst_output(one, other)[0])
+        return _Judge("error", float(budget), _largest_error)
     if metric == "snr":
         return _Judge("snr", 10 ** (-budget / 20), _noise)
     if callable(metric):
         return _Judge("metric", float(budget), lambda one, other: float(metric(one, other)))
     hint = did_you_mean(str(metric), ["error", "snr"], ": ") or ": use error, snr or a function"
     raise ConfigError(f"{quoted(metric)} is not a metric{hint}")
+
+
+def _largest_error(expected: Mapping[str, Array], got: Mapping[str, Array]) -> float:
+    return worst_output(expected, got)[0]
 
 
 def _noise(expected: Mapping[str, Array], got: Mapping[str, Array]) -> float:
@@ -257,9 +263,10 @@ class _Task:
             error = max(known)
             if error <= judge.budget:
                 shown = self._errors(made, held_back) if held_back else errors
-                return Lowered(
-                    made, self._report(choice, made, max(shown), inserted, len(held_back))
-                )
+                report = self._report(choice, made, max(shown), inserted, len(held_back))
+                if self._is_in_vain(report, made, measured):
+                    break
+                return Lowered(made, report)
             if not self._kind.is_float and any(part == VALUES for _, part in choice.parts):
                 share = share / 2 if share == 1 else 0.0
             else:
@@ -373,7 +380,22 @@ class _Task:
     def _runner(self, made: onnx.ModelProto) -> Runner:
         return Runner(made, self._analysis.loaded)
 
-    def _errors(self, made: onnx.ModelProto, samples: Sequence[Feeds]) -> list[float]:
+    def _is_in_vain(
+        self, report: Lowering, made: onnx.ModelProto, samples: Sequence[Feeds]
+    ) -> bool:
+        """Return whether only a few numbers were lowered, all of which the type holds exactly.
+
+        Such a model meets every budget, because nearly nothing in it is short.
+        """
+        if 2 * report.bytes_short >= report.bytes_after > 0:
+            return False
+        if 2 * len(report.lowered) >= len(report.lowered) + len(report.kept):
+            return False
+        return max(self._errors(made, samples, _largest_error)) <= _NOISE
+
+    def _errors(
+        self, made: onnx.ModelProto, samples: Sequence[Feeds], measure: Measure | None = None
+    ) -> list[float]:
         """Return the errors of the new model, as the runtime optimizes and runs it."""
         loaded = self._analysis.loaded
         before, after = Runner(loaded.proto, loaded), self._runner(made)
@@ -390,7 +412,7 @@ class _Task:
             got = after.run(short)
             # An output may have another name if its type is another one.
             named = dict(zip(expected, got.values(), strict=True))
-            error = self._judge.measure(expected, named)
+            error = (measure or self._judge.measure)(expected, named)
             found.append(math.inf if math.isnan(error) else error)
         return found
 
@@ -456,15 +478,22 @@ class _Task:
         return why
 
     def _impossible(self, choice: Choice) -> ConfigError:
-        ordered = sorted(choice.alone.items(), key=lambda each: -each[1])
-        lines = [_line(self._groups[number], "").place for number, _ in ordered[:_SHOWN]]
-        way = f"; in the way: {'; '.join(map(quoted, lines))}" if lines else ""
+        kind, judge = self._kind.name, self._judge
         if not self._groups:
-            return ConfigError(f"no node of the model can be in {self._kind.name}")
-        budget = self._judge.shown(self._judge.budget)
-        unit = " dB" if self._judge.name == "snr" else ""
+            return ConfigError(f"no node of the model can be in {kind}")
+        unit = " dB" if judge.name == "snr" else ""
+        alone = {n: error for n, error in choice.alone.items() if error > 0}
+        ordered = sorted(alone or range(len(self._groups)), key=lambda n: -alone.get(n, 0.0))
+        lines = []
+        for number in ordered[:_SHOWN]:
+            place = quoted(_line(self._groups[number], "").place)
+            error = f" ({judge.shown(alone[number]):.2g}{unit} alone)" if number in alone else ""
+            lines.append(f"{place}{error}")
+        if len(ordered) > _SHOWN:
+            lines.append(f"and {len(ordered) - _SHOWN} more lines")
         return ConfigError(
-            f"nothing can be in {self._kind.name} within the budget of {budget:.3g}{unit}{way}"
+            f"the model cannot be in {kind} within the budget of {judge.shown(judge.budget):.3g}"
+            f"{unit}; in the way: {'; '.join(lines)}"
         )
 
 

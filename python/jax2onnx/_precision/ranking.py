@@ -20,6 +20,9 @@ _MIN_ALONE: Final = 16
 _NODES_PER_RUN: Final = 10
 #: A group whose share is smaller is not looked at closely.
 _SMALL: Final = 0.1
+#: A line whose error is at least this share of that of another one loses as much.
+_AS_MUCH: Final = 0.9
+_LIKE: Final = 0.5
 #: The severity of what cannot be stored at all, and of what partly vanishes.
 _BEYOND, _VANISHING = 1e6, 1e3
 #: A sum loses so many of its addends that it may stand still.
@@ -136,7 +139,25 @@ def rank(groups: Sequence[Group], effects: Effects | None, kind: Format) -> list
             group.error = error if math.isinf(error) else min(error, LOST)
     else:
         _measure(groups, effects, kind)
-    return sorted(groups, key=lambda group: (-group.error, group.order))
+    ranked = sorted(groups, key=lambda group: (-group.error, group.order))
+    return _earliest_first(ranked, kind)
+
+
+def _earliest_first(ranked: list[Group], kind: Format) -> list[Group]:
+    """Put the line that computes what the first one reads first, if it loses as much.
+
+    A line that hands on a value with a problem loses as much as the line that computes it.
+    """
+    if not ranked:
+        return ranked
+    first, *rest = ranked
+    reader = min(first.facts, key=lambda each: (-severity(each, kind), each.order))
+    for group in sorted(rest, key=lambda group: group.order):
+        if group.order >= first.order or group.error < _AS_MUCH * first.error:
+            continue
+        if _own(group) >= _LIKE * _own(first) and follows(reader, group):
+            return [group, *(each for each in ranked if each is not group)]
+    return ranked
 
 
 def _measure(groups: Sequence[Group], effects: Effects, kind: Format) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 
 from .._comparing.arrays import Array
 from .._comparing.inputs import feeds_of
-from .._comparing.judging import has_nan
+from .._comparing.judging import has_nan, is_floating
 from .._comparing.models import Loaded
 from .._comparing.runtime import sizes_of
 from .._errors import InputSpecError
@@ -29,17 +30,54 @@ def samples_of(model: Loaded, data: Any) -> list[Feeds]:
     """
     given = _sets(data)
     if not given:
-        raise InputSpecError("the data is empty")
+        taken = ", ".join(quoted(value.name) for value in _taken(model))
+        raise InputSpecError(f"the data is empty: the model takes {taken}")
     found = [feeds for each in given for feeds in _split(model, each)]
     for number, feeds in enumerate(found):
         if feeds and all(array.size == 0 for array in feeds.values()):
-            where = f" of sample {number}" if len(found) > 1 else ""
-            raise InputSpecError(f"the inputs{where} have no elements")
+            raise InputSpecError(f"{place_of(number, found)} have no elements")
         for name, array in feeds.items():
             if isinstance(array, np.ndarray) and has_nan(array):
                 where = f" of sample {number}" if len(found) > 1 else ""
                 raise InputSpecError(f"the input {quoted(name)}{where} contains NaN")
     return found
+
+
+def place_of(number: int, samples: Sequence[Feeds]) -> str:
+    """Return which set of inputs one is, in words."""
+    return f"the inputs of sample {number}" if len(samples) > 1 else "the inputs"
+
+
+def check_outputs(outputs: Mapping[str, Array], place: str) -> None:
+    """Refuse inputs whose outputs show no error, whatever is rounded.
+
+    Args:
+        outputs: The outputs of the model.
+        place: Which inputs they belong to, in words.
+
+    Raises:
+        InputSpecError: An output contains only NaN, no output contains a finite number, or no
+            output has elements.
+    """
+    arrays = [array for array in outputs.values() if isinstance(array, np.ndarray)]
+    if arrays and not any(array.size for array in arrays):
+        raise InputSpecError(f"for {place}, the outputs have no elements")
+    numbers = {
+        name: array
+        for name, array in outputs.items()
+        if isinstance(array, np.ndarray) and array.size and is_floating(array.dtype)
+    }
+    for name, array in numbers.items():
+        if np.isnan(array).all():
+            raise InputSpecError(f"for {place}, the output {quoted(name)} contains only NaN")
+    if numbers and not any(np.isfinite(array).any() for array in numbers.values()):
+        raise InputSpecError(f"for {place}, no output contains a finite number")
+
+
+def _taken(model: Loaded) -> list[onnx.ValueInfoProto]:
+    """Return the inputs of a model that are no weights."""
+    weights = {tensor.name for tensor in model.proto.graph.initializer}
+    return [value for value in model.proto.graph.input if value.name not in weights]
 
 
 def _sets(data: Any) -> list[Any]:
@@ -72,8 +110,7 @@ def _split(model: Loaded, given: Mapping[str, Any] | Sequence[Any]) -> list[Feed
 
 def _parts(model: Loaded, given: Mapping[str, Any] | Sequence[Any]) -> list[Any] | None:
     """Return the arrays in pieces along their first axis; None if they do not contain several."""
-    weights = {tensor.name for tensor in model.proto.graph.initializer}
-    taken = [value for value in model.proto.graph.input if value.name not in weights]
+    taken = _taken(model)
     if isinstance(given, Mapping):
         if set(given) != {value.name for value in taken}:
             return None

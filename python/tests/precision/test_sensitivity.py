@@ -153,6 +153,20 @@ def test_a_channel_that_takes_all_steps_of_int8_is_found() -> None:
     assert first.error > 0.05
 
 
+def handed_on(x: Any) -> Any:
+    wide = jnp.tanh(x @ W1) * jnp.ones(8).at[3].set(3e4)
+    bent = jnp.where(wide > 0, wide, 0.7 * wide)
+    return bent / jnp.ones(8).at[3].set(3e4) + 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_line_that_computes_a_bad_value_is_before_those_that_hand_it_on(seed: int) -> None:
+    x = np.random.default_rng(seed).standard_normal((8, 8)).astype(np.float32)
+    first = ranked(handed_on, x, to="int8").first
+    assert first is not None
+    assert first.line == line_of(handed_on, "wide = ")
+
+
 def test_lines_are_sorted_and_complete() -> None:
     result = ranked(overflowing, X)
     errors = [line.error for line in result.lines]

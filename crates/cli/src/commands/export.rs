@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "INPUT")]
     data: Vec<String>,
     /// The largest relative error of an output that `--precision` allows [default: 0.01]
-    #[arg(long, value_name = "NUMBER", requires = "data")]
+    #[arg(long, value_name = "NUMBER", requires = "data", allow_negative_numbers = true)]
     budget: Option<f64>,
     /// Hide the progress, and the note about models without lines
     #[arg(short, long)]

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TYPE", default_value = "float16")]
     to: String,
     /// The largest relative error of an output, or with `--metric snr` the smallest ratio in decibels
-    #[arg(long, value_name = "NUMBER", default_value_t = 1e-2)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1e-2, allow_negative_numbers = true)]
     budget: f64,
     /// What the budget limits: error or snr
     #[arg(long, value_name = "NAME", default_value = "error")]
