@@ -247,7 +247,9 @@ def test_metrics_are_decibels_and_functions(model: onnx.ModelProto) -> None:
 def test_a_budget_that_nothing_meets_names_the_lines(model: onnx.ModelProto) -> None:
     with pytest.raises(ConfigError) as raised:
         lower_precision(model, samples(4, 4, 16), to="int4", budget=1e-6)
-    assert "the model cannot be in int4 within the budget of 1e-06; in the way: `" in str(raised.value)
+    assert "the model cannot be in int4 within the budget of 1e-06; in the way: `" in str(
+        raised.value
+    )
     assert f"test_lowering.py:{line_of(network, 'share @ W2')}" in str(raised.value)
 
 

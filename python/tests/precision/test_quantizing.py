@@ -130,7 +130,9 @@ def test_a_weight_with_two_readers_is_stored_once() -> None:
 
 def test_a_budget_that_no_weight_meets_names_the_lines_in_the_way() -> None:
     model = exported(convolutions, "f32[2,8,8,3]")
-    with pytest.raises(ConfigError, match=r"the model cannot be in int8 .* in the way: `.*test_quanti"):
+    with pytest.raises(
+        ConfigError, match=r"the model cannot be in int8 .* in the way: `.*test_quanti"
+    ):
         lower_precision(model, samples(8, 2, 8, 8, 3), to="int8", budget=1e-5)
 
 

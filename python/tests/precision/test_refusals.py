@@ -83,7 +83,7 @@ def test_a_model_that_the_runtime_refuses_is_not_lowered(tmp_path: Path) -> None
     model = to_onnx(network, ["f32[B,16]", "f32[4]"])
     assert isinstance(model, onnx.ModelProto)
     model.graph.node[0].op_type = "MatMulOfNobody"
-    with pytest.raises(ConfigError, match="ONNX Runtime does not run the model: .*MatMulOfNobody"):
+    with pytest.raises(ConfigError, match=r"ONNX Runtime does not run the model: .*MatMulOfNobody"):
         lower_precision(model, GOOD)
 
 
@@ -109,7 +109,7 @@ def test_a_model_that_is_exact_in_the_shorter_type_meets_every_budget() -> None:
 def test_outputs_without_a_finite_number_show_no_error() -> None:
     model = to_onnx(lambda x: x * 2 + 1, ["f32[B,16]"])
     data = [[numbers(2, 16)], [np.full((2, 16), np.inf, np.float32)]]
-    with pytest.raises(InputSpecError, match="inputs of sample 1, no output contains a finite"):
+    with pytest.raises(InputSpecError, match=r"inputs of sample 1, no output contains a finite"):
         jax2onnx.sensitivity(model, data)
     # A mask of -inf leaves numbers to compare.
     data[1][0][0] = -1
