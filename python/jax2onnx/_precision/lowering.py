@@ -342,9 +342,9 @@ class _Task:
             self._refused |= refused
 
     def _refused_operators(self, made: onnx.ModelProto) -> set[str]:
-        """Return operators that the runtime refuses in the short type; none if it loads."""
+        """Return operators that the runtime refuses in the short type; none if it runs."""
         try:
-            self._runner(made)
+            self._runner(made).run(self._short_feeds(self._analysis.samples[0]))
         except Exception as error:
             words = str(error)
             known = {node.name: node.op_type for node in _nodes(made) if node.name}
@@ -370,7 +370,7 @@ class _Task:
 
     def _check(self, made: onnx.ModelProto) -> None:
         try:
-            self._runner(made)
+            self._runner(made).run(self._short_feeds(self._analysis.samples[0]))
         except Exception as error:
             said = str(error).strip().partition("\n")[0]
             raise ConfigError(
@@ -403,18 +403,23 @@ class _Task:
         for number, feeds in enumerate(samples):
             _progress.stage(f"measuring sample {number + 1} of {len(samples)}")
             expected = before.run(feeds)
-            short = {
-                name: array.astype(self._kind.dtype)
-                if self._converts and array.dtype.name in ("float32", "float64")
-                else array
-                for name, array in feeds.items()
-            }
-            got = after.run(short)
+            got = after.run(self._short_feeds(feeds))
             # An output may have another name if its type is another one.
             named = dict(zip(expected, got.values(), strict=True))
             error = (measure or self._judge.measure)(expected, named)
             found.append(math.inf if math.isnan(error) else error)
         return found
+
+    def _short_feeds(self, feeds: Feeds) -> Feeds:
+        """Return inputs in the types that the new model takes."""
+        if not self._converts:
+            return feeds
+        return {
+            name: array.astype(self._kind.dtype)
+            if array.dtype.name in ("float32", "float64")
+            else array
+            for name, array in feeds.items()
+        }
 
     def _report(
         self, choice: Choice, made: onnx.ModelProto, error: float, inserted: int, held_back: int

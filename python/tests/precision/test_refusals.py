@@ -87,6 +87,20 @@ def test_a_model_that_the_runtime_refuses_is_not_lowered(tmp_path: Path) -> None
         lower_precision(model, GOOD)
 
 
+def test_an_operator_that_the_runtime_refuses_while_it_runs_keeps_its_type() -> None:
+    # ONNX Runtime loads a sum of bfloat16 by index, and refuses to run it.
+    places = np.asarray([0, 2, 2, 1, 0, 1, 2, 3])
+
+    def pooled(x: Any) -> Any:
+        return jax.ops.segment_sum(jax.nn.silu(x @ W1), places, 4) @ W2
+
+    data = [[numbers(8, 16)] for _ in range(4)]
+    model = to_onnx(pooled, ["f32[8,16]"], provenance="indexed")
+    _, report = lower_precision(model, data, to="bfloat16", budget=0.05)
+    assert report.error <= 0.05
+    assert any("`ScatterElements`" in note for note in report.notes)
+
+
 @pytest.mark.parametrize("number", range(len(NETWORKS)))
 @pytest.mark.parametrize("to", ["float16", "bfloat16", "int8"])
 def test_a_budget_of_nearly_nothing_is_refused(number: int, to: str) -> None:
