@@ -11,6 +11,7 @@ mod levels;
 mod matrices;
 mod mixed;
 mod plan;
+mod registers;
 mod series;
 mod split;
 #[cfg(test)]

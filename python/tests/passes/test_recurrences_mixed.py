@@ -326,6 +326,52 @@ def test_the_last_inputs_are_known_without_a_loop_backwards() -> None:
         assert not any(node.op_type == "Scan" for node in check(run, X[:steps]).graph.node)
 
 
+def newest_last(s: jax.Array, x: jax.Array) -> Any:
+    s = jnp.concatenate([s[1:], x[None]])
+    return s, (s * jnp.arange(1.0, 5.0)[:, None]).sum(0)
+
+
+def newest_first(s: jax.Array, x: jax.Array) -> Any:
+    before = s
+    s = jnp.concatenate([x[None], s[:-1]])
+    return s, jnp.einsum("kc,k->c", s, jnp.arange(4.0)) + before[2]
+
+
+def of_numbers(s: jax.Array, x: jax.Array) -> Any:
+    s = jnp.concatenate([s[1:], x[:1]])
+    return s, (s @ jnp.arange(4.0), s)
+
+
+def in_columns(s: jax.Array, x: jax.Array) -> Any:
+    s = jnp.concatenate([s[:, 1:], x[:, None]], axis=1)
+    return s, s @ jnp.arange(4.0)
+
+
+REGISTERS: dict[str, Callable[..., Any]] = {
+    "newest-last": over(newest_last, draw(4, SIZE)),
+    "newest-first": over(newest_first, draw(4, SIZE)),
+    "of-numbers": over(of_numbers, draw(4)),
+}
+
+
+@pytest.mark.parametrize("name", REGISTERS)
+def test_a_shift_register_needs_no_loop(name: str) -> None:
+    fn, numbers = REGISTERS[name], X.copy()
+    for steps in (2, 3, 4, 5, 100):
+        model = check(fn, X[:steps])
+        assert not any(node.op_type in ("Scan", "Loop", "If") for node in model.graph.node)
+    numbers[[30, 40, 50], 0] = np.nan, np.inf, -0.0
+    check(fn, numbers)
+
+
+def test_other_registers_are_computed_in_chunks() -> None:
+    assert has_chunks(check(over(in_columns, draw(SIZE, 4)), X))
+    assert has_chunks(check(over(newest_last, draw(4, SIZE), reverse=True), X))
+    model = bench.convert(REGISTERS["newest-last"], [("T", SIZE)])
+    for steps in (0, 1, 5, 70):
+        same(model, REGISTERS["newest-last"], X[:steps])
+
+
 def test_the_nodes_of_chunks_have_the_lines_of_the_step() -> None:
     model = bench.convert(PROGRAMS["linear-network"], (X,), provenance="minimal")
     (branch,) = [

@@ -19,6 +19,7 @@ use super::blocks;
 use super::body::{filled, sliced};
 use super::forms::{Factor, Forms, Of, Term, When};
 use super::mixed::{self, Mixed};
+use super::registers::{self, Delay};
 use super::series::{self, Decay, Series};
 use super::split::{Parts, Split};
 use crate::{Carry, Counted, results_in_place};
@@ -44,7 +45,7 @@ const MIN_DISTANCE: f64 = 1.0 / 64.0;
 /// The states that leave a loop.
 struct Leaving<'l> {
     /// The states that depend only on the arrays of the loop and on each other.
-    delays: Vec<Carry>,
+    delays: Vec<Delay>,
     plain: Vec<(Carry, Forms<'l>)>,
     /// Other states, which a constant matrix mixes.
     system: Option<System>,
@@ -60,7 +61,7 @@ impl<'l> Leaving<'l> {
                 None => {}
             }
         }
-        let delays = mixed::delays(scan);
+        let delays = registers::delays(edit, scan);
         let mut leaving = Leaving { delays, plain, system: None };
         if leaving.count() < scan.carries.len() {
             let system = mixed::system(edit, scan, &leaving.delays);
@@ -84,7 +85,7 @@ impl<'l> Leaving<'l> {
             let stays = scan.carries.iter().filter(|carry| !self.has(carry));
             let read = scan.sources(&stays.map(|carry| carry.after).collect::<Vec<_>>());
             let before = self.delays.len();
-            self.delays.retain(|delay| !read.contains(&delay.before));
+            self.delays.retain(|delay| !read.contains(&delay.carry.before));
             if self.delays.len() == before {
                 return;
             }
@@ -102,7 +103,8 @@ impl<'l> Leaving<'l> {
 
     fn has(&self, carry: &Carry) -> bool {
         let states = self.states();
-        self.delays.iter().chain(&states).any(|one| one.before == carry.before)
+        let delays = self.delays.iter().map(|delay| &delay.carry);
+        delays.chain(&states).any(|one| one.before == carry.before)
     }
 }
 
@@ -166,12 +168,9 @@ fn write(
     )?;
     let split = &mut apart(edit, scan, &leaving)?;
     let mut known = Vec::new();
-    for &carry in &leaving.delays {
-        split.take(edit, [carry.after])?;
-        let after = split.array(carry.after).ok_or("a state is the same after all steps")?;
-        let [before, last] = mixed::delayed(edit, scan, carry, after)?;
-        split.batches.of.insert(carry.before, before);
-        known.push((carry.result, last));
+    for delay in &leaving.delays {
+        let last = delay.take(edit, scan, split)?;
+        known.push((delay.carry.result, last));
     }
     let (mut series, mut guards) = (Vec::new(), is_long.into_iter().collect::<Vec<_>>());
     for (carry, forms) in &leaving.plain {
@@ -227,8 +226,8 @@ fn apart<'l>(
     leaving: &Leaving<'_>,
 ) -> Result<Split<'l>> {
     let Leaving { delays, plain, system } = leaving;
-    let moved = delays.iter().map(|delay| delay.before).collect();
-    let moved = scan.dependents(moved);
+    let delays: Vec<Carry> = delays.iter().map(|delay| delay.carry).collect();
+    let moved = scan.dependents(delays.iter().map(|delay| delay.before).collect());
     let is_reached = |value| {
         plain.iter().any(|(_, forms)| forms.reaches(value))
             || system.iter().any(|system| system.reached.contains(&value))
@@ -247,7 +246,7 @@ fn apart<'l>(
     needs.extend(elements.filter(|&element| is_reached(element)));
     let parts = Parts {
         states: &states,
-        delays,
+        delays: &delays,
         is_reached: &is_reached,
         is_followed: &|value| is_reached(value) && !is_state(value),
         is_known: &is_state,
@@ -424,7 +423,7 @@ fn chunked(
         let place = edit.integer(place).ok_or("no index")?;
         let last = edit.insert(Op::new(OpType::Gather, &[states, place]).attr("axis", 0));
         results.push((carry.result, last));
-        split.batches.of.insert(carry.after, states);
+        split.take_parts(edit, carry.after, states)?;
         let earlier = shifted(edit, scan, carry.initial, states)?;
         split.batches.of.insert(carry.before, earlier);
     }

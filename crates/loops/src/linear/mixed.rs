@@ -11,6 +11,7 @@ use super::affine::{System, elements};
 use super::body::{filled, shaped, sliced};
 use super::components::Blocks;
 use super::levels::Levels;
+use super::registers::Delay;
 use super::split::Split;
 use crate::{Carry, Counted};
 
@@ -20,8 +21,8 @@ const MAX_STATES: usize = 4096;
 /// Returns the states of a loop that can leave it together. `None` if there are none.
 ///
 /// States that stay must not depend on them.
-pub(super) fn system(edit: &mut Patch<'_, '_>, scan: &Counted, delays: &[Carry]) -> Option<System> {
-    let is_delay = |carry: &Carry| delays.iter().any(|delay| delay.before == carry.before);
+pub(super) fn system(edit: &mut Patch<'_, '_>, scan: &Counted, delays: &[Delay]) -> Option<System> {
+    let is_delay = |carry: &Carry| delays.iter().any(|delay| delay.carry.before == carry.before);
     let size = |edit: &Edit<'_>, carry: &Carry| {
         let shape = known_shape(edit.shape(carry.before)?)?;
         Some(elements(&shape))
@@ -276,40 +277,4 @@ fn from_blocks(
     let mut places = vec![0; blocks.order.len()];
     blocks.order.iter().enumerate().for_each(|(place, &state)| places[state] = place as i64);
     picked(edit, array, &places)
-}
-
-/// Returns the states of a loop that depend only on its arrays and on each other, one after the other.
-pub(super) fn delays(scan: &Counted) -> Vec<Carry> {
-    let mut found: Vec<Carry> = Vec::new();
-    loop {
-        let next = scan.carries.iter().find(|carry| {
-            let is_found = |before: ValueId| found.iter().any(|one| one.before == before);
-            let read = scan.sources(&[carry.after]);
-            !is_found(carry.before)
-                && scan
-                    .carries
-                    .iter()
-                    .all(|other| !read.contains(&other.before) || is_found(other.before))
-        });
-        match next {
-            Some(&carry) => found.push(carry),
-            None => return found,
-        }
-    }
-}
-
-/// Computes the states before all steps and after the last one, if the states after all steps are known.
-pub(super) fn delayed(
-    edit: &mut Patch<'_, '_>,
-    scan: &Counted,
-    carry: Carry,
-    after: ValueId,
-) -> Result<[ValueId; 2]> {
-    let initial = edit.unsqueeze(carry.initial, &[0]).ok_or("no axes")?;
-    let (start, end, last) = if scan.is_reverse { (1, i64::MAX, 0) } else { (0, -1, -1) };
-    let parts = if scan.is_reverse { [after, initial] } else { [initial, after] };
-    let all = edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 0));
-    let before = sliced(edit, all, 0, start, end)?;
-    let last = edit.integer(last).ok_or("no index")?;
-    Ok([before, edit.insert(Op::new(OpType::Gather, &[all, last]).attr("axis", 0))])
 }

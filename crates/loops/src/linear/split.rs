@@ -3,9 +3,11 @@
 use algebra::axis_map::transpose;
 use algebra::rewrite::{Declined, Result, ensure};
 use onnx::edit::for_each_read;
+use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, Dim, Node, Op, OpType, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::body::sliced;
 use super::forms::{Axes, Factor};
 use crate::batches::Batches;
 use crate::{Carry, Counted, Stack, copy_of, renew, replacing};
@@ -170,6 +172,37 @@ impl<'l> Split<'l> {
             true => "all steps together would need much more memory than one step".into(),
             false => format!("`{}` cannot be computed for all steps at once", node.op.name()),
         }))
+    }
+
+    /// Notes the array of a value for all steps, and those of the values that it was joined of.
+    pub(super) fn take_parts(
+        &mut self,
+        edit: &mut Patch<'_, '_>,
+        value: ValueId,
+        array: ValueId,
+    ) -> Result<()> {
+        self.batches.of.insert(value, array);
+        let scan = self.scan;
+        let Some(node) = self.makers.get(&value).map(|&place| &scan.nodes[place]) else {
+            return Ok(());
+        };
+        let mut start = 0;
+        let is_joined = node.op == OpType::Concat;
+        let is_reshaped = node.op.onnx().is_some_and(|op| op.is(RESHAPES));
+        for &input in node.inputs.iter().flatten().take(if is_joined { usize::MAX } else { 1 }) {
+            let shape = edit.shape(input).and_then(onnx::known_shape);
+            let Some(shape) = shape.filter(|_| is_joined || is_reshaped) else { return Ok(()) };
+            let mut part = array;
+            if let Some(axis) = node.axis(shape.len()).filter(|_| is_joined) {
+                part = sliced(edit, array, axis as i64 + 1, start, start + shape[axis])?;
+                start += shape[axis];
+            }
+            if !self.batches.of.contains_key(&input) && self.makers.contains_key(&input) {
+                let part = self.reshape(edit, part, None, &shape)?;
+                self.take_parts(edit, input, part)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns a value of the shape of a state for all steps, as `[steps, size]`.
