@@ -49,6 +49,8 @@ LIBRARIES = {
     "equinox": "equinox",
     "equimo": "equimo",
     "optax": "optax",
+    "qwix": "qwix",
+    "aqt": "aqtp",
     "diffrax": "diffrax",
     "lineax": "lineax",
     "optimistix": "optimistix",
