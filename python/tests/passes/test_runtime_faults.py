@@ -100,6 +100,8 @@ def test_a_product_of_halves_whose_batch_is_moved() -> None:
 
     x = np.linspace(-1.0, 1.0, 24, dtype=np.float16).reshape(2, 3, 4)
     bench.check(fn, [x], rtol=1e-5, atol=1e-5)
+    times_weights = jax2onnx.onnx_function(lambda a: a.astype(jnp.float32) @ weights)
+    bench.check(lambda x: times_weights(x.transpose(1, 0, 2)), [x], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -223,6 +225,12 @@ def test_an_infinite_factor() -> None:
     inf = np.float32(np.inf)
     check(lambda x, y: (x * inf) @ y, x, x)
     check(lambda x, y: (x / np.float32(0)) @ y, x, x)
+    check(lambda x, y: (x @ y) * inf, x, x)
+    check(lambda x, y: times(x, y) / np.float32(0), x, x)
+    x = x.astype(np.float64)
+    check(lambda x, y: (x @ y) * np.inf, x, x, double=True)
+    check(lambda x, y: times(x, y) * np.inf, x, x, double=True)
+    check(lambda x: jnp.cov(x[:, :1]), x, double=True)
 
 
 SCALED = {

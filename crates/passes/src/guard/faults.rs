@@ -4,7 +4,11 @@
 //! inlines functions before it optimizes, so a pattern may cross the boundary of a call. An unknown reader is treated as
 //! the node that completes the pattern.
 
-use algebra::axis_map::{Step, emit, emit_after};
+mod factors;
+#[cfg(test)]
+mod tests;
+
+use algebra::axis_map::{Step, emit};
 use algebra::rewrite::require;
 use onnx::kernels::Support;
 use onnx::operator::properties::ARITHMETIC;
@@ -13,6 +17,7 @@ use onnx::{DType, Dim, Edit, Model, Op, OpType, Outcome, Patch, Tensor, ValueId,
 use crate::canonicalize::{joined_cast, replace_by_constant};
 use crate::layout_ops::columns::multiply_with_column;
 use crate::operators::gemm::product_of_transposed;
+use factors::{infinite_factor, number_of_high_rank, rounded_factor};
 
 /// A pattern that a runtime computes wrongly, and its replacement.
 pub struct Fault {
@@ -68,7 +73,7 @@ pub const FAULTS: &[Fault] = &[
         versions: "1.31",
         form: "`MatMul(Cast(Transpose(a)), b)` that moves the first axis of `a` behind the other batch axes",
         result: "the process crashes",
-        instead: "`MatMul(Max(Cast(Transpose(a))), b)`",
+        instead: "`MatMul(Max(Cast(Transpose(a))), b)`, or `Max(Transpose(a))` as the operand of a function",
         avoid: cast_of_a_batch,
     },
     Fault {
@@ -106,9 +111,9 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         optimizer: "MatMulScaleFusion",
         versions: "1.22 to 1.31",
-        form: "`MatMul(Mul(x, c), y)` with an infinite number `c`",
-        result: "infinity where `0 * c` is NaN",
-        instead: "`MatMul(Max(Mul(x, c)), y)`",
+        form: "`MatMul(Mul(x, c), y)` or `Mul(MatMul(x, y), c)` with an infinite number `c`, and the same with `Div`",
+        result: "infinity where `0 * c` is NaN, or a model of float64 that does not load",
+        instead: "`MatMul(Max(Mul(x, c)), y)` and `Mul(Max(MatMul(x, y)), c)`",
         avoid: infinite_factor,
     },
     Fault {
@@ -353,7 +358,14 @@ fn transpose_before_cast(edit: &Edit<'_>, index: usize) -> Option<usize> {
 }
 
 fn cast_of_a_batch(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    let transpose = transpose_before_cast(edit, index).filter(|_| present.products)?;
+    require(present.products)?;
+    if edit.op(index) == Some(OpType::Transpose) {
+        // The function may begin with the `Cast`.
+        let is_operand = edit.readers(edit.result(index)).any(|node| !edit.node(node).op.is_onnx());
+        require(is_operand && moves_first_axis_back(edit, index))?;
+        return separate(edit, index);
+    }
+    let transpose = transpose_before_cast(edit, index)?;
     let is_form = moves_first_axis_back(edit, transpose)
         && !is_read_by_another(edit, index, &[OpType::MatMul]);
     if is_form { separate(edit, index) } else { None }
@@ -451,69 +463,6 @@ fn quotient_of_one(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcom
     edit.done(&[], Op::new(OpType::Reciprocal, &[x]))
 }
 
-fn number_of_high_rank(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
-    require(edit.node(index).op == OpType::Mul || edit.node(index).op == OpType::Div)?;
-    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
-    let place = operands.iter().position(|&value| number(edit, value).is_some())?;
-    let (tensor, x) = (number(edit, operands[place])?, operands[1 - place]);
-    let before = edit.ty(x)?.clone();
-    require(tensor.shape.len() > before.rank())?;
-    let scalar = tensor.with_shape(Vec::new());
-    let result = edit.result_ty(index)?.clone();
-    let back = [Step::Reshape(result.shape.to_vec())];
-    let scalar = edit.constant(scalar, &[operands[place]]);
-    let op = emit_after(edit, edit.op_with(index, place, scalar), &back);
-    edit.settle(op)
-}
-
-fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    let is_quotient = edit.node(index).op == OpType::Div;
-    let is_finite = |factor: &f64| if is_quotient { 1.0 / factor } else { *factor }.is_finite();
-    require(present.products && !factors(edit, index).iter().all(is_finite))?;
-    require(!is_read_by_another(edit, index, &[OpType::MatMul]))?;
-    separate(edit, index)
-}
-
-fn rounded_factor(edit: &mut Patch<'_, '_>, index: usize, present: Present) -> Outcome {
-    let is_product = edit.node(index).op == OpType::MatMul;
-    let is_double = edit.dtype(*edit.node(index).outputs.first()?)? == DType::F64;
-    require(present.products && is_double && (is_product || has_rounded_factor(edit, index)))?;
-    let completes_form = |producer: usize| match is_product {
-        true => has_rounded_factor(edit, producer),
-        false => edit.node(producer).op == OpType::MatMul,
-    };
-    // ONNX Runtime inlines calls, so an operand or a result of a function may complete the pattern.
-    let is_apart = |value: ValueId| match edit.producer(value) {
-        Some(producer) if edit.node(producer).op.is_onnx() => !completes_form(producer),
-        Some(_) => false,
-        None => !present.calls,
-    };
-    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
-    let place = operands.iter().position(|&x| edit.tensor(x).is_none() && !is_apart(x))?;
-    let apart = edit.insert(Op::new(OpType::Max, &[operands[place]]));
-    let op = edit.op_with(index, place, apart);
-    edit.done(&[], op)
-}
-
-/// Returns the numbers by which a node multiplies or divides.
-fn factors(edit: &Edit<'_>, index: usize) -> Vec<f64> {
-    let operands = match edit.op(index) {
-        Some(OpType::Mul) => 0..2,
-        Some(OpType::Div) => 1..2,
-        _ => 0..0,
-    };
-    let factor = |operand| number(edit, edit.input(index, operand)?)?.floats()?.first().copied();
-    operands.filter_map(factor).collect()
-}
-
-/// True if a node multiplies or divides by a number that float32 does not represent exactly.
-fn has_rounded_factor(edit: &Edit<'_>, index: usize) -> bool {
-    let is_quotient = edit.node(index).op == OpType::Div;
-    let is_exact = |number: f64| f64::from(number as f32) == number;
-    let is_rounded = |&factor: &f64| !is_exact(factor) || is_quotient && !is_exact(1.0 / factor);
-    factors(edit, index).iter().any(is_rounded)
-}
-
 fn relu_of_another_type(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome {
     require(
         edit.node(index).op == OpType::Relu && !is_read_by_another(edit, index, &[OpType::Clip]),
@@ -587,6 +536,3 @@ fn pad_with_axes(edit: &mut Patch<'_, '_>, index: usize, _: Present) -> Outcome 
     let op = Op::of(edit.node(index), inputs);
     edit.done(&[], op)
 }
-
-#[cfg(test)]
-mod tests;

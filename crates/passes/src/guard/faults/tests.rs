@@ -88,6 +88,31 @@ z:f32[2,4,5] = MatMul(%3, d)",
 }
 
 #[test]
+fn a_batch_that_a_function_casts_is_kept_apart_from_the_product() {
+    check(
+        "graph g(a:f16[2,3,4], c:f32[4,5]) -> (y, z)
+%0:f16[3,2,4] = Transpose(a) {perm=[1, 0, 2]}
+y:f32[3,2,5] = custom::f(%0, c)
+%1:f16[2,4,3] = Transpose(a) {perm=[0, 2, 1]}
+z:f16[2,4,3] = Sin(%1)
+function custom::f(b:f16[3,2,4], d:f32[4,5]) -> (w)
+%2:f32[3,2,4] = Cast(b) {to=1}
+w:f32[3,2,5] = MatMul(%2, d)",
+        expect![[r#"
+            graph g(a:f16[2,3,4], c:f32[4,5]) -> (y, z)
+            %0 = Transpose(a) {perm=[1, 0, 2]}  # 2
+            %1 = Max(%0)  # 2
+            y:f32[3,2,5] = custom::f(%1, c)  # 3
+            %2 = Transpose(a) {perm=[0, 2, 1]}  # 4
+            z:f16[2,4,3] = Sin(%2)  # 5
+            function custom::f(b:f16[3,2,4], d:f32[4,5]) -> (w)
+            %3 = Cast(b) {to=1}  # 7
+            w:f32[3,2,5] = MatMul(%3, d)  # 8
+        "#]],
+    );
+}
+
+#[test]
 fn a_batch_that_may_be_empty_is_kept_apart_from_the_product() {
     check(
         "graph g(a:f32[B,3,4], b:f32[2,3,4], c:f32[4,5]) -> (y, z, w)
@@ -284,6 +309,26 @@ z:f32[2,2] = MatMul(%0, y)",
             %0 = Mul(x, inf)  # 2
             %1 = Max(%0)  # 2
             z:f32[2,2] = MatMul(%1, y)  # 3
+        "#]],
+    );
+}
+
+#[test]
+fn an_infinite_factor_of_a_product_is_kept_apart_from_it() {
+    check(
+        "graph g(x:f64[2,2], y:f64[2,2]) -> (z, w)
+%0:f64[2,2] = MatMul(x, y)
+z:f64[2,2] = Mul(%0, inf:f64)
+%1:f64[2,2] = MatMul(y, x)
+w:f64[2,2] = Mul(%1, 2.0:f64)",
+        expect![[r#"
+            graph g(x:f64[2,2], y:f64[2,2]) -> (z, w)
+            %0 = MatMul(x, y)  # 2
+            %1 = Max(%0)  # 3
+            %2 = Mul(%1, inf:f64)  # 3
+            z:f64[2,2] = Max(%2)  # 3
+            %3 = MatMul(y, x)  # 4
+            w:f64[2,2] = Mul(%3, 2.0:f64)  # 5
         "#]],
     );
 }
