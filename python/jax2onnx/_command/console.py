@@ -58,7 +58,7 @@ def users_exception(raised: BaseException, what: str) -> None:
         what: What raised it.
     """
     shown = traceback.TracebackException(
-        type(raised), raised, without_own_frames(raised.__traceback__)
+        type(raised), raised, without_own_frames(raised.__traceback__, keeps_one=False)
     )
     shown.__notes__ = None
     notes = [str(note) for note in getattr(raised, "__notes__", ())]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _UNITS_OF_OUTPUTS: Final = 4.0
 #: If a new export shares fewer values with the model, the report says so.
 _SAME_NAMES: Final = 0.9
+#: The reference, if both models have the same name.
+_FIRST_MODEL: Final = "the first model"
 _ACCUMULATED: Final = (
     "rounding errors accumulate: each node is right if it is fed the numbers of the reference"
 )
@@ -193,7 +195,7 @@ class Options:
             model_name=after.name,
         )
         if before.name == after.name:
-            question.reference_name, question.model_name = "the first model", "the second model"
+            question.reference_name, question.model_name = _FIRST_MODEL, "the second model"
             if not self.executor.is_local:
                 question.reference_name = "ONNX Runtime"
                 question.model_name = f"{after.name} in {self.executor.title}"
@@ -297,7 +299,14 @@ class Question:
         from .refusals import check_loads, loading_error
         from .summary import summarize
 
-        check_loads(self.reference, self.lines, f"the reference {quoted(self.reference_name)}")
+        name = self.reference_name
+        if self.known is not None:
+            name = "a new export of the function"
+        elif name == "ONNX Runtime":
+            name = "the model"
+        elif name != _FIRST_MODEL:
+            name = f"the reference {quoted(name)}"
+        check_loads(self.reference, self.lines, name)
         words = loading_error(self.model.model)
         if words is None:
             return None

@@ -11,6 +11,7 @@ from jax import tree_util
 from .. import _cells
 from .._tiers import is_own, shown_path
 from .._words import quoted
+from .conditions import advice
 from .names import input_names
 from .weights import is_of_library
 
@@ -31,12 +32,6 @@ _RANGE: Final = "instead of range, use jax.lax.fori_loop or jax.lax.scan: " + _U
 
 #: Hints by the class of the exception and a part of its message. The first match wins.
 _HINTS: Final = (
-    (
-        "TracerBoolConversionError",
-        "",
-        "instead of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: "
-        + _UNKNOWN_VALUE,
-    ),
     (
         "TracerArrayConversionError",
         "",
@@ -189,15 +184,23 @@ def _type(leaf: Any) -> str:
     return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
 
 
+def _users_frame(error: Exception) -> types.TracebackType | None:
+    """Return the innermost frame of the user's code."""
+    found, each = None, error.__traceback__
+    while each is not None:
+        file = each.tb_frame.f_code.co_filename
+        if not (is_own(file) or is_of_library(file) or file.startswith("<frozen")):
+            found = each
+        each = each.tb_next
+    return found
+
+
 def _users_line(error: Exception) -> list[str] | None:
     """Return the innermost line of the user's code, as text."""
-    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
-        code = frame.f_code
-        file = code.co_filename
-        if is_own(file) or is_of_library(file) or file.startswith("<frozen"):
-            continue
-        return _shown(code, number, frame.f_globals)
-    return None
+    found = _users_frame(error)
+    if found is None:
+        return None
+    return _shown(found.tb_frame.f_code, found.tb_lineno, found.tb_frame.f_globals)
 
 
 def _definition(fn: Callable[..., Any]) -> list[str] | None:
@@ -232,6 +235,11 @@ def _hint(error: Exception) -> str | None:
     message = str(error)
     if message == _NOT_AN_INTEGER and _raised_by_user(error):
         return _RANGE
+    frame = _users_frame(error)
+    if "TracerBoolConversionError" in classes and frame is not None:
+        names = frame.tb_frame.f_globals
+        said = advice(frame.tb_frame.f_code, frame.tb_lasti, frame.tb_lineno, names)
+        return f"{said}: {_UNKNOWN_VALUE}"
     for kind, part, hint in _HINTS:
         if kind in classes and part in message:
             return hint

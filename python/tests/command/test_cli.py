@@ -194,6 +194,14 @@ def test_an_exception_of_the_users_code_shows_their_traceback() -> None:
     assert "_api.py" not in done.stderr
 
 
+def test_an_exception_without_a_line_of_the_user_shows_no_lines_of_jax2onnx() -> None:
+    done = program("export", "builtins:max", "-i", "f32[4]", "-o", "model.onnx")
+    assert done.returncode == 1
+    assert done.stderr.startswith("jax.errors.TracerBoolConversionError: ")
+    assert "Traceback" not in done.stderr
+    assert "error: `builtins:max` raised TracerBoolConversionError" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("target", "specs", "inputs"),
     [

@@ -55,7 +55,7 @@ def test_a_reference_that_does_not_load_is_an_error_with_the_line(model: onnx.Mo
     with pytest.raises(ConfigError) as raised:
         compare(refused(model), model, [X, np.float32(2)])
     text = str(raised.value)
-    assert text.startswith("ONNX Runtime refuses the reference `the first model`: ")
+    assert text.startswith("ONNX Runtime refuses the first model: ")
     assert f"{line_of(net, 'jnp.tanh')} |     hidden = jnp.tanh(x @ WEIGHT)" in text
 
 

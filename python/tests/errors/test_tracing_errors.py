@@ -37,6 +37,35 @@ def branch(x: Any) -> Any:
     return -x
 
 
+def largest(x: Any) -> Any:
+    if max(x[0]) > 0:  # fails
+        return x
+    return -x
+
+
+def clamped(x: Any) -> Any:
+    return min(x[0, 0], 1.0)  # fails
+
+
+def chosen(x: Any) -> Any:
+    return x if any(x[0] > 0) else -x  # fails
+
+
+def halved(x: Any) -> Any:
+    while x.sum() > 1:  # fails
+        x = x / 2
+    return x
+
+
+def inverted(x: Any) -> Any:
+    return not x.any()  # fails
+
+
+def asserted(x: Any) -> Any:
+    assert not (x < 0).any()  # fails
+    return x
+
+
 def count(x: Any) -> Any:
     for i in range(x.shape[0]):  # fails
         x = x + i
@@ -132,7 +161,40 @@ CASES = [
     (
         branch,
         jax.errors.TracerBoolConversionError,
-        f"instead of `if` and `while`, use jnp.where, jax.lax.cond or jax.lax.while_loop: {VALUE}",
+        f"instead of `if`, use jnp.where or jax.lax.cond: {VALUE}",
+    ),
+    (
+        largest,
+        jax.errors.TracerBoolConversionError,
+        "instead of max(...), use jnp.max(x) or jnp.maximum(a, b), and instead of `if`, use "
+        f"jnp.where or jax.lax.cond: {VALUE}",
+    ),
+    (
+        clamped,
+        jax.errors.TracerBoolConversionError,
+        f"instead of min(...), use jnp.min(x) or jnp.minimum(a, b): {VALUE}",
+    ),
+    (
+        chosen,
+        jax.errors.TracerBoolConversionError,
+        "instead of any(...), use jnp.any(x), and instead of `if`, use jnp.where or "
+        f"jax.lax.cond: {VALUE}",
+    ),
+    (
+        halved,
+        jax.errors.TracerBoolConversionError,
+        f"instead of `while`, use jax.lax.while_loop: {VALUE}",
+    ),
+    (
+        inverted,
+        jax.errors.TracerBoolConversionError,
+        f"instead of `not`, use ~ or jnp.logical_not: {VALUE}",
+    ),
+    (
+        asserted,
+        jax.errors.TracerBoolConversionError,
+        "leave out the assertion, which needs a value, or use equinox.error_if, which the model "
+        f"leaves out: {VALUE}",
     ),
     (count, TypeError, f"instead of range, use jax.lax.fori_loop or jax.lax.scan: {SIZE}"),
     (

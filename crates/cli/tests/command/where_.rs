@@ -165,7 +165,7 @@ fn a_missing_name_lists_similar_names() {
             --- stderr
             no node or value has the name `tahn`
 
-            hint: similar names are `tanh`
+            hint: a similar name is `tanh`
         "#]],
     );
 }
