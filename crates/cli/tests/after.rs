@@ -399,7 +399,7 @@ fn a_text_without_an_error_explains_nothing() {
         &["explain", "@failures/add_of_two_lengths.onnx", "-m", "all is well"],
         &expect![[r#"
             --- stderr
-            note: jax2onnx does not recognize an error in this text
+            note: jax2onnx does not recognize an error in this text; `jax2onnx where MODEL NAME` looks up a node
             --- exit 1
         "#]],
     );

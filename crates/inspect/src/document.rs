@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::file::{ModelFile, OpenError};
 use crate::foreign::Lines;
 use crate::origin::{Frame, Provenance};
+use crate::file;
 use crate::recorded::{self, Recorded};
 
 /// A model with everything needed to answer questions about it.
@@ -50,7 +51,10 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     pub(crate) fn read(file: &'a ModelFile, map: Option<&Path>) -> Result<Document<'a>, OpenError> {
         let name = file.name();
-        let failed = |why| OpenError::Scan { name: name.clone(), why };
+        let failed = |why| match file::other_kind(file.bytes()) {
+            Some(what) => OpenError::Other { name: name.clone(), what },
+            None => OpenError::Scan { name: name.clone(), why },
+        };
         let scan = scan::scan(file.bytes()).map_err(failed)?;
         let found = recorded::find(&scan, file.path(), &name, map)?;
         let (resolver, outline) = (OnceCell::new(), OnceCell::new());

@@ -21,6 +21,8 @@ pub enum OpenError {
     NoFile { path: PathBuf },
     #[error("{name}: {why}")]
     Scan { name: String, why: FormatError },
+    #[error("{name}: this is not an ONNX model: {what}")]
+    Other { name: String, what: &'static str },
     #[error("{name}: {why}")]
     Model { name: String, why: NoMap },
     #[error("{}: this is neither a source map nor a model with provenance: {why}", .path.display())]
@@ -132,6 +134,23 @@ pub fn open_regular(path: &Path) -> Result<(File, u64), OpenError> {
     let metadata = file.metadata().map_err(failed)?;
     refuse(metadata.is_file())?;
     Ok((file, metadata.len()))
+}
+
+/// Says what kind of file a user took for a model, by its first bytes.
+pub(crate) fn other_kind(bytes: &[u8]) -> Option<&'static str> {
+    const KINDS: &[(&[u8], &str)] = &[
+        (b"version https://git-lfs", "it is a pointer of Git LFS; `git lfs pull` fetches the file"),
+        (b"<!DOCTYPE", "it is a web page"),
+        (b"<!doctype", "it is a web page"),
+        (b"<html", "it is a web page"),
+        (b"PK\x03\x04", "it is a ZIP archive"),
+        (b"\x1f\x8b", "it is compressed with gzip"),
+        (b"\x89HDF", "it is an HDF5 file"),
+    ];
+    if bytes.is_empty() {
+        return Some("the file is empty");
+    }
+    KINDS.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, what)| *what)
 }
 
 fn read_exactly(file: &mut File, size: u64) -> io::Result<Vec<u8>> {

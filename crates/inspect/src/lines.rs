@@ -21,7 +21,9 @@ pub fn lines(document: &Document<'_>, sources: &Sources<'_, '_>) -> Value {
         .iter()
         .map(|graph| graph_lines(document, graph, &mut frames))
         .collect();
-    json!({ "graphs": graphs, "frames": frames.shown })
+    // Nodes that another tool added have no line, whatever the model records.
+    let missing = document.missing();
+    json!({ "graphs": graphs, "frames": frames.shown, "missing": missing })
 }
 
 fn graph_lines<'d>(

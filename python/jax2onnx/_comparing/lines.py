@@ -56,6 +56,7 @@ class Lines:
 
     Attributes:
         frames: All lines.
+        unknown: Why a node has no line, and what to do about it.
     """
 
     def __init__(
@@ -73,6 +74,12 @@ class Lines:
             SourceLine(each["file"], each["line"], each["function"], each["text"], each["excerpt"])
             for each in document["frames"]
         ]
+        missing = document["missing"]
+        self.unknown = (
+            "the model does not record it: another tool added the node"
+            if missing is None
+            else str(missing)
+        )
         graphs = document["graphs"]
         #: The number of each graph: by the function, or by the node and the attribute.
         self._numbers: dict[Any, int] = {}

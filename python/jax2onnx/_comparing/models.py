@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import onnx
 
 from .. import _core, _files
-from .._errors import ConfigError, errors_of_core
+from .._errors import ConfigError, Jax2OnnxError, errors_of_core
 from .._words import quoted
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Loaded:
 
     def _read(self, path: str) -> onnx.ModelProto:
         if not os.path.isfile(path):
-            raise ConfigError(f"there is no model at {path!r}")
+            raise ConfigError(f"there is no model at {quoted(path)}")
         self.path, self.name = path, os.path.basename(path)
         try:
             data = Path(path).read_bytes()
@@ -122,11 +122,23 @@ class Loaded:
         return light
 
 
+def _problem(data: bytes) -> str:
+    """Return why the core cannot read a model, after a colon; empty if it can."""
+    try:
+        with errors_of_core():
+            _core.model_lines(data, source_map=None, source_roots=[])
+    except Jax2OnnxError as error:
+        return str(error).partition("not an ONNX model")[2]
+    return ""
+
+
 def _parsed(data: bytes, what: str) -> onnx.ModelProto:
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except Exception as error:
-        raise ConfigError(f"{what} is not an ONNX model") from error
+        raise ConfigError(f"{what} is not an ONNX model{_problem(data)}") from error
+    if not data:
+        raise ConfigError(f"{what} is not an ONNX model{_problem(data)}")
     if not proto.graph.output:
         raise ConfigError(f"{what} is not an ONNX model: it has no outputs")
     return proto

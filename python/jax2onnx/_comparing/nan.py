@@ -8,7 +8,7 @@ from .. import _html, _progress
 from .._errors import ConfigError
 from .._types import StrPath
 from .._words import lines, quoted
-from .report import UNKNOWN_LINE, VERSION, First, excerpt_of, in_iterations
+from .report import VERSION, First, excerpt_of, in_iterations
 
 if TYPE_CHECKING:
     from .arrays import Array
@@ -88,7 +88,7 @@ class NanReport:
             f"the outputs {reached} are not finite" if reached else "all outputs are finite"
         )
         if not first.lines:
-            facts.append(UNKNOWN_LINE)
+            facts.append(f"the line is unknown: {first.unknown}")
         later = len(self.births) - 1
         if later:
             nodes = (
@@ -115,7 +115,7 @@ class NanReport:
         rows = [
             (
                 _BORN[birth.kind],
-                str(birth.lines[0]) if birth.lines else "(no line)",
+                str(birth.lines[0]) if birth.lines else "",
                 f"{birth.node} ({birth.op})",
             )
             for birth in self.births[:_SHOWN_ROWS]
@@ -277,6 +277,7 @@ class _Watch:
             sure=len({line.place for line in lines}) == 1,
             kind=kind,
             nodes=(label(node),),
+            unknown=self._lines.unknown,
         )
 
 

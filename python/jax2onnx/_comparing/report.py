@@ -78,6 +78,8 @@ class First:
     problem: str | None = None
     optimizer: str | None = None
     statistics: Statistics = field(default_factory=Statistics)
+    #: Why the line is unknown, if it is.
+    unknown: str = field(default="", repr=False)
 
     @property
     def excerpt(self) -> str:
@@ -408,7 +410,7 @@ def _facts(first: First, runtime: str) -> list[str]:
     elif first.is_read and not first.node:
         facts.append("the line is unknown, because the message names no node")
     elif not first.lines:
-        facts.append(UNKNOWN_LINE)
+        facts.append(f"the line is unknown: {first.unknown}")
     else:
         facts.append(
             "certain: only this line can cause the error"
@@ -419,13 +421,6 @@ def _facts(first: First, runtime: str) -> list[str]:
         nodes = ", ".join(map(quoted, first.nodes[:_MAX_LINES]))
         facts.append(f"together with the nodes {nodes}")
     return facts
-
-
-#: What to do about a node without a line.
-UNKNOWN_LINE: Final = (
-    "the line is unknown, because the model has no provenance: export it with "
-    "`provenance='indexed'`"
-)
 
 
 def _relative(share: float) -> str:
@@ -493,7 +488,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         "∞" if statistics.snr == math.inf else f"{statistics.snr:.0f} dB",
         f"{statistics.absolute:.2e}",
         f"{statistics.ulp:.3g}",
-        "(no line)" if row.line is None else str(row.line),
+        ", ".join(map(quoted, row.nodes[:1])) if row.line is None else str(row.line),
         ops + (f" ({', '.join(births)})" if births else ""),
     )
 

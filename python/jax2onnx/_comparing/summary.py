@@ -122,6 +122,7 @@ def _refused(
         kind="failure",
         nodes=(node[0],),
         problem=refusal.sentence,
+        unknown=question.model_lines.unknown,
     )
 
 
@@ -153,6 +154,7 @@ def _first(question: "Question", fault: Fault, optimizer: str | None, *, agrees:
         problem=verdict.problem,
         optimizer=optimizer,
         statistics=verdict.statistics,
+        unknown=question.model_lines.unknown,
     )
 
 

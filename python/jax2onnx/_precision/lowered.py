@@ -8,6 +8,7 @@ import onnx
 
 from .. import _html
 from .._words import lines as joined
+from .._words import quoted
 from .sensitivity import number
 
 VERSION: Final = 1
@@ -36,7 +37,7 @@ class LoweredLine:
     def place(self) -> str:
         """The line as text: `model.py:12, in forward`."""
         if self.line is None:
-            return "(no line)"
+            return ", ".join(map(quoted, self.nodes[:1]))
         place = f"{self.file}:{self.line}" if self.file else f"line {self.line}"
         return f"{place}, in {self.function}" if self.function else place
 

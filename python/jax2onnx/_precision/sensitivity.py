@@ -86,7 +86,7 @@ class SensitiveLine:
     def place(self) -> str:
         """The line as text: `model.py:12, in forward`."""
         if self.line is None:
-            return "(no line)"
+            return ", ".join(map(quoted, self.nodes[:1]))
         return str(SourceLine(self.file, self.line, self.function))
 
     def to_json(self) -> dict[str, Any]:
@@ -261,10 +261,7 @@ def report(analysis: "Analysis", kind: Format) -> Sensitivity:
     if analysis.problem is not None:
         notes.append(f"the effects on the outputs are estimates: {analysis.problem}")
     if not analysis.lines.exist:
-        notes.append(
-            "the lines are unknown, because the model has no provenance: export it with "
-            "`provenance='indexed'`"
-        )
+        notes.append(f"the lines are unknown: {analysis.lines.unknown}")
     groups = analysis.groups
     found = [_line(groups, number, analysis, kind) for number in range(len(groups))]
     return Sensitivity(

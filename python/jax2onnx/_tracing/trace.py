@@ -235,4 +235,5 @@ def _check_signature(fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any])
         raise InputSpecError(
             f"`{_name(fn)}{signature}` cannot be called with {count}: {reason}"
             + "".join(did_you_mean(name, signature.parameters, "; ") for name in unknown[:1])
+            + ("" if signature.parameters else f"; if it returns the model, export {_name(fn)}()")
         ) from None

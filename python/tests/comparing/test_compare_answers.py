@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from jax2onnx import ConfigError, allclose, compare, to_onnx
+from jax2onnx import ConfigError, allclose, compare, find_nan, sensitivity, to_onnx
 from testkit.comparing import copied, first_node, without_double_casts
 from testkit.lines import line_of
 
@@ -64,7 +65,7 @@ def test_a_model_without_provenance_that_does_not_load_leads_to_the_node() -> No
     report = compare(plain, refused(plain), [X, np.float32(2)])
     assert report.first is not None
     assert (report.first.node, report.first.op, report.first.line) == ("tanh", "Tanhh", None)
-    assert "export it with `provenance='indexed'`" in str(report)
+    assert 'export it with `provenance="indexed"`' in str(report)
 
 
 def test_allclose_adds_the_line_to_the_error_of_the_runtime(model: onnx.ModelProto) -> None:
@@ -231,8 +232,75 @@ def test_a_refused_model_without_provenance_has_the_line_of_the_function() -> No
     assert "0 of 2 nodes are compared one by one, 2 did not run\n" in shown + "\n"
     other = compare(model_of(net), model, [np.ones((2, 4), np.float32)])
     assert str(other).startswith("error: ONNX Runtime refuses the second model because of")
-    assert "export it with `provenance='indexed'`" in str(other)
+    assert 'export it with `provenance="indexed"`' in str(other)
 
 
 def model_of(function: Any) -> onnx.ModelProto:
     return to_onnx(function, [(2, 4)])
+
+
+@pytest.mark.parametrize(
+    ("contents", "what"),
+    [
+        (b"", ": the file is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\n", ": it is a pointer of Git LFS"),
+        (b"\x08\x0b\x12", ": it is truncated"),
+    ],
+)
+def test_a_file_that_is_not_a_model_is_described(
+    contents: bytes, what: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(contents)
+    with pytest.raises(ConfigError, match="is not an ONNX model" + what):
+        compare(path, path, [X])
+
+
+def from_torch() -> onnx.ModelProto:
+    """Return a model of another exporter, with a NaN in its output."""
+    info = onnx.helper.make_tensor_value_info
+    nodes = [
+        onnx.helper.make_node("Log", ["x"], ["low"], "/net/Log"),
+        onnx.helper.make_node("Relu", ["low"], ["y"], "/net/Relu"),
+    ]
+    ends = [[info(name, onnx.TensorProto.FLOAT, [2])] for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "net", *ends)
+    opset = onnx.helper.make_opsetid("", 20)
+    made = onnx.helper.make_model(
+        graph, opset_imports=[opset], ir_version=9, producer_name="pytorch"
+    )
+    onnx.checker.check_model(made)
+    return made
+
+
+def test_a_model_of_another_exporter_is_told_how_that_exporter_records_lines() -> None:
+    before, after = from_torch(), from_torch()
+    after.graph.node[0].op_type = "Exp"
+    report = compare(before, after, [np.ones(2, np.float32)])
+    assert "the line is unknown: the model contains no source lines" in str(report)
+    assert "torch.onnx.export(..., dynamo=True)" in str(report)
+    # Nodes stand for lines that are unknown.
+    assert "`/net/Log`" in report.table()
+    found = find_nan(before, [np.float32([-1, 1])])
+    assert "torch.onnx.export(..., dynamo=True)" in str(found)
+
+
+def test_a_node_that_another_tool_added_has_no_line() -> None:
+    added = to_onnx(lambda x: x * 2, [(3,)], provenance="indexed")
+    node = onnx.helper.make_node("Exp", [added.graph.output[0].name], ["later"], "added")
+    added.graph.node.append(node)
+    added.graph.output[0].name = "later"
+    found = find_nan(added, [np.full(3, 1e4, np.float32)])
+    assert found.first is not None
+    assert found.first.op == "Exp"
+    assert "another tool added the node" in str(found)
+
+
+def test_an_output_of_nan_makes_no_ranking() -> None:
+    before = from_torch()
+    before.graph.node.pop()
+    before.graph.node[0].output[0] = "y"
+    with pytest.raises(ConfigError, match="every output of the model is NaN"):
+        sensitivity(before, [np.float32([-1, -1])])
+    partly = sensitivity(before, [np.float32([-1, 2])])
+    assert any("`y` that are NaN do not count" in note for note in partly.notes)

@@ -72,7 +72,7 @@ def test_numbers_that_are_not_finite_in_the_inputs_are_named() -> None:
 
 def test_a_nan_of_a_model_without_provenance_says_how_to_get_its_line() -> None:
     report = find_nan(to_onnx(lambda x: 1 / x, [(3,)]), [np.zeros(3, np.float32)])
-    assert "export it with `provenance='indexed'`" in str(report)
+    assert 'export it with `provenance="indexed"`' in str(report)
 
 
 def test_a_model_that_the_runtime_refuses_is_an_error_with_the_line() -> None:

@@ -71,7 +71,9 @@ impl Answer for Explained {
     fn print(&self, console: &mut Console<'_>) -> io::Result<()> {
         let Explained { document, sources, explanation } = self;
         if explanation.findings.is_empty() {
-            return console.note("jax2onnx does not recognize an error in this text");
+            return console.note(
+                "jax2onnx does not recognize an error in this text; `jax2onnx where MODEL NAME` looks up a node",
+            );
         }
         write!(console.out, "{}", text(explanation, document, sources, console.style))?;
         note_missing(&sources.missing(), console)

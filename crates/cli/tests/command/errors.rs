@@ -161,3 +161,23 @@ fn an_unknown_shell_is_an_error() {
     "#]],
     );
 }
+
+#[test]
+fn a_file_of_another_kind_is_named() {
+    let folder = std::env::temp_dir().join(format!("jax2onnx-kinds-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (bytes, what) in [
+        (&b""[..], "the file is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS"),
+        (b"<!DOCTYPE html><html>", "it is a web page"),
+        (b"PK\x03\x04", "it is a ZIP archive"),
+        (b"\x89HDF\r\n", "it is an HDF5 file"),
+    ] {
+        std::fs::write(folder.join("model.onnx"), bytes).expect("the file can be written");
+        let output = super::run("where model.onnx y", &folder);
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!("error: model.onnx: this is not an ONNX model: {what}");
+        assert!(printed.starts_with(&expected), "{printed}");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+}

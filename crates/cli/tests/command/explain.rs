@@ -108,7 +108,7 @@ fn a_name_of_another_program_is_not_an_error() {
         &expect![[r#"
         exit 1
         --- stderr
-        note: jax2onnx does not recognize an error in this text
+        note: jax2onnx does not recognize an error in this text; `jax2onnx where MODEL NAME` looks up a node
     "#]],
     );
 }
