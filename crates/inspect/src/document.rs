@@ -12,10 +12,10 @@ use provenance::source_map::MapValue;
 use provenance::{LocationId, OriginId, ScopeId, ScopeKind, SourceMap, Table};
 use rustc_hash::FxHashMap;
 
+use crate::file;
 use crate::file::{ModelFile, OpenError};
 use crate::foreign::Lines;
 use crate::origin::{Frame, Provenance};
-use crate::file;
 use crate::recorded::{self, Recorded};
 
 /// A model with everything needed to answer questions about it.

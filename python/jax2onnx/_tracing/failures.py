@@ -35,7 +35,8 @@ _HINTS: Final = (
     (
         "TracerArrayConversionError",
         "",
-        "instead of functions of numpy, use those of jax.numpy",
+        "instead of functions of numpy, use those of jax.numpy, and index an array of numpy as "
+        "jnp.asarray(array)[index]",
     ),
     (
         "TracerIntegerConversionError",

@@ -211,7 +211,8 @@ CASES = [
     (
         with_numpy,
         jax.errors.TracerArrayConversionError,
-        "instead of functions of numpy, use those of jax.numpy",
+        "instead of functions of numpy, use those of jax.numpy, and index an array of numpy as "
+        "jnp.asarray(array)[index]",
     ),
     (
         masked,
@@ -269,7 +270,8 @@ CASES = [
     (
         norm,
         jax.errors.TracerArrayConversionError,
-        "instead of functions of numpy, use those of jax.numpy",
+        "instead of functions of numpy, use those of jax.numpy, and index an array of numpy as "
+        "jnp.asarray(array)[index]",
     ),
     (
         described,

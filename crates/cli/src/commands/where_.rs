@@ -135,7 +135,8 @@ fn print_candidates(
             if !nearest.is_empty() {
                 let names: Vec<String> =
                     nearest.iter().map(|name| format!("`{}`", clean(name))).collect();
-                let named = if names.len() == 1 { "a similar name is" } else { "similar names are" };
+                let named =
+                    if names.len() == 1 { "a similar name is" } else { "similar names are" };
                 writeln!(err, "\nhint: {named} {}", names.join(", "))?;
             }
         }
