@@ -13,10 +13,11 @@ import { titleOf } from "./layout";
 import { type Marks, marksOfLine, marksOfNodes, NO_MARKS } from "./marks";
 import { MemoryPane } from "./memory";
 import { Model } from "./model";
+import type { Span } from "./row";
 import { Search } from "./search";
 import { download, toPng, toSvg } from "./save";
 import { fromHash, type Selection, toHash } from "./selection";
-import { SourcePane, type Span } from "./source";
+import { SourcePane } from "./source";
 import type { Item } from "./tree";
 
 /** An address names so many boxes that are open, or says that all are. */
