@@ -54,7 +54,7 @@ export function shown(line: Line, metric: Metric): string {
     case "time":
       return line.share ? percent(line.share) : "";
     case "error":
-      return line.error === null ? "" : line.error === 0 ? "0" : line.error === Infinity ? "NaN" : errorText(line.error);
+      return line.error === null ? "" : line.error === 0 ? "0" : line.error === Infinity ? "∞" : errorText(line.error);
     case "loss":
       return line.loss === null ? "" : line.loss.error === Infinity ? "∞" : percent(line.loss.error);
     case "operations":

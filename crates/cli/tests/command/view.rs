@@ -173,6 +173,8 @@ fn errors_of_a_report_are_beside_their_lines() {
             {"line": {"file": "mlp.py", "line": 17}, "nodes": ["tanh", "mul"], "max_absolute_error": 0.25,
              "elements": 8, "elements_wrong": 3},
             {"line": {"file": "mlp.py", "line": 25}, "nodes": ["neg"], "max_absolute_error": "nan"},
+            {"line": {"file": "mlp.py", "line": 22}, "nodes": ["sin"], "max_absolute_error": 0.0, "loss": "inf",
+             "elements": 8, "elements_wrong": 7, "nans_born": 6, "infinities_born": 1},
             {"line": {"file": "other.py", "line": 1}, "nodes": ["gone"], "max_absolute_error": 1.0},
             {"line": null, "nodes": []}
         ]}"#;
@@ -188,6 +190,7 @@ fn errors_of_a_report_are_beside_their_lines() {
     let expected = serde_json::json!([
         [17, 0.25, true, "3 of 8 elements wrong, max error 0.25"],
         [25, null, false, "max error nan"],
+        [22, null, false, "7 of 8 elements wrong, 6 NaN, 1 inf"],
     ]);
     assert_eq!(Value::Array(shown), expected);
     assert_eq!(data["compare"]["verdict"], "`tanh` computes the first wrong number");

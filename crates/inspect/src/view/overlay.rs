@@ -207,7 +207,8 @@ pub(super) fn compare(
     for row in &rows[..kept] {
         let of_row: Vec<&str> = texts(&row["nodes"]).collect();
         let is_wrong = of_row.iter().any(|node| wrong.contains(node));
-        let error = row["max_absolute_error"].as_f64();
+        // A NaN or an infinity has no distance.
+        let error = row["max_absolute_error"].as_f64().filter(|_| births(row).is_empty());
         let elements = row["elements_wrong"].as_u64().unwrap_or(0).max(u64::from(is_wrong));
         let what = limits.cut(describe_error(row));
         let line = &row["line"];
@@ -249,6 +250,15 @@ pub(super) fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// Returns how many elements of a row are NaN or infinite where the reference has a number: `6 NaN`, `2 inf`.
+fn births(row: &Value) -> Vec<String> {
+    [("nans_born", "NaN"), ("infinities_born", "inf")]
+        .into_iter()
+        .filter_map(|(key, what)| Some((row[key].as_u64().filter(|&count| count > 0)?, what)))
+        .map(|(count, what)| format!("{} {what}", thousands(count)))
+        .collect()
+}
+
 /// Returns the errors of a row in words: `3 of 8 elements wrong, max error 0.25`.
 fn describe_error(row: &Value) -> String {
     let mut parts = Vec::new();
@@ -256,6 +266,11 @@ fn describe_error(row: &Value) -> String {
         (row["elements_wrong"].as_u64(), row["elements"].as_u64())
     {
         parts.push(format!("{} of {} elements wrong", thousands(wrong), thousands(all)));
+    }
+    let births = births(row);
+    if !births.is_empty() {
+        parts.extend(births);
+        return parts.join(", ");
     }
     for (key, before, after) in [
         ("max_absolute_error", "max error ", ""),
