@@ -200,7 +200,7 @@ def has_nan(array: "Array | None") -> bool:
 
 def is_all_nan(array: "Array | None") -> bool:
     """Return whether an array has elements and all of them are NaN."""
-    return has_nan(array) and bool(np.isnan(array).all())
+    return array is not None and has_nan(array) and bool(np.isnan(array).all())
 
 
 def is_floating(dtype: Any) -> bool:
