@@ -198,11 +198,6 @@ def has_nan(array: "Array | None") -> bool:
     return array is not None and is_floating(array.dtype) and bool(np.isnan(array).any())
 
 
-def is_all_nan(array: "Array | None") -> bool:
-    """Return whether an array has elements and all of them are NaN."""
-    return array is not None and has_nan(array) and bool(np.isnan(array).all())
-
-
 def is_floating(dtype: Any) -> bool:
     """Return whether a type is a floating-point type, of NumPy or of `ml_dtypes`."""
     name: str = np.dtype(dtype).name

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from jax2onnx import ConfigError, allclose, compare, find_nan, sensitivity, to_onnx
+from jax2onnx import ConfigError, allclose, compare, find_nan, to_onnx
 from testkit.comparing import copied, first_node, without_double_casts
 from testkit.lines import line_of
 
@@ -294,13 +294,3 @@ def test_a_node_that_another_tool_added_has_no_line() -> None:
     assert found.first is not None
     assert found.first.op == "Exp"
     assert "another tool added the node" in str(found)
-
-
-def test_an_output_of_nan_makes_no_ranking() -> None:
-    before = from_torch()
-    before.graph.node.pop()
-    before.graph.node[0].output[0] = "y"
-    with pytest.raises(ConfigError, match="every output of the model is NaN"):
-        sensitivity(before, [np.float32([-1, -1])])
-    partly = sensitivity(before, [np.float32([-1, 2])])
-    assert any("`y` that are NaN do not count" in note for note in partly.notes)
