@@ -187,6 +187,12 @@ def scans() -> list[Ability]:
             "(float[3] p1) { p1 = Add(p0, q0) }> (s0, x0) }> (s, x)",
         ),
         ability(
+            "ScanInScanRestarts", "float[3] s, float[4,2,3] x", "float t",
+            "t = Scan <num_scan_inputs = 1, body = b (float[3] s0, float[2,3] x0) => (float[3] s1) "
+            "{ z = Neg(s0) r = Scan <num_scan_inputs = 1, body = d (float[3] p0, float[3] q0) => "
+            "(float[3] p1) { p1 = Add(p0, q0) }> (z, x0) s1 = Exp(r) }> (s, x)",
+        ),
+        ability(
             "LoopInScan", "float[3] s, float[4,3] x", "float t",
             "t = Scan <num_scan_inputs = 1, body = b (float[3] s0, float[3] x0) => (float[3] s1) "
             "{ m = Constant <value = int64 {3}> () k = Constant <value = bool {1}> () "

@@ -39,8 +39,6 @@ CHOSEN = [
             given=([[1, 3, 3, 1, 3, 2], [0, 0, 0, 0, 0, 0]],)),
     ability("ArgMinTies", "float[2,6] x", "int64 y", "y = ArgMin <axis = 1, keepdims = 0> (x)",
             given=([[1, 3, 3, 1, 3, 1], [0, 0, 0, 0, 0, 0]],)),
-    ability("MatMulVectorsRead", "float[6] x", "float y", "p = MatMul(x, x) y = Mul(x, p)",
-            is_bare=True),
     ability("LstmSharedInput", "float[6,2,3] x", "float y, float z",
             "y = LSTM <hidden_size = 5> (x, w, r) z = GRU <hidden_size = 4> (x, v, s)",
             ", ".join([weight("w", 1, 20, 3), weight("r", 1, 20, 5), weight("v", 1, 12, 3),
@@ -50,6 +48,7 @@ CHOSEN = [
             given=([[(i * 7) % 5 for i in range(120)]],)),
 ]  # fmt: skip
 NEEDS = {
+    "SmallSigned": ([0, 1, 2, -1, 1, 5, 7, 1, -8],),
     "OneHotAxis": ([0, 2, 1],), "OneHotOutOfRange": ([7, 0, 2],), "OneHotNegative": ([-1, 0, 2],),
     "BroadcastClip": (None, -2, 3),
     "AttentionInfiniteMask": (None, None, None, [0, float("-inf"), 0, 0, 0, float("-inf")]),

@@ -39,6 +39,12 @@ WHEN: Final = {
 #: Operators that only move numbers.
 MOVES: Final = ("Concat", "Expand", "Gather", "Reshape", "Slice", "Transpose", "Unsqueeze")
 PLACES: Final = ("inputs", "constants")
+#: Operators that only move or choose numbers, or convert them.
+KEEPS: Final = (
+    *MOVES, "Cast", "CastLike", "Constant", "Flatten", "GatherElements", "GatherND", "Identity",
+    "If", "Loop", "Pad", "ScatterElements", "ScatterND", "Shape", "Size", "Split", "Squeeze",
+    "Tile", "Where", "QuantizeLinear", "DequantizeLinear",
+)  # fmt: skip
 
 #: The variables of operands and results, and the types of each variable.
 Signature = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -79,6 +85,28 @@ def signature(op: str, entry: dict[str, Any]) -> Signature:
 
 def runs_(verdict: str) -> bool:
     return not verdict.startswith("refused")
+
+
+def without_small(found: dict[str, Any]) -> dict[str, Any]:
+    """Drops int8 from the operators that compute, if it is wrong between nodes."""
+    alone = found["operators"].get("Equal", [])
+    is_right_alone = bool(alone) and "int8" in alone[-1]["types"]["T"].get("right", [])
+    if "SmallSigned" not in found["abilities"].get("wrong", []) or not is_right_alone:
+        return found
+
+    def dropped(groups: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {verdict: [n for n in names if n != "int8"] for verdict, names in groups.items()}
+
+    table = {
+        op: entries
+        if op in KEEPS
+        else [
+            {**entry, "types": {v: dropped(groups) for v, groups in entry["types"].items()}}
+            for entry in entries
+        ]
+        for op, entries in found["operators"].items()
+    }
+    return {**found, "operators": table}
 
 
 def rows(found: dict[str, Any]) -> list[str]:
@@ -181,6 +209,7 @@ def wrapped(names: list[str]) -> list[str]:
 
 def text(found: dict[str, Any]) -> str:
     """Returns the module of a runtime."""
+    found = without_small(found)
     version = [int(part) for part in found["version"].split(".")]
     forms = found["abilities"]
     right = sorted([*forms.get("right", []), *newer(found)])

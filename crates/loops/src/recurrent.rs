@@ -153,6 +153,13 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
     };
     let conditions = condition.into_iter().chain(lengths.as_ref().map(|found| found.are_prefixes));
     let fits = guard::fits(edit, cell.op, x, &states, conditions.collect());
+    let is_second = || edit.nodes().into_iter().any(|node| edit.op(node) == Some(OpType::If));
+    let takes_branches = edit.target().has(OpType::Scan, edit.opset())
+        && !(edit.target().has_limit(Limit::IfTwice) && is_second());
+    ensure(
+        fits.is_none() || takes_branches,
+        "a runtime of the target may not take the condition or the loop in its branch",
+    )?;
 
     let x = if is_batched { x } else { unsqueeze(edit, x, &[1])? };
     let state_axes: &[i64] = if is_batched { &[0] } else { &[0, 1] };

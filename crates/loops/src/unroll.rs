@@ -5,7 +5,8 @@
 //! is a constant.
 
 use algebra::rewrite::{Declined, Result, ensure};
-use onnx::{Edit, Op, OpType, Patch, ValueId};
+use onnx::kernels::Limit;
+use onnx::{Edit, Op, OpType, Outcome, Patch, ValueId};
 use options::Options;
 use rustc_hash::FxHashMap;
 
@@ -19,19 +20,26 @@ const CARRY: i64 = 4;
 /// The cost of a node that takes an element of an array or adds one to a result.
 const ACCESS: i64 = 10;
 
+/// The most nodes of a loop in a loop that has to be unrolled, because a runtime does not start it again.
+const MAX_NEEDED: usize = 512;
+
 /// Such nodes cost much of what unrolling saves. If more than one in this many nodes is one, or if the loop stacks
 /// results, the limit of nodes is this many times lower.
 const WITH_ACCESSES: usize = 4;
 
 pub fn run(edit: &mut Edit<'_>, options: &Options) {
     for index in (0..edit.len()).filter(|&index| edit.is_live(index)).collect::<Vec<_>>() {
-        edit.patch(index, |patch| {
-            let counted = Counted::at(patch, index)?;
-            let iterations = counted.iterations.known()?;
-            let results = unroll(patch, &counted, iterations, options.unroll);
-            patch.settle(results)
-        });
+        edit.patch(index, |patch| run_at(patch, options.unroll));
     }
+}
+
+fn run_at(patch: &mut Patch<'_, '_>, max_nodes: usize) -> Outcome {
+    let counted = Counted::at(patch, patch.root())?;
+    let iterations = counted.iterations.known()?;
+    let is_needed = patch.is_in_loop() && patch.target().has_limit(Limit::ScanRestarts);
+    let max_nodes = if is_needed { MAX_NEEDED } else { max_nodes };
+    let results = unroll(patch, &counted, iterations, max_nodes, is_needed);
+    patch.settle(results)
 }
 
 fn unroll(
@@ -39,9 +47,14 @@ fn unroll(
     counted: &Counted,
     iterations: i64,
     max_nodes: usize,
+    is_needed: bool,
 ) -> Result<Vec<(usize, ValueId)>> {
     ensure(iterations >= 1, "the loop has no iterations")?;
-    ensure(counted.stacks.is_empty(), "the loop stacks results of its iterations")?;
+    let is_forward = counted.directions.is_none();
+    ensure(
+        counted.stacks.is_empty() || is_needed && is_forward,
+        "the loop stacks results of its iterations",
+    )?;
     ensure(
         !counted.nodes.iter().any(|node| node.bodies().next().is_some()),
         "an iteration contains a loop or a branch",
@@ -59,7 +72,7 @@ fn unroll(
     let computed = counted.nodes.len() - counted.nodes.iter().filter(copies).count();
     let nodes = iterations.saturating_mul(computed as i64 + accesses);
     let has_few = arrays * WITH_ACCESSES <= computed;
-    let max_nodes = if has_few { max_nodes } else { max_nodes / WITH_ACCESSES };
+    let max_nodes = if has_few || is_needed { max_nodes } else { max_nodes / WITH_ACCESSES };
     if nodes > max_nodes as i64 {
         return Err(Declined(format!(
             "the unrolled loop would have {nodes} nodes, more than {max_nodes}"
@@ -67,9 +80,13 @@ fn unroll(
     }
     let carried = CARRY * counted.carries.len() as i64;
     let is_faster = ENTRY + iterations * (ITERATION + carried) > iterations * ACCESS * accesses;
-    ensure(is_faster, "splitting the inputs would take as many nodes as unrolling saves")?;
+    ensure(
+        is_faster || is_needed,
+        "splitting the inputs would take as many nodes as unrolling saves",
+    )?;
     let unknown = || Declined::from("the type of a value is unknown");
     let mut carried: Vec<ValueId> = counted.carries.iter().map(|carry| carry.initial).collect();
+    let mut stacked: Vec<Vec<ValueId>> = vec![Vec::new(); counted.stacks.len()];
     for iteration in 0..iterations {
         let mut values: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         values.extend(counted.carries.iter().map(|carry| carry.before).zip(carried));
@@ -86,11 +103,19 @@ fn unroll(
         edit.insert_round(iteration as usize, &counted.nodes, &mut values);
         let now = |id: ValueId| values.get(&id).copied().unwrap_or(id);
         carried = counted.carries.iter().map(|carry| now(carry.after)).collect();
+        for (stack, entries) in counted.stacks.iter().zip(&mut stacked) {
+            let axis = edit.integers(&[0]).ok_or_else(unknown)?;
+            entries.push(edit.insert(Op::new(OpType::Unsqueeze, &[now(stack.element), axis])));
+        }
     }
     let mut results: Vec<(ValueId, ValueId)> = Vec::new();
     for (carry, last) in counted.carries.iter().zip(carried) {
         let last = edit.insert(Op::new(OpType::Identity, &[last]));
         results.push((carry.result, last));
+    }
+    for (stack, entries) in counted.stacks.iter().zip(stacked) {
+        let whole = edit.insert(Op::new(OpType::Concat, &entries).attr("axis", 0));
+        results.push((stack.result, whole));
     }
     Ok(results_in_place(edit, results))
 }
@@ -131,6 +156,43 @@ y:f32[3] = Loop(3:i64, true, x) {body={
                 %7 = Sin(%5)  # 6
                 %8 = Add(%7, %6)  # 7
                 y:f32[3] = Identity(%8)  # 2
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_scan_in_a_scan_is_unrolled_for_a_runtime_that_does_not_start_it_again() {
+        testing::check_for(
+            "tract",
+            |patch| super::run_at(patch, 0),
+            "graph g(x:f32[3], xs:f32[4,2,3]) -> (y)
+y:f32[3], s:f32[4,2,3] = Scan(x, xs) {body={
+  graph b(v:f32[3], e:f32[2,3]) -> (w, t)
+  %0:f32[3] = Neg(v)
+  %1:f32[3], t:f32[2,3] = Scan(%0, e) {body={
+    graph c(a:f32[3], r:f32[3]) -> (n, m)
+    n:f32[3] = Add(a, r)
+    m:f32[3] = Sin(n)
+  }, num_scan_inputs=1}
+  w:f32[3] = Exp(%1)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(x:f32[3], xs:f32[4,2,3]) -> (y)
+                y:f32[3], s = Scan(x, xs) {body={  # 2
+                  graph b(v:f32[3], e:f32[2,3]) -> (w, t)
+                  %0 = Neg(v)  # 4
+                  %1 = Gather(e, 0:i64) {axis=0}  # 5
+                  %2 = Add(%0, %1)  # 7
+                  %3 = Sin(%2)  # 8
+                  %4 = Unsqueeze(%3, [0]:i64)  # 5
+                  %5 = Gather(e, 1:i64) {axis=0}  # 5
+                  %6 = Add(%2, %5)  # 7
+                  %7 = Sin(%6)  # 8
+                  %8 = Unsqueeze(%7, [0]:i64)  # 5
+                  %9 = Identity(%6)  # 5
+                  t:f32[2,3] = Concat(%4, %8) {axis=0}  # 5
+                  w:f32[3] = Exp(%9)  # 10
+                }, num_scan_inputs=1}
             "#]],
         );
     }

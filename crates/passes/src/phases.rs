@@ -199,6 +199,7 @@ pub static PHASES: &[Phase] = &[
          move parts of a body out of the loop. Loops of known length become scans first.",
         &[
             nodes("count-iterations", "computes the number of iterations of a loop that ends at a limit of a counter", loops::iterations::run),
+            nodes("run-all-iterations", "lets a loop run to its largest number of iterations if a runtime does not end it earlier", targets::endings::run).when(When::Always),
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
             nodes("chunk-recurrences", "computes a state that each step multiplies by a decay or by a constant matrix in chunks or in blocks of steps", loops::linear::chunks::run),
@@ -292,7 +293,8 @@ pub static PHASES: &[Phase] = &[
             nodes("adapt-operators", "writes operators that a runtime lacks as formulas", targets::operators::run).when(When::Always),
         ],
     )
-    .raw(),
+    .raw()
+    .iterations(2),
     phase(
         "device",
         "A node that a device lacks is written in a form that runs there. An `If` may become a `Where` when the branches \

@@ -9,8 +9,8 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-use onnx::kernels::Fault;
-use onnx::operator::properties::{COMPARISONS, POINTWISE, REDUCTIONS};
+use onnx::kernels::{Fault, Limit};
+use onnx::operator::properties::{COMPARISONS, POINTWISE, RANDOM, REDUCTIONS};
 use onnx::{
     Attr, DType, Declined, Dim, Graph, Op, OpType, Outcome, Patch, Replacement, Tensor, ValueId,
 };
@@ -21,6 +21,8 @@ use super::{forms, operators};
 
 /// The most nodes of a branch that is computed although its results may not be chosen.
 const MAX_BRANCH: usize = 8;
+/// The same for a runtime that takes no second `If`.
+const MAX_NEEDED_BRANCH: usize = 256;
 /// The most elements of a result of such a branch.
 const MAX_CHOSEN: i64 = 1 << 20;
 /// The most products of elements that are stored before they are summed.
@@ -247,14 +249,19 @@ pub(super) fn choice(edit: &mut Patch<'_, '_>) -> Outcome {
         _ => None,
     };
     let (on_true, on_false) = (branch("then_branch")?, branch("else_branch")?);
+    // A runtime that takes no second `If` computes both branches, whatever they cost.
+    let is_needed = edit.target().has_limit(Limit::IfTwice);
+    let max_nodes = if is_needed { MAX_NEEDED_BRANCH } else { MAX_BRANCH };
     let is_short = |edit: &Patch<'_, '_>, branch: &Graph| {
-        branch.nodes.len() <= MAX_BRANCH
+        branch.nodes.len() <= max_nodes
             && branch.nodes.iter().all(|node| {
                 let op = node.op.onnx();
                 let divides = op.is_some_and(|op| matches!(op, OpType::Div | OpType::Mod));
                 let is_float = |&id: &ValueId| edit.ty(id).is_some_and(|ty| ty.dtype.is_float());
-                op.is_some_and(|op| op.is(POINTWISE) || op == OpType::Identity)
-                    && (!divides || node.outputs.iter().all(is_float))
+                let is_free = node.bodies().next().is_none() && !op.is_some_and(|op| op.is(RANDOM));
+                op.is_some_and(|op| {
+                    op.is(POINTWISE) || op == OpType::Identity || is_needed && is_free
+                }) && (!divides || node.outputs.iter().all(is_float))
             })
     };
     if !is_short(edit, &on_true) || !is_short(edit, &on_false) {

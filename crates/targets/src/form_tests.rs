@@ -492,3 +492,85 @@ y:f32[2,2] = Pow(x, [2.0, 2.0])";
     "#]],
     );
 }
+
+#[test]
+fn a_reduction_is_looked_up_if_it_is_read_with_other_axes_too() {
+    check_for(
+        "iree",
+        forms::run,
+        "graph g(x:f32[6,2]) -> (y, z, w)
+%0:f32[6] = ReduceSum(x, [1]:i64) {keepdims=0}
+%1:f32[6] = Exp(%0)
+%2:f32[6,1] = Unsqueeze(%1, [1]:i64)
+y:f32[6,6] = Add(%0, %2)
+z:f32[6,1] = ReduceSum(x, [1]:i64) {keepdims=1}
+%3:f32[6] = ReduceMax(x, [1]:i64) {keepdims=0}
+w:f32[6,1] = Unsqueeze(%3, [1]:i64)",
+        expect![[r#"
+            graph g(x:f32[6,2]) -> (y, z, w)
+            %0 = ReduceSum(x, [1]:i64) {keepdims=0}  # 2
+            %1 = Gather(%0, [0, 1, 2, 3, 4, 5]:i64) {axis=0}  # 2
+            %2 = Exp(%1)  # 3
+            %3 = Unsqueeze(%2, [1]:i64)  # 4
+            y:f32[6,6] = Add(%1, %3)  # 5
+            z:f32[6,1] = ReduceSum(x, [1]:i64) {keepdims=1}  # 6
+            %4 = ReduceMax(x, [1]:i64) {keepdims=0}  # 7
+            w:f32[6,1] = Unsqueeze(%4, [1]:i64)  # 8
+        "#]],
+    );
+}
+
+#[test]
+fn constants_are_divided_for_a_runtime_that_rounds_their_quotient() {
+    check_for(
+        "rten",
+        forms::run,
+        "graph g(x:f32[2]) -> (y, z)
+%0:f32[2] = Div([1.0, 2.0], 4.0)
+y:f32[2] = Add(x, %0)
+z:f32[2] = Div(x, 4.0)",
+        expect![[r#"
+            graph g(x:f32[2]) -> (y, z)
+            %0 = Identity([0.25, 0.5])  # 2
+            y:f32[2] = Add(x, %0)  # 3
+            z:f32[2] = Div(x, 4.0)  # 4
+        "#]],
+    );
+}
+
+#[test]
+fn a_transposed_convolution_without_pads_is_cropped() {
+    check_for(
+        "iree",
+        forms::run,
+        "graph g(x:f32[1,2,4,4], w:f32[2,3,3,3]) -> (y)
+y:f32[1,3,8,7] = ConvTranspose(x, w) {dilations=[1, 1], pads=[1, 0, 0, 2], strides=[2, 2]}",
+        expect![[r#"
+            graph g(x:f32[1,2,4,4], w:f32[2,3,3,3]) -> (y)
+            %0 = ConvTranspose(x, w) {dilations=[1, 1], pads=[0, 0, 0, 0], strides=[2, 2]}  # 2
+            y:f32[1,3,8,7] = Slice(%0, [1, 0]:i64, [9, 7]:i64, [2, 3]:i64)  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_cast_to_uint32_adds_the_bits_of_an_integer() {
+    check_for(
+        "iree",
+        operators::run,
+        "graph g(x:i32[3], u:u64[3]) -> (y, z)
+y:u32[3] = Cast(x) {to=12}
+z:u32[3] = Cast(u) {to=12}",
+        expect![[r#"
+            graph g(x:i32[3], u:u64[3]) -> (y, z)
+            %0 = Cast(x) {to=7}  # 2
+            %1 = Unsqueeze(%0, [1]:i64)  # 2
+            %2 = BitwiseAnd(%1, const i64[32])  # 2
+            %3 = Equal(%2, 0:i64)  # 2
+            %4 = Not(%3)  # 2
+            %5 = Where(%4, const u32[32], 0:u32)  # 2
+            y:u32[3] = ReduceSum(%5, [1]:i64) {keepdims=0}  # 2
+            z:u32[3] = Cast(u) {to=12}  # 3
+        "#]],
+    );
+}

@@ -1,8 +1,9 @@
 //! `adapt-forms`: writes operators in the form that most runtimes take.
 
+use algebra::eval::arithmetic;
 use onnx::infer::axis_from_front;
 use onnx::kernels::Limit;
-use onnx::operator::properties::COMPARISONS;
+use onnx::operator::properties::{COMPARISONS, REDUCTIONS};
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 use super::{device, scatters, transforms};
@@ -26,6 +27,11 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
         op if op.is(COMPARISONS) => broadcast_comparison(edit),
         OpType::DFT => transforms::run(edit),
+        OpType::Div => quotient(edit),
+        OpType::ConvTranspose if edit.has_limit(edit.root(), Limit::ConvTransposePads) => {
+            cropped(edit)
+        }
+        op if op.is(REDUCTIONS) => own_reduction(edit),
         OpType::LSTM | OpType::GRU => own_sequence(edit),
         OpType::TopK => stable_order(edit).or_else(|| distinct_sort(edit)),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
@@ -126,6 +132,59 @@ fn sorted_flags(edit: &mut Patch<'_, '_>) -> Outcome {
     let x = edit.input(index, 0)?;
     let flags = edit.formula([x], |[x]| x.equal(0.0).logical_not());
     edit.settle(flags)
+}
+
+/// Divides constants.
+fn quotient(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::ConstantQuotient) {
+        return None;
+    }
+    let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
+    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let shape: Vec<i64> = result.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let quotient = arithmetic(OpType::Div, edit.tensor(a)?, edit.tensor(b)?, result.dtype, shape)?;
+    let quotient = edit.constant(quotient, &[a, b]);
+    edit.done(&[], Op::new(OpType::Identity, &[quotient]))
+}
+
+/// Crops the result of a transposed convolution instead of padding.
+fn cropped(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let node = edit.node(index);
+    let Some(Attr::Ints(pads)) = node.attr("pads").cloned() else { return None };
+    let sizes = edit.ty(node.outputs[0])?.shape.clone();
+    let sizes: Option<Vec<i64>> = sizes.iter().skip(2).map(Dim::known).collect();
+    let Some(sizes) = sizes else {
+        return declined("the sizes of the image are not known");
+    };
+    let mut op = Op::of(node, edit.inputs(index));
+    op.attrs.retain(|(name, _)| &**name != "pads");
+    op.attrs.push(("pads".into(), Attr::from(&vec![0; pads.len()][..])));
+    let whole = edit.insert(op);
+    let starts = &pads[..sizes.len()];
+    let ends: Vec<i64> = starts.iter().zip(&sizes).map(|(start, size)| start + size).collect();
+    let axes: Vec<i64> = (2..2 + sizes.len() as i64).collect();
+    let [starts, ends, axes] = [starts, &ends, &axes].map(|ints| edit.integers(ints));
+    edit.done(&[], Op::new(OpType::Slice, &[whole, starts?, ends?, axes?]))
+}
+
+/// Looks up all entries of a reduction, so that a compiler does not join it with readers that move axes.
+fn own_reduction(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::ReductionTwice) {
+        return None;
+    }
+    let result = edit.ty(edit.node(index).outputs[0])?.clone();
+    let sizes: Option<Vec<i64>> = result.shape.iter().map(Dim::known).collect();
+    let Some(sizes) = sizes else {
+        return declined("the sizes of the reduction are not known");
+    };
+    let (axis, &size) = sizes.iter().enumerate().max_by_key(|(_, size)| **size)?;
+    let op = Op::of(edit.node(index), edit.inputs(index));
+    let reduced = edit.insert(op);
+    let entries = edit.integers(&(0..size).collect::<Vec<_>>())?;
+    edit.done(&[], Op::new(OpType::Gather, &[reduced, entries]).attr("axis", axis as i64))
 }
 
 /// Copies the sequence of a recurrent operator if an earlier one reads the same array. A `Max` of the array with itself

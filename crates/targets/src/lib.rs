@@ -1,6 +1,7 @@
 //! Rewrites what a runtime of the target lacks. They do nothing for the default target.
 
 pub mod device;
+pub mod endings;
 #[cfg(test)]
 mod form_tests;
 pub mod forms;

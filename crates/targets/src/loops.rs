@@ -5,11 +5,10 @@
 
 use onnx::edit::rename;
 use onnx::kernels::Limit;
-use onnx::{
-    DType, Dim, Graph, Op, OpType, Outcome, Patch, Replacement, Tensor, Type, ValueId, declined,
-};
+use onnx::{DType, Dim, Op, OpType, Outcome, Patch, Replacement, Tensor, Type, ValueId, declined};
 use rustc_hash::FxHashMap;
 
+use super::endings::body_node;
 use loops::{Array, Carry, Counted, LoopCounter, copy_of, replacing, results_in_place};
 
 /// Writes a `Scan` as a `Loop` if a runtime has no `Scan`, or computes some bodies wrongly.
@@ -217,13 +216,4 @@ fn length(edit: &mut Patch<'_, '_>, array: ValueId) -> Option<ValueId> {
     let shape = edit.insert(Op::new(OpType::Shape, &[array]));
     let first = edit.integer(0)?;
     Some(edit.insert(Op::new(OpType::Gather, &[shape, first]).attr("axis", 0)))
-}
-
-/// Returns the nodes of a body that compute a value.
-fn body_node(edit: &mut Patch<'_, '_>, op: Op, result: ValueId) -> Vec<onnx::Node> {
-    let Graph { mut nodes, .. } = edit.branch("", |edit| vec![edit.insert(op)]);
-    if let Some(last) = nodes.last_mut() {
-        last.outputs[0] = result;
-    }
-    nodes
 }

@@ -13,6 +13,9 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if op == OpType::Equal && edit.input(index, 1) == Some(first) && dtype.is_float() {
         return same_number(edit, first);
     }
+    if op == OpType::Cast {
+        return cast_to_unsigned(edit, first, dtype);
+    }
     if edit.has_limit(index, Limit::GeluTanh) || edit.has_limit(index, Limit::PowComputed) {
         let formula = instead(edit, op, first)?;
         return edit.settle(formula);
@@ -36,6 +39,40 @@ fn same_number(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
         false => x.constant(f64::INFINITY).greater_equal(x),
     });
     edit.settle(number)
+}
+
+/// The most elements that are cast bit by bit.
+const MAX_CAST: i64 = 1 << 16;
+
+/// Adds the numbers of the bits of an integer, for runtimes that have `uint32` but no cast to it.
+fn cast_to_unsigned(edit: &mut Patch<'_, '_>, x: ValueId, dtype: DType) -> Outcome {
+    let (to, target, opset) = (DType::U32, edit.target(), edit.opset());
+    let result = edit.ty(edit.node(edit.root()).outputs[0])?;
+    let is_missing =
+        |to: DType| target.missing_type(OpType::Cast, opset, &[Some(dtype)], &[Some(to)]).is_some();
+    let size = result.shape.iter().map(onnx::Dim::known).product::<Option<i64>>();
+    if result.dtype != to || dtype == DType::U64 || !is_missing(to) || is_missing(DType::I64) {
+        return None;
+    }
+    let needed = [OpType::Where, OpType::ReduceSum].map(|op| target.is_ordinary(op, to));
+    if needed.contains(&false) || !target.has(OpType::BitwiseAnd, opset) {
+        return None;
+    }
+    if !size.is_some_and(|size| size <= MAX_CAST) {
+        return onnx::declined("the array is large, or its size is not known");
+    }
+    let rank = result.rank();
+    let bits: Vec<i64> = (0..32).map(|bit| 1 << bit).collect();
+    let of = |dtype: DType, edit: &mut Patch<'_, '_>| {
+        Some(edit.constant(Tensor::of_ints(dtype, vec![32], &bits)?, &[]))
+    };
+    let (masks, numbers) = (of(DType::I64, edit)?, of(to, edit)?);
+    let sum = edit.formula([x, masks, numbers], |[x, masks, numbers]| {
+        let bits = x.cast(DType::I64).unsqueeze(&[rank]).bitwise_and(masks);
+        let is_set = bits.equal(0.0).logical_not();
+        is_set.select(numbers, numbers.constant(0.0)).reduce_sum(&[rank], false)
+    });
+    edit.settle(sum)
 }
 
 type Pair = for<'g> fn(Expr<'g>, Expr<'g>) -> Expr<'g>;

@@ -299,8 +299,11 @@ impl Edit<'_> {
             let before = self.nodes().into_iter().take_while(|&other| other != index);
             before.into_iter().any(|other| is_it(self.node(other)))
         };
-        let (is_read, earlier) = (&is_read, &earlier);
-        let view = View { node, values, is_read, shows_order: is_read, earlier };
+        let readers = |value: ValueId, visit: &mut dyn FnMut(&Node)| {
+            self.readers(value).for_each(|reader| visit(self.node(reader)));
+        };
+        let (is_read, earlier, readers) = (&is_read, &earlier, &readers);
+        let view = View { node, values, is_read, shows_order: is_read, earlier, readers };
         self.target.limits(limit, &view)
     }
 

@@ -256,8 +256,11 @@ impl Auditor<'_> {
         let earlier = |is_it: &dyn Fn(&Node) -> bool| earlier.iter().any(is_it);
         let is_read = |value: ValueId| self.uses.is_read(value);
         let shows_order = |value: ValueId| self.uses.shows_order(value);
+        let readers = |value: ValueId, visit: &mut dyn FnMut(&Node)| {
+            self.uses.readers(value).iter().for_each(|reader| visit(reader));
+        };
         let (is_read, shows_order, earlier) = (&is_read, &shows_order, &earlier);
-        let view = View { node, values, is_read, shows_order, earlier };
+        let view = View { node, values, is_read, shows_order, earlier, readers: &readers };
         let first = operands.first().copied().flatten();
         let is_exempt = view.is_exempt(op, self.runtime);
         if let Some(missing) = self.target.missing_type(op, self.opset, &operands, &results) {

@@ -1,6 +1,6 @@
 //! The forms of nodes that were probed, and how to recognize them.
 
-use super::limit::{captures, ends, has_low_row, has_unread_input, reads_result};
+use super::limit::{captures, ends, has_low_row, has_unread_input, reads_result, restarts};
 use super::probed::Ability;
 use super::runtime::Runtime;
 use super::uses::overwrites_state;
@@ -8,7 +8,7 @@ use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::model::Node;
 use crate::operator::OpType;
-use crate::operator::properties::COMPARISONS;
+use crate::operator::properties::{COMPARISONS, POINTWISE, REDUCTIONS, VIEW_OPS};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId, Values};
 
@@ -28,6 +28,9 @@ impl Form {
             // Only a wrong result shows it.
             Ability::ScanAddsThenTanh
             | Ability::AttentionLowMask
+            | Ability::DivConstants
+            | Ability::ReductionTwice
+            | Ability::ScanInScanRestarts
             | Ability::AttentionSoftcapMask
             | Ability::DftLaterAxis
             | Ability::LstmSharedInput
@@ -59,6 +62,8 @@ pub(crate) struct View<'a> {
     pub shows_order: &'a dyn Fn(ValueId) -> bool,
     /// Calls a function with each node of the same graph that is before it, until the function returns true.
     pub earlier: &'a dyn Fn(Test<'_>) -> bool,
+    /// Calls a function with each node of the same graph that reads a value.
+    pub readers: &'a dyn Fn(ValueId, &mut dyn FnMut(&Node)),
 }
 
 /// Returns the number of elements that a `TopK` sorts, and how often it sorts them.
@@ -178,6 +183,39 @@ impl View<'_> {
         skipped().next().is_some() && (self.earlier)(&reshapes)
     }
 
+    /// True if the result of a reduction is read both as it is and with other axes, or is the same as that of an
+    /// earlier one with other axes. A `Gather` may take it apart.
+    fn is_reduced_twice(&self) -> bool {
+        let Some(&result) = self.node.outputs.first() else { return false };
+        let Some(ty) = self.result(0).filter(|ty| ty.rank() > 0) else { return false };
+        let (mut reads, mut gathers) = (0, 0);
+        (self.readers)(result, &mut |node| {
+            reads += 1;
+            gathers += usize::from(node.op == OpType::Gather);
+        });
+        if reads == gathers {
+            return false;
+        }
+        let is_other = |node: &Node| {
+            let shape = |value: &ValueId| self.values[*value].ty.as_ref().map(|ty| &ty.shape);
+            let differs = node.outputs.first().and_then(shape).is_none_or(|it| *it != ty.shape);
+            node.op == self.node.op && node.inputs.first() == self.node.inputs.first() && differs
+        };
+        reads > 1 && self.moves(result, MAX_MOVES) || (self.earlier)(&is_other)
+    }
+
+    /// True if a layout op reads a value, perhaps after a few elementwise operators.
+    fn moves(&self, value: ValueId, steps: usize) -> bool {
+        let (mut is_moved, mut results) = (false, Vec::new());
+        (self.readers)(value, &mut |node| {
+            is_moved |= node.op.is(VIEW_OPS);
+            if node.op.is(POINTWISE) {
+                results.extend(node.outputs.first().copied());
+            }
+        });
+        is_moved || steps > 0 && results.into_iter().any(|next| self.moves(next, steps - 1))
+    }
+
     /// Returns the number of states of a `Scan`.
     fn states(&self) -> usize {
         let scanned = usize::try_from(self.int("num_scan_inputs")).unwrap_or(0);
@@ -217,6 +255,9 @@ fn has_several(tensor: &Tensor) -> bool {
     tensor.dtype.is_float() && !tensor.all_floats(|number| *first.get_or_insert(number) == number)
 }
 
+/// The most elementwise operators between a reduction and a layout op.
+const MAX_MOVES: usize = 3;
+
 /// The operators that read a sequence step by step.
 const RECURRENT: [OpType; 3] = [OpType::LSTM, OpType::GRU, OpType::RNN];
 
@@ -254,9 +295,20 @@ forms! {
     ScanInScan: "a `Scan` cannot contain another one",
         |op, it| op == OpType::Scan
             && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Scan));
+    ScanInScanRestarts: "a `Scan` in a `Scan` continues with its last state",
+        |op, it| op == OpType::Scan && {
+            let states = it.states();
+            it.node.bodies().any(|body| restarts(body, states))
+        };
     LoopInScan: "a `Scan` cannot contain a `Loop`",
         |op, it| op == OpType::Scan
             && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Loop));
+    DivConstants: "a quotient of constants is rounded down", |op, it| {
+        let is_float = it.dtype(0).is_some_and(DType::is_float);
+        op == OpType::Div && is_float && it.tensor(0).is_some() && it.tensor(1).is_some()
+    };
+    ReductionTwice: "a reduction is wrong if it is read both with and without other axes",
+        |op, it| op.is(REDUCTIONS) && it.is_reduced_twice();
     IfTwice: "a graph cannot contain two `If`",
         |op, it| op == OpType::If && (it.earlier)(&|node| node.op == OpType::If);
     MulItself: "a `Mul` of integers cannot square them", |op, it| {

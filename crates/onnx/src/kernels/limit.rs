@@ -5,6 +5,7 @@ use rustc_hash::FxHashSet;
 use super::form::{FORMS, Form, View};
 use super::probed::Ability;
 use super::runtime::Runtime;
+use crate::attr::Attr;
 use crate::model::Graph;
 use crate::operator::OpType;
 use crate::tensor::Tensor;
@@ -73,6 +74,16 @@ pub enum Limit {
     RecurrentShared,
     /// An `Attention` adds very low numbers to all scores of a row.
     LowMask,
+    /// A `Scan` in the body of a `Scan` starts with other states than its last ones.
+    ScanRestarts,
+    /// The body of a `Loop` computes whether it goes on.
+    LoopEnds,
+    /// A `Div` of constants.
+    ConstantQuotient,
+    /// A reduction is read both as it is and with other axes.
+    ReductionTwice,
+    /// A `ConvTranspose` has `pads`.
+    ConvTransposePads,
     /// A constant of `uint32` contains a number that does not fit into `int32`.
     HighConstant,
 }
@@ -139,6 +150,11 @@ impl Limit {
             Limit::SoftcapMask => &[Ability::AttentionSoftcapMask],
             Limit::RecurrentShared => &[Ability::LstmSharedInput],
             Limit::LowMask => &[Ability::AttentionLowMask],
+            Limit::ScanRestarts => &[Ability::ScanInScanRestarts],
+            Limit::LoopEnds => &[Ability::LoopWhile],
+            Limit::ConstantQuotient => &[Ability::DivConstants],
+            Limit::ReductionTwice => &[Ability::ReductionTwice],
+            Limit::ConvTransposePads => &[Ability::ConvTransposePads],
             Limit::HighConstant => &[Ability::UnsignedHighConstant],
         }
     }
@@ -242,4 +258,21 @@ pub(super) fn reads_result(body: &Graph, states: usize) -> bool {
         node.bodies().for_each(|inner| visit_reads(inner, &mut read));
     }
     is_read
+}
+
+/// True if the body of a `Scan` with a number of states contains a `Scan` that does not go on with the state that it
+/// returned in the iteration before.
+pub(super) fn restarts(body: &Graph, states: usize) -> bool {
+    let outer = || body.inputs.iter().zip(&body.outputs).take(states);
+    body.nodes.iter().filter(|node| node.op == OpType::Scan).any(|node| {
+        let arrays = match node.attr("num_scan_inputs") {
+            Some(&Attr::Int(arrays)) => usize::try_from(arrays).unwrap_or(0),
+            _ => 0,
+        };
+        let own = node.inputs.len().saturating_sub(arrays);
+        let mut carries = node.inputs.iter().zip(&node.outputs).take(own);
+        carries.any(|(&initial, &last)| {
+            !outer().any(|(&it, &next)| (Some(it), next) == (initial, last))
+        })
+    })
 }

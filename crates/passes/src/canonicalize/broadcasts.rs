@@ -4,6 +4,7 @@ use algebra::axis_map::{Step, added_units, emit_last};
 use algebra::rewrite::require;
 use algebra::sizes::adds_leading_axes;
 use onnx::expr::broadcast_shapes;
+use onnx::kernels::Limit;
 use onnx::operator::properties::{BROADCAST_OPS, BROADCASTING, LAYOUT_OPS, POINTWISE, RESHAPES};
 use onnx::{Dim, Edit, Op, OpType, Outcome, Patch, ValueId};
 
@@ -224,6 +225,8 @@ fn without_expand(
         _ => return None,
     }
     let node = patch.node(patch.root());
+    let is_needed = node.op == OpType::Where && operand == 2;
+    require(!(is_needed && patch.target().has_limit(Limit::WhereRepeats)))?;
     let result = shape_of(node.outputs[0])?;
     let operands = inputs.iter().enumerate().map(|(other, &input)| match node.op.onnx() {
         _ if other == operand => shape_of(narrow),
@@ -276,6 +279,19 @@ y:f32[2,3] = Add(x, %0)",
                 %0 = Expand(b, [2, 3]:i64)  # 2
                 y:f32[2,3] = Add(x, b)  # 3 2
             "#]],
+        );
+    }
+
+    #[test]
+    fn the_last_operand_of_a_choice_is_repeated_for_a_runtime_that_does_not() {
+        testing::check_for(
+            "mnn",
+            super::RULE.apply,
+            "graph g(c:bool[2,3], x:f32[2,3], b:f32[3]) -> (y, z)
+%0:f32[2,3] = Expand(b, [2, 3]:i64)
+y:f32[2,3] = Where(c, x, %0)
+z:f32[2,3] = Where(c, %0, x)",
+            expect![""],
         );
     }
 
