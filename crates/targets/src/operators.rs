@@ -58,7 +58,7 @@ fn cast_to_unsigned(edit: &mut Patch<'_, '_>, x: ValueId, dtype: DType) -> Outco
     if needed.contains(&false) || !target.has(OpType::BitwiseAnd, opset) {
         return None;
     }
-    if !size.is_some_and(|size| size <= MAX_CAST) {
+    if size.is_none_or(|size| size > MAX_CAST) {
         return onnx::declined("the array is large, or its size is not known");
     }
     let rank = result.rank();

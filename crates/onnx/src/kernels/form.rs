@@ -52,6 +52,9 @@ impl Form {
 /// A test of a node.
 type Test<'t> = &'t dyn Fn(&Node) -> bool;
 
+/// Calls a function with each node that reads a value.
+type Readers<'r> = dyn Fn(ValueId, &mut dyn FnMut(&Node)) + 'r;
+
 /// A node with what is known about its values.
 pub(crate) struct View<'a> {
     pub node: &'a Node,
@@ -63,7 +66,7 @@ pub(crate) struct View<'a> {
     /// Calls a function with each node of the same graph that is before it, until the function returns true.
     pub earlier: &'a dyn Fn(Test<'_>) -> bool,
     /// Calls a function with each node of the same graph that reads a value.
-    pub readers: &'a dyn Fn(ValueId, &mut dyn FnMut(&Node)),
+    pub readers: &'a Readers<'a>,
 }
 
 /// Returns the number of elements that a `TopK` sorts, and how often it sorts them.
