@@ -291,7 +291,12 @@ y:f32[2,3] = Add(x, %0)",
 %0:f32[2,3] = Expand(b, [2, 3]:i64)
 y:f32[2,3] = Where(c, x, %0)
 z:f32[2,3] = Where(c, %0, x)",
-            expect![""],
+            expect![[r#"
+                graph g(c:bool[2,3], x:f32[2,3], b:f32[3]) -> (y, z)
+                %0 = Expand(b, [2, 3]:i64)  # 2
+                y:f32[2,3] = Where(c, x, %0)  # 3
+                z:f32[2,3] = Where(c, b, x)  # 4 2
+            "#]],
         );
     }
 
