@@ -35,8 +35,9 @@ pub(super) fn infinite_factor(edit: &mut Patch<'_, '_>, index: usize, present: P
         }
         None => present.calls && edit.tensor(value).is_none(),
     };
-    let place = if may_be_product(edit.input(index, 0)?) { 0 } else { 1 };
-    let product = edit.input(index, place).filter(|&value| may_be_product(value))?;
+    let operands = [edit.input(index, 0)?, edit.input(index, 1)?];
+    let place = operands.iter().position(|&value| may_be_product(value))?;
+    let product = operands[place];
     let apart = edit.insert(Op::new(OpType::Max, &[product]));
     let op = edit.op_with(index, place, apart);
     edit.done(&[], op)
