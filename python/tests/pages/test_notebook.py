@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -183,6 +184,9 @@ def test_a_command_finds_the_cell_in_the_saved_notebook_by_its_text(
     assert "3 |     return x / jnp.sum(x)" in shown
     shown = jax2onnx_in(tmp_path, "where", model, "Div", "--source-root", folder(ran))
     assert " 3 |     return x / jnp.sum(x)" in shown
+    # The notebook in the folder of the model has the recorded text.
+    assert " 3 |     return x / jnp.sum(x)" in jax2onnx_in(tmp_path, "where", model, "Div")
+    model = Path(shutil.copy(model, tmp_path))
     text = ran.path.read_text().replace("jnp.sum(x)", "jnp.max(x)")
     (tmp_path / "changed.ipynb").write_text(text)
     shown = jax2onnx_in(tmp_path, "where", model, "Div")
