@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use super::{check, check_arguments};
+use super::{check, check_arguments, fixtures, run_arguments};
 
 #[test]
 fn a_sound_model_has_no_findings() {
@@ -11,6 +11,21 @@ fn a_sound_model_has_no_findings() {
         indexed.onnx: 0 errors, 0 warnings
     "#]],
     );
+}
+
+#[test]
+fn an_operator_that_onnx_does_not_have_is_an_error() {
+    let mut model = std::fs::read(fixtures().join("indexed.onnx")).expect("a model");
+    let place = model.windows(6).position(|bytes| bytes == b"\x22\x04Tanh").expect("an operator");
+    model[place + 5] = b'k';
+    let name = format!("jax2onnx-unknown-{}.onnx", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, model).expect("the model can be written");
+    let output = run_arguments(&["check", &path.to_string_lossy()], &fixtures());
+    std::fs::remove_file(&path).expect("the model is removed");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains("error[unknown-operator]: ONNX has no operator `Tank`"), "{printed}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -26,9 +26,10 @@ pub(super) fn check(document: &Document<'_>, findings: &mut Findings) {
     ends(scan, findings);
 }
 
+/// The newest supported opset of ONNX.
+const NEWEST: i64 = 26;
+
 fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
-    /// The newest supported opset of ONNX.
-    const NEWEST: i64 = 26;
     if scan.ir_version < 1 {
         findings.error("ir-version", None, format_args!("the model has no IR version"));
     }
@@ -65,6 +66,42 @@ fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
     let version = scan.opsets.iter().find(|(domain, _)| matches!(*domain, "" | "ai.onnx"));
     if let Some(&(_, version)) = version {
         later_operators(scan, version, findings);
+        if version <= NEWEST {
+            unknown_operators(scan, findings);
+        }
+    }
+}
+
+/// Reports operators that no opset of ONNX has.
+fn unknown_operators(scan: &Scan<'_>, findings: &mut Findings) {
+    /// Operators that ONNX had before opset 7, and that ONNX Runtime still has.
+    const EXPERIMENTAL: [&str; 7] = [
+        "Affine",
+        "Crop",
+        "DynamicSlice",
+        "ImageScaler",
+        "ParametricSoftplus",
+        "Scale",
+        "ScaledTanh",
+    ];
+    let functions: FxHashSet<&str> = scan
+        .graphs
+        .iter()
+        .filter_map(|graph| match &graph.place {
+            GraphPlace::Function(name) => Some(name.trim_start_matches("::")),
+            _ => None,
+        })
+        .collect();
+    for (number, node) in scan.nodes.iter().enumerate().filter(|(_, n)| n.domain().is_empty()) {
+        let op = node.op;
+        let is_known = op.is_empty()
+            || OpType::from_name(op).is_some()
+            || EXPERIMENTAL.contains(&op)
+            || functions.contains(op);
+        if !is_known {
+            let message = format_args!("ONNX has no operator `{op}`");
+            findings.error("unknown-operator", Some(number), message);
+        }
     }
 }
 

@@ -150,7 +150,7 @@ fn amounts(text: &mut String, amounts: &Amounts, style: Style) {
             (Some(known), _) if place < 3 => number(known).trim_end().to_owned(),
             (Some(known), _) => bytes(u64::try_from(known).unwrap_or_default()),
             (None, Some(formula)) if place < 3 => formula,
-            (None, Some(formula)) => format!("{formula} B"),
+            (None, Some(formula)) => format!("{formula} bytes"),
             (None, None) => "(a very long formula)".to_owned(),
         };
         let _ = writeln!(text, "{label:>18}  {}", style.hanging(&clean(&formula), 20));

@@ -80,7 +80,7 @@ impl<'d> Peak<'d> {
     fn shown(&self, total: &Total) -> String {
         match (self.number(total), total.formula()) {
             (Some(number), _) => bytes(u64::try_from(number).unwrap_or_default()),
-            (None, Some(formula)) => format!("{formula} B"),
+            (None, Some(formula)) => format!("{formula} bytes"),
             (None, None) => "(a very long formula)".to_owned(),
         }
     }
@@ -95,7 +95,7 @@ impl<'d> Peak<'d> {
     ) -> String {
         let Memory { formula, total, node, notes, .. } = &self.memory;
         let size = match (self.memory.bytes, formula) {
-            (None, Some(formula)) => format!("{formula} B"),
+            (None, Some(formula)) => format!("{formula} bytes"),
             _ => self.shown(total),
         };
         let mut text = style.bold("peak of memory");
