@@ -393,7 +393,7 @@ class Comparer:
             verdict = judge(truth, got, segment.tolerance)
             if not verdict.is_wrong:
                 return verdict
-            # What its operands make NaN or infinite in the shorter type is not the node's doing.
+            # NaN and infinity of operands in the shorter type are not the fault of the node.
             own = verdict.statistics
             births = {"nans": own.nans, "infinities": own.infinities}
             return replace(verdict, statistics=replace(plain.statistics, **births))

@@ -153,7 +153,7 @@ impl Levels<'_> {
         let local = self.local(edit, rows, &powers, chunk)?;
         let ends = self.ends(edit, local, chunk)?;
         let rows = self.reshaped(edit, ends, [-1, chunk * size])?;
-        // What the chunks of a chunk add to the state at the start of each.
+        // The sums that the chunks of a chunk add to the state at the start of each.
         let inner = self.local(edit, rows, &outer, chunk)?;
         let ends = self.ends(edit, inner, chunk)?;
         let firsts = self.by_loop(edit, ends, &top)?;

@@ -65,7 +65,7 @@ pub(super) fn system(edit: &mut Patch<'_, '_>, scan: &Counted, delays: &[Delay])
 /// The arrays of all steps that the update of a system reads.
 pub(super) struct Mixed {
     system: System,
-    /// What a step adds to each state, as `[steps, size]`.
+    /// The sum that a step adds to each state, as `[steps, size]`.
     added: Vec<Option<ValueId>>,
 }
 
