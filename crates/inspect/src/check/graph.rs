@@ -74,7 +74,7 @@ fn opsets(scan: &Scan<'_>, findings: &mut Findings) {
 
 /// Reports operators that no opset of ONNX has.
 fn unknown_operators(scan: &Scan<'_>, findings: &mut Findings) {
-    /// Operators that ONNX had before opset 7, and that ONNX Runtime still has.
+    /// Operators that ONNX Runtime registers besides those of ONNX, for models of opset 9 and older.
     const EXPERIMENTAL: [&str; 7] = [
         "Affine",
         "Crop",
