@@ -14,6 +14,7 @@ mod file;
 pub mod find;
 mod foreign;
 mod fusions;
+mod guards;
 mod inputs;
 pub mod json;
 mod lines;

@@ -234,7 +234,6 @@ ONE_ARRAY = [
     bias_after_lowest,
     two_masks,
     slopes,
-    masked_after_cap,
 ]
 SEVERAL_ARRAYS = [
     scaled_after_bias,
@@ -249,11 +248,15 @@ SEVERAL_ARRAYS = [
 ZERO_WEIGHTS = [
     zero,
     lambda scores, is_there: zero(scores, is_there, -np.inf),
-    lambda scores, is_there: zero(capped(scores) - BIAS, is_there),
     lambda scores, is_there: zero(scores, is_there & TRIANGLE),
     lambda scores, is_there: jax.nn.softmax(scores, where=is_there),
     zero_by_bias,
     zero_where_missing,
+]
+#: Weights of capped scores, to which older releases add the mask first.
+CAPPED: list[Fn] = [
+    lambda scores, is_there: jax.nn.softmax(masked_after_cap(scores, is_there)),
+    lambda scores, is_there: zero(capped(scores) - BIAS, is_there),
 ]
 OTHER_WEIGHTS = [
     zero_by_another_mask,
@@ -273,9 +276,11 @@ def with_number(weights: np.ndarray, number: float) -> np.ndarray:
     return changed
 
 
-def check(fn: Fn, is_fused: bool, places: Sequence[Any] = ALL_PLACES) -> None:
+def check(
+    fn: Fn, is_fused: bool, places: Sequence[Any] = ALL_PLACES, target: str | None = None
+) -> None:
     """Compare results for NaN and infinities in rows that are kept, masked, or both."""
-    model = bench.convert(fn, [X, LENGTHS])
+    model = bench.convert(fn, [X, LENGTHS], target=target)
     assert ("Attention" in [node.op_type for node in model.graph.node]) == is_fused
     for place in places:
         for number in [np.nan, np.inf, -np.inf] if place else [None]:
@@ -309,6 +314,12 @@ def test_masks_that_no_array_replaces_stay_in_parts(mask: Fn) -> None:
 @pytest.mark.parametrize("weigh", ZERO_WEIGHTS)
 def test_masked_weights_may_be_zero(weigh: Fn) -> None:
     check(attention(weigh=weigh), is_fused=True, places=PLACES)
+
+
+@pytest.mark.parametrize("weigh", CAPPED)
+def test_capped_scores_are_masked_by_newer_releases_alone(weigh: Fn) -> None:
+    check(attention(weigh=weigh), is_fused=False, places=PLACES)
+    check(attention(weigh=weigh), is_fused=True, places=PLACES, target="onnxruntime>=1.27")
 
 
 @pytest.mark.parametrize("weigh", OTHER_WEIGHTS)

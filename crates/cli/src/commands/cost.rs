@@ -28,7 +28,7 @@ use crate::output;
                   jax2onnx cost model.onnx --by module --format json\n  \
                   jax2onnx cost predict.onnx --size B=8 --format flamegraph > cost.svg\n  \
                   jax2onnx cost predict.onnx --size B=8 --format memory > memory.svg\n  \
-                  jax2onnx cost predict.onnx --profile profile.json")]
+                  jax2onnx cost model.onnx --profile profile.json")]
 pub(crate) struct Args {
     /// The model
     model: PathBuf,

@@ -25,7 +25,7 @@ use inspect::text::{bytes, count};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  jax2onnx view model.onnx --open\n  \
                         jax2onnx view model.onnx -o page.html --profile profile.json\n  \
-                        jax2onnx view model.onnx --cost --size B=8\n  \
+                        jax2onnx view predict.onnx --cost --size B=8\n  \
                         jax2onnx view model.onnx --against before.onnx\n  \
                         jax2onnx view model.onnx --format json > data.json")]
 pub(crate) struct Args {
