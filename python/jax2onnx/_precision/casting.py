@@ -11,7 +11,9 @@ from onnx import helper, numpy_helper
 from .._comparing.arrays import Array
 from .._comparing.graphs import main
 from .._comparing.models import Loaded
+from .errors import relative_error
 from .formats import Format
+from .names import all_names, drop_weights, weight_names
 from .sites import Facts, Site, is_long, rounds, takes_values
 from .switched import Types
 
@@ -97,7 +99,7 @@ class Caster:
         self._written = {}
         self._exact: set[str] = set()
         self._inputs = {value.name for value in loaded.proto.graph.input}
-        self._weights = set(_weight_names(loaded.proto))
+        self._weights = set(weight_names(loaded.proto))
         self.casts = 0
         self.short: set[Site] = set()
 
@@ -184,13 +186,31 @@ class Caster:
             for position, name in enumerate(node.input):
                 if not name or is_call or has_body:
                     continue
-                is_free = facts is not None and position in facts.given
-                is_weight = facts is None or name in self._weights
-                if (is_free and site in self._long_weights) or (not is_free and is_weight):
+                if facts is None:
+                    is_exact = not self._is_storable(name)
+                elif position in facts.given:
+                    is_exact = site in self._long_weights
+                else:
+                    is_exact = name in self._weights
+                if is_exact:
                     self._exact.add(name)
             for attribute in node.attribute:
                 if attribute.type == onnx.AttributeProto.GRAPH:
                     self._find_exact(attribute.g.node, (*place, number, attribute.name))
+
+    def _is_storable(self, name: str) -> bool:
+        """Return whether a weight of a branch that the data does not reach fits the short type."""
+        tensor = self._initializers.get(name)
+        if tensor is None or not is_long(helper.tensor_dtype_to_np_dtype(tensor.data_type)):
+            return False
+        array = np.asarray(self._loaded.array(tensor))
+        if array.size <= _SMALL:
+            return False
+        return relative_error(array, self._format.rounded(array)) <= self._format.epsilon
+
+    @cached_property
+    def _initializers(self) -> dict[str, onnx.TensorProto]:
+        return {tensor.name: tensor for tensor in self._loaded.proto.graph.initializer}
 
     def _nodes(
         self,
@@ -554,37 +574,3 @@ def _assign(message: Any, field: Any, value: Any) -> None:
         getattr(message, field.name).CopyFrom(value)
     else:
         getattr(message, field.name).extend(value)
-
-
-def drop_weights(model: onnx.ModelProto, weights: Collection[str]) -> None:
-    """Remove weights from the inputs, where old models list them, too."""
-    inputs = [value for value in model.graph.input if value.name not in weights]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    model.ir_version = max(model.ir_version, 8)
-
-
-def _weight_names(model: onnx.ModelProto) -> Iterable[str]:
-    waiting: list[Any] = [model.graph, *model.functions]
-    while waiting:
-        graph = waiting.pop()
-        for tensor in getattr(graph, "initializer", ()):
-            yield tensor.name
-        for node in graph.node:
-            if node.op_type == "Constant":
-                yield from node.output
-            waiting += [each.g for each in node.attribute if each.HasField("g")]
-
-
-def all_names(model: onnx.ModelProto) -> Iterable[str]:
-    waiting: list[Any] = [model.graph, *model.functions]
-    while waiting:
-        graph = waiting.pop()
-        for value in graph.input:
-            yield value if isinstance(value, str) else value.name
-        for tensor in getattr(graph, "initializer", ()):
-            yield tensor.name
-        for node in graph.node:
-            yield node.name
-            yield from node.output
-            waiting += [each.g for each in node.attribute if each.HasField("g")]

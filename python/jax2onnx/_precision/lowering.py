@@ -218,6 +218,9 @@ class _Task:
         self._short: Collection[str] | None = None
         self._analysis, self._kind, self._judge = analysis, kind, judge
         self._weights_only, self._converts = weights_only or kind.name == "int4", converts
+        #: ONNX Runtime rounds the operands of products with such weights, which is faster. If lines
+        #: are chosen by the errors of their operands, it may not.
+        self._has_exact_operands = not self._weights_only
         watch = analysis.watch
         self._facts: Mapping[Site, Facts] = watch.facts
         self._groups = analysis.groups
@@ -269,6 +272,8 @@ class _Task:
                 return Lowered(made, report)
             if not self._kind.is_float and any(part == VALUES for _, part in choice.parts):
                 share = share / 2 if share == 1 else 0.0
+            elif not self._kind.is_float and not self._has_exact_operands:
+                self._has_exact_operands = True
             else:
                 ratio = judge.budget / error if math.isfinite(error) else 0.5
                 target = min(target, bound(choice.errors)) * min(0.95 * ratio, 0.95)
@@ -311,6 +316,7 @@ class _Task:
                 self._kind,
                 parts,
                 for_onnxruntime=self._for_onnxruntime,
+                has_exact_operands=self._has_exact_operands,
             )
             made = storer.model()
             self._short = storer.short
@@ -429,10 +435,11 @@ class _Task:
             parts = {(each.site, part) for each in group.facts for part in each.parts}
             rounded = parts & choice.parts
             rest = parts - rounded
-            if rest and (not rounded or self._has_kept_values(rest)):
+            if rest and (not rounded or self._has_kept(rest)):
                 kept.append(_line(group, self._why_kept(group, choice)))
             else:
-                lowered.append(_line(group, self._why_lowered(parts, rounded)))
+                why = self._why_lowered(group, rounded, rest, choice)
+                lowered.append(_line(group, why))
         before = self._analysis.loaded.proto
         notes = list(self._notes)
         if not held_back:
@@ -461,16 +468,26 @@ class _Task:
             tuple(notes),
         )
 
-    def _has_kept_values(self, parts: Collection[Part]) -> bool:
-        return not self._weights_only and any(part == VALUES for _, part in parts)
+    def _has_kept(self, rest: Collection[Part]) -> bool:
+        """Return whether a line keeps what matters: its values, or its weights if they have scales.
 
-    def _why_lowered(self, parts: Collection[Part], rounded: Collection[Part]) -> str:
-        kinds = {part for _, part in rounded}
-        if kinds == {WEIGHTS} and any(part == VALUES for _, part in parts):
-            return f"its weights are in {self._kind.name}"
+        Args:
+            rest: The parts of its nodes that are not rounded.
+        """
+        which = VALUES if self._kind.is_float else WEIGHTS
+        return not self._weights_only and any(part == which for _, part in rest)
+
+    def _why_lowered(
+        self, group: Group, rounded: Collection[Part], rest: Collection[Part], choice: Choice
+    ) -> str:
+        kind = self._kind.name
+        if {part for _, part in rounded} == {WEIGHTS} and any(part == VALUES for _, part in rest):
+            if self._weights_only:
+                return f"its weights are in {kind}"
+            return f"its weights are in {kind}; of its operands: {self._why_kept(group, choice)}"
         if self._kind.is_float:
-            return f"within the range of {self._kind.name} and the budget"
-        return f"within the budget in {self._kind.name}"
+            return f"within the range of {kind} and the budget"
+        return f"within the budget in {kind}"
 
     def _why_kept(self, group: Group, choice: Choice) -> str:
         if any((each.site, part) in self._kept for each in group.facts for part in each.parts):

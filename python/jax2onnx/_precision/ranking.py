@@ -11,7 +11,7 @@ from .calibration import Ranges
 from .errors import LOST, worst_output
 from .formats import Format
 from .samples import Feeds
-from .sites import Facts, Part
+from .sites import Facts, Part, Weight
 from .switched import Switched
 
 #: At least so many groups are rounded alone.
@@ -77,7 +77,7 @@ def severity(facts: Facts, kind: Format) -> float:
     if facts.values.overflowing or facts.is_inside:
         size = max(size, _BEYOND)
     for weight in facts.weights.values():
-        if weight.range.overflowing:
+        if exceeds(facts, weight):
             size = max(size, _BEYOND)
         elif weight.range.vanishing:
             size = max(size, _VANISHING)
@@ -89,6 +89,14 @@ def severity(facts: Facts, kind: Format) -> float:
     if facts.outlier is not None and not kind.is_float:
         size = max(size, facts.own_error * 2)
     return size
+
+
+def exceeds(facts: Facts, weight: Weight) -> bool:
+    """Return whether elements of a weight become infinite, and a result shows that.
+
+    A comparison with the largest number of `float32` does not show it.
+    """
+    return weight.range.overflowing > 0 and facts.own_error > 0
 
 
 def follows(facts: Facts, group: Group) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 from .._comparing.lines import SourceLine
 from .._words import quoted
 from .formats import Format
-from .ranking import Group, severity
+from .ranking import Group, exceeds, severity
 from .sites import Facts, Weight
 
 #: A share from which on something is worth a sentence.
@@ -25,7 +25,7 @@ def problem(facts: Facts, kind: Format) -> str:
     if facts.values.overflowing or facts.is_inside:
         return "overflow"
     for weight in facts.weights.values():
-        if weight.range.overflowing:
+        if exceeds(facts, weight):
             return "weight"
     for weight in facts.weights.values():
         if weight.range.vanishing:

@@ -14,8 +14,8 @@ from .._comparing.levels import attribute
 from .._comparing.models import Loaded
 from .._errors import ConfigError
 from .calibration import Key, Ranges
-from .casting import all_names, drop_weights
 from .formats import BLOCK, Format, Stored, scale_of, stored
+from .names import all_names, drop_weights
 from .quantizing import is_matrix_product
 from .sites import BLOCKS, VALUES, WEIGHTS, Facts, Part, Site
 
@@ -24,6 +24,8 @@ _CHANNELS: Final = 13
 _IR_OF_FOUR_BITS: Final = 10
 #: The domain of ONNX Runtime's own operators.
 OWN: Final = "com.microsoft"
+#: The products that ONNX Runtime computes with integers if it sees a weight in few bits.
+_MATRICES: Final = ("MatMul", "Gemm")
 #: A bias that needs more steps would leave no room for the sum.
 _MAX_BIAS: Final = float(1 << 30)
 
@@ -45,6 +47,7 @@ class Storer:
         parts: Collection[Part],
         *,
         for_onnxruntime: bool = False,
+        has_exact_operands: bool = False,
     ) -> None:
         """Plan to write a model.
 
@@ -55,8 +58,10 @@ class Storer:
             kind: `int8` or `int4`.
             parts: The parts that are rounded.
             for_onnxruntime: Whether the model may contain ONNX Runtime's own operators.
+            has_exact_operands: Whether no runtime may round the operands of products whose weights
+                alone are rounded.
         """
-        self._for_onnxruntime = for_onnxruntime
+        self._for_onnxruntime, self._has_exact_operands = for_onnxruntime, has_exact_operands
         self._loaded, self._facts, self._ranges = loaded, facts, ranges
         self._format, self._parts = kind, set(parts)
         self._opset = next(
@@ -74,7 +79,7 @@ class Storer:
         self._used = set(all_names(loaded.proto))
         #: The weights in few bits, with the names of the numbers and the scales, and their sums.
         self._stored: dict[str, tuple[Stored, list[str]]] = {}
-        self._dequantized: dict[str, str] = {}
+        self._dequantized: dict[tuple[str, bool], str] = {}
         self._products: dict[tuple[str, ...], list[str]] = {}
         #: The weights that some node reads as whole numbers.
         self._replaced: set[str] = set()
@@ -183,7 +188,10 @@ class Storer:
                 if tensor is None or facts.graph.initializer(name) is None:
                     continue
                 axis = facts.axis(position, len(tensor.dims))
-                node.input[position] = self._read_weight(tensor, axis, node, head)
+                is_exact = self._has_exact_operands and (site, VALUES) not in self._parts
+                node.input[position] = self._read_weight(
+                    tensor, axis, node, head, is_exact=is_exact and node.op_type in _MATRICES
+                )
         if (site, VALUES) in self._parts:
             for position in facts.operands:
                 name = node.input[position]
@@ -353,21 +361,56 @@ class Storer:
         axis: int | None,
         reader: onnx.NodeProto,
         head: list[onnx.NodeProto],
+        *,
+        is_exact: bool,
     ) -> str:
-        if tensor.name not in self._dequantized:
+        """Return the name of the numbers of a weight that is stored in few bits."""
+        key = tensor.name, is_exact
+        if key not in self._dequantized:
             known, names = self._store(tensor, axis)
             inputs = list(self._names(tensor, known, names))
             result = self._fresh(f"{tensor.name}.dequantized")
-            if reader.op_type == "Gemm" and known.block is None:
-                # ONNX Runtime's kernel with integers wants to see that there is no offset.
-                zeros = np.zeros(known.scales.shape, np.int8)
-                inputs.append(self._add(tensor, zeros, f"{tensor.name}.zero"))
-            attributes = {} if known.axis is None else {"axis": known.axis}
-            if known.block is not None:
-                attributes["block_size"] = known.block
-            head.append(self._node("DequantizeLinear", inputs, [result], reader, **attributes))
-            self._dequantized[tensor.name] = result
-        return self._dequantized[tensor.name]
+            if is_exact:
+                self._multiply_by_scales(tensor, known, inputs, result, reader, head)
+            else:
+                if reader.op_type == "Gemm" and known.block is None:
+                    # ONNX Runtime's kernel with integers wants to see that there is no offset.
+                    zeros = np.zeros(known.scales.shape, np.int8)
+                    inputs.append(self._add(tensor, zeros, f"{tensor.name}.zero"))
+                attributes = {} if known.axis is None else {"axis": known.axis}
+                if known.block is not None:
+                    attributes["block_size"] = known.block
+                head.append(self._node("DequantizeLinear", inputs, [result], reader, **attributes))
+            self._dequantized[key] = result
+        return self._dequantized[key]
+
+    def _multiply_by_scales(
+        self,
+        tensor: onnx.TensorProto,
+        known: Stored,
+        inputs: list[str],
+        result: str,
+        reader: onnx.NodeProto,
+        head: list[onnx.NodeProto],
+    ) -> None:
+        """Write what runtimes compute once, when they load the model, and fuse with no product."""
+        whole, scales = inputs
+        long, rank = self._fresh(f"{tensor.name}.float32"), known.values.ndim
+        head.append(self._node("Cast", [whole], [long], reader, to=onnx.TensorProto.FLOAT))
+        axis = None if known.axis is None else known.axis % rank
+        if axis is not None and known.block is not None:
+            blocks = np.arange(known.values.shape[axis]) // known.block
+            index = self._add(tensor, blocks, f"{tensor.name}.blocks")
+            spread = self._fresh(f"{tensor.name}.scales")
+            head.append(self._node("Gather", [scales, index], [spread], reader, axis=axis))
+            scales = spread
+        elif axis is not None and axis < rank - 1:
+            others = np.arange(1, rank - axis)
+            spread = self._fresh(f"{tensor.name}.scales")
+            axes = self._add(tensor, others, f"{tensor.name}.axes")
+            head.append(self._node("Unsqueeze", [scales, axes], [spread], reader))
+            scales = spread
+        head.append(self._node("Mul", [long, scales], [result], reader))
 
     def _packed(self, known: Stored) -> Array:
         return known.values.astype(ml_dtypes.int4) if self._format.name == "int4" else known.values

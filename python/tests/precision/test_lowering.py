@@ -228,6 +228,22 @@ def test_a_branch_that_does_not_run_keeps_its_type() -> None:
     assert np.allclose(large, expected, rtol=1e-2)
 
 
+@pytest.mark.parametrize("largest", [1.0, 1e6])
+def test_weights_of_a_branch_that_does_not_run_are_short_if_they_fit(largest: float) -> None:
+    other = RANDOM.standard_normal((16, 32)).astype(np.float32)
+    other[0, 0] = largest
+
+    def choose(x: Any) -> Any:
+        return lax.cond(x.sum() > 1e9, lambda y: jnp.sin(y @ other), lambda y: y @ W1, x)
+
+    before = to_onnx(choose, [(4, 16)], provenance="indexed")
+    short, report = lower_precision(before, samples(4, 4, 16))
+    assert report.bytes_short == (2 if largest == 1 else 1) * W1.size * 2
+    large = {"x": 1e6 * np.abs(samples(1, 4, 16)[0][0]) + np.float32(1e9)}
+    assert np.isfinite(run(short, large)[0]).all()
+    assert lines_without(short) == 0
+
+
 def test_metrics_are_decibels_and_functions(model: onnx.ModelProto) -> None:
     data = samples(8, 4, 16)
     _, report = lower_precision(model, data, metric="snr", budget=45)

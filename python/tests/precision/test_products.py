@@ -111,6 +111,49 @@ def test_blocks_of_four_bits_have_the_numbers_of_blocks_of_the_standard() -> Non
 
 
 @pytest.mark.parametrize(
+    ("to", "shape", "budget"),
+    [("int8", (64, 24), 0.03), ("int4", (64, 24), 0.4), ("int4", (70, 24), 0.4)],
+)
+def test_an_operand_with_outliers_is_not_rounded(
+    to: str, shape: tuple[int, int], budget: float, tmp_path: Path
+) -> None:
+    weight = (RANDOM.standard_normal(shape) / 9).astype(np.float32)
+    # A weight that does not read the large channels of an operand, which blocks of 8 bits destroy.
+    weight[::32] = 0
+
+    def outliers(x: Any) -> Any:
+        return jnp.maximum(x, np.where(np.arange(shape[0]) % 32, -99.0, 3e4)) @ weight
+
+    model = exported(outliers, f"f32[B,{shape[0]}]")
+    data = samples(12, 5, shape[0])
+    short, report = lower_precision(model, data, to=to, budget=budget, weights_only=True)
+    assert report.error <= budget
+    assert error_of(model, short, samples(1, 5, shape[0])[0]) <= budget
+    assert [type for type in optimized(short, tmp_path) if "MatMul" in type] == ["MatMul"]
+    assert lines_without(short) == 0
+    assert report.bytes_after < 0.5 * report.bytes_before
+    plain = exported(lambda x: x @ weight, f"f32[B,{shape[0]}]")
+    fused, _ = lower_precision(plain, data, to=to, budget=budget, weights_only=True)
+    assert "MatMulNBits" in optimized(fused, tmp_path)
+
+
+def test_a_line_whose_weights_alone_are_whole_numbers_is_lowered() -> None:
+    weight = W1.copy()
+    weight[3] = 0
+
+    def both(x: Any) -> Any:
+        return jnp.maximum(x, np.where(np.arange(48) == 3, 3e4, -99.0)) @ weight
+
+    _, report = lower_precision(
+        exported(both, "f32[B,48]"), samples(12, 5, 48), to="int8", budget=0.03
+    )
+    assert report.bytes_short == weight.size
+    (line,) = report.lowered
+    assert line.reason.startswith("its weights are in int8; of its operands: rounding to int8")
+    assert not report.kept
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ({"to": "float16", "dynamic": True}, "`dynamic` is about the operands of products"),
