@@ -152,11 +152,14 @@ def narrowed(found: dict[str, Any]) -> set[tuple[str, str]]:
     """Returns the types for which even moving a number changes it, with the kinds of numbers."""
     tables = [wrong_by_kind(found["operators"].get(op, [])) for op in MOVES]
     pairs = {(name, kind) for table in tables for kind, names in table.items() for name in names}
-    return {
+    changed = {
         (name, kind)
         for name, kind in pairs
         if sum(name in table.get(kind, ()) for table in tables) > len(tables) // 2
     }
+    # No result shows the digits of a type that the runtime returns as a shorter one.
+    shortened = found["boundaries"]["outputs"].get("as float32", [])
+    return changed | {(name, "precise") for name in shortened if name == "float64"}
 
 
 def wrong(found: dict[str, Any]) -> list[str]:

@@ -574,3 +574,46 @@ z:u32[3] = Cast(u) {to=12}",
         "#]],
     );
 }
+
+#[test]
+fn a_resize_of_a_vector_looks_up_entries() {
+    check_for(
+        "mnn",
+        forms::run,
+        "graph g(x:f32[3]) -> (y)
+y:f32[6] = Resize(x, _, [2.0]:f32) {mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\"}",
+        expect![[r#"
+            graph g(x:f32[3]) -> (y)
+            y:f32[6] = Gather(x, [0, 0, 1, 1, 2, 2]:i64) {axis=0}  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_resize_along_the_first_axes_looks_up_entries() {
+    check_for(
+        "openvino",
+        forms::run,
+        "graph g(x:f32[1,2,3,2]) -> (y)
+y:f32[1,4,3,4] = Resize(x, _, [1.0, 2.0, 1.0, 2.0]:f32) {mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\"}",
+        expect![[r#"
+            graph g(x:f32[1,2,3,2]) -> (y)
+            %0 = Gather(x, [0, 0, 1, 1]:i64) {axis=1}  # 2
+            y:f32[1,4,3,4] = Gather(%0, [0, 0, 1, 1]:i64) {axis=3}  # 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_resize_of_an_image_stays() {
+    check_for(
+        "mnn",
+        forms::run,
+        "graph g(x:f32[1,2,3,2]) -> (y)
+y:f32[1,2,6,4] = Resize(x, _, [1.0, 1.0, 2.0, 2.0]:f32) {mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\"}",
+        expect![[r#"
+            graph g(x:f32[1,2,3,2]) -> (y)
+            y:f32[1,2,6,4] = Resize(x, _, [1.0, 1.0, 2.0, 2.0]) {coordinate_transformation_mode="asymmetric", mode="nearest", nearest_mode="floor"}  # 2
+        "#]],
+    );
+}

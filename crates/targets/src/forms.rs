@@ -33,6 +33,7 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         }
         op if op.is(REDUCTIONS) => own_reduction(edit),
         OpType::LSTM | OpType::GRU => own_sequence(edit),
+        OpType::Resize => repeated_entries(edit),
         OpType::TopK => stable_order(edit).or_else(|| distinct_sort(edit)),
         OpType::Conv | OpType::ConvTranspose | OpType::MaxPool | OpType::AveragePool => {
             window(edit)
@@ -167,6 +168,40 @@ fn cropped(edit: &mut Patch<'_, '_>) -> Outcome {
     let axes: Vec<i64> = (2..2 + sizes.len() as i64).collect();
     let [starts, ends, axes] = [starts, &ends, &axes].map(|ints| edit.integers(ints));
     edit.done(&[], Op::new(OpType::Slice, &[whole, starts?, ends?, axes?]))
+}
+
+/// Looks up the entries of each axis several times, for runtimes that enlarge images only.
+fn repeated_entries(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::ResizeRows) {
+        return None;
+    }
+    let node = edit.node(index);
+    let is =
+        |name: &str, text: &str| matches!(node.attr(name), Some(Attr::Str(it)) if &**it == text);
+    let copies = is("mode", "nearest")
+        && is("coordinate_transformation_mode", "asymmetric")
+        && is("nearest_mode", "floor");
+    if !copies {
+        return declined("the result has other numbers than the operand");
+    }
+    let mut enlarged = edit.input(index, 0)?;
+    let (before, after) = (edit.ty(enlarged)?.clone(), edit.ty(node.outputs[0])?.clone());
+    for (axis, sizes) in before.shape.iter().zip(&*after.shape).enumerate() {
+        let (Some(from), Some(to)) = (sizes.0.known(), sizes.1.known()) else {
+            return declined("the sizes of the array are not known");
+        };
+        if to % from.max(1) != 0 {
+            return declined("the entries do not occur equally often");
+        }
+        if from != to {
+            let places: Vec<i64> = (0..to).map(|place| place * from / to).collect();
+            let places = edit.integers(&places)?;
+            let gather = Op::new(OpType::Gather, &[enlarged, places]);
+            enlarged = edit.insert(gather.attr("axis", axis as i64));
+        }
+    }
+    edit.done(&[], enlarged)
 }
 
 /// Looks up all entries of a reduction, so that a compiler does not join it with readers that move axes.

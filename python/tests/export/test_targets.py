@@ -214,3 +214,12 @@ def test_check_finds_what_a_runtime_lacks_by_line(tmp_path: Path) -> None:
     done = subprocess.run([*command, "nowhere"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "`nowhere` is not a target" in done.stderr
+
+
+def test_a_sort_for_a_runtime_that_shortens_doubles_has_none() -> None:
+    model = jax2onnx.to_onnx(jnp.sort, [(7,)], target="rten")
+    types = [attribute.i for node in model.graph.node for attribute in node.attribute]
+    assert onnx.TensorProto.DOUBLE not in types
+    model = jax2onnx.to_onnx(jnp.sort, [(7,)])
+    types = [attribute.i for node in model.graph.node for attribute in node.attribute]
+    assert onnx.TensorProto.DOUBLE in types

@@ -1,6 +1,8 @@
 //! The forms of nodes that were probed, and how to recognize them.
 
-use super::limit::{captures, ends, has_low_row, has_unread_input, reads_result, restarts};
+use super::limit::{
+    captures, ends, has_low_row, has_several, has_unread_input, reads_result, restarts,
+};
 use super::probed::Ability;
 use super::runtime::Runtime;
 use super::uses::overwrites_state;
@@ -150,6 +152,14 @@ impl View<'_> {
         self.node.attr("strides").is_none()
     }
 
+    /// True if a `Resize` of images changes the size of the batch or of the channels.
+    fn enlarges_outer_axes(&self) -> bool {
+        let sizes = self.ty(0).zip(self.result(0));
+        sizes.is_some_and(|(before, after)| {
+            before.rank() > 2 && before.shape.get(..2) != after.shape.get(..2)
+        })
+    }
+
     /// True if a transform is not along the axis before the parts.
     fn has_outer_axis(&self) -> bool {
         let axis = self.ints(2).first().copied().unwrap_or(-2);
@@ -250,12 +260,6 @@ impl View<'_> {
         };
         values.into_iter().any(is_empty)
     }
-}
-
-/// True if a constant of floats contains different numbers.
-fn has_several(tensor: &Tensor) -> bool {
-    let mut first = None;
-    tensor.dtype.is_float() && !tensor.all_floats(|number| *first.get_or_insert(number) == number)
 }
 
 /// The most elementwise operators between a reduction and a layout op.
@@ -468,6 +472,12 @@ forms! {
         |op, it| op == OpType::Resize && it.node.attr("cubic_coeff_a").is_some();
     ResizeCubic: "a `Resize` cannot be cubic",
         |op, it| op == OpType::Resize && it.text("mode") == "cubic";
+    ResizeVector: "a `Resize` takes images, not vectors",
+        |op, it| op == OpType::Resize && it.rank(0) == Some(1);
+    ResizeMatrix: "a `Resize` takes images, not matrices",
+        |op, it| op == OpType::Resize && it.rank(0) == Some(2) && it.text("mode") == "nearest";
+    ResizeOuterAxes: "a `Resize` cannot enlarge the first two axes",
+        |op, it| op == OpType::Resize && it.enlarges_outer_axes();
     ResizeThreeDimensions: "a `Resize` takes images, not volumes",
         |op, it| op == OpType::Resize && it.rank(0) == Some(5);
     PadWrap: "a `Pad` cannot wrap", |op, it| op == OpType::Pad && it.text("mode") == "wrap";

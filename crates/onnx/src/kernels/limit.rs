@@ -84,6 +84,8 @@ pub enum Limit {
     ReductionTwice,
     /// A `ConvTranspose` has `pads`.
     ConvTransposePads,
+    /// A `Resize` of a vector, of a matrix, or along the first two axes.
+    ResizeRows,
     /// A constant of `uint32` contains a number that does not fit into `int32`.
     HighConstant,
 }
@@ -155,6 +157,9 @@ impl Limit {
             Limit::ConstantQuotient => &[Ability::DivConstants],
             Limit::ReductionTwice => &[Ability::ReductionTwice],
             Limit::ConvTransposePads => &[Ability::ConvTransposePads],
+            Limit::ResizeRows => {
+                &[Ability::ResizeVector, Ability::ResizeMatrix, Ability::ResizeOuterAxes]
+            }
             Limit::HighConstant => &[Ability::UnsignedHighConstant],
         }
     }
@@ -189,6 +194,12 @@ pub fn is_above_in_each_row(tensor: &Tensor, lowest: f64) -> bool {
 /// True if a constant has a row of very low numbers.
 pub(super) fn has_low_row(tensor: &Tensor) -> bool {
     tensor.dtype.is_float() && !is_above_in_each_row(tensor, VERY_LOW)
+}
+
+/// True if a constant of floats contains different numbers.
+pub(super) fn has_several(tensor: &Tensor) -> bool {
+    let mut first = None;
+    tensor.dtype.is_float() && !tensor.all_floats(|number| *first.get_or_insert(number) == number)
 }
 
 /// Calls `read` with every value that the nodes and outputs of a body and of the bodies inside read.

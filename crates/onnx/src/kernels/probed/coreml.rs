@@ -234,18 +234,19 @@ const ABILITIES: &[Ability] = &[
     Ability::ReduceNegativeAxes, Ability::ReduceNoAxes, Ability::ReduceSeveralAxes, Ability::ReductionTwice,
     Ability::ResizeAxes, Ability::ResizeChannelsLast, Ability::ResizeCubic, Ability::ResizeCubicAntialias,
     Ability::ResizeCubicKeys, Ability::ResizeExcludeOutside, Ability::ResizeLinearAlignCorners,
-    Ability::ResizeLinearAntialias, Ability::ResizeLinearDown, Ability::ResizeLinearHalfPixel,
+    Ability::ResizeLinearAntialias, Ability::ResizeLinearDown, Ability::ResizeLinearHalfPixel, Ability::ResizeMatrix,
     Ability::ResizeNearestAsymmetric, Ability::ResizeNearestDown, Ability::ResizeNearestHalfPixel,
-    Ability::ResizeScales, Ability::ResizeThreeDimensions, Ability::ResizeTwoDimensions, Ability::ScalarConstant,
-    Ability::ScalarInput, Ability::ScalarOutput, Ability::ScalarReshape, Ability::ScalarUnsqueeze,
-    Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce, Ability::SixDimensionTranspose,
-    Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty, Ability::SliceNegativeBounds,
-    Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo, Ability::SliceReversesImage, Ability::SliceStepReshaped,
-    Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven,
-    Ability::SplitUneven, Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SymbolicAdd, Ability::SymbolicConcat,
-    Ability::SymbolicConv, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
-    Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSoftmax,
-    Ability::TransposeReverse, Ability::UnreadResult, Ability::UnsqueezeSeveral
+    Ability::ResizeOuterAxes, Ability::ResizeScales, Ability::ResizeThreeDimensions, Ability::ResizeTwoDimensions,
+    Ability::ResizeVector, Ability::ScalarConstant, Ability::ScalarInput, Ability::ScalarOutput, Ability::ScalarReshape,
+    Ability::ScalarUnsqueeze, Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce,
+    Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty,
+    Ability::SliceNegativeBounds, Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo,
+    Ability::SliceReversesImage, Ability::SliceStepReshaped, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis,
+    Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
+    Ability::SqueezeUnordered, Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConv,
+    Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied,
+    Ability::SymbolicReshapeInferred, Ability::SymbolicSoftmax, Ability::TransposeReverse, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral
 ];
 
 const MISCOMPUTED: &[Ability] = &[];
