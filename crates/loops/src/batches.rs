@@ -12,8 +12,8 @@ use super::Counted;
 /// The result of a step may have at most this many times the elements of its operands.
 const MAX_GROWTH: i64 = 8;
 
-/// Results of all steps with at most this many elements are allowed, however much larger they are than the operands.
-const MAX_ELEMENTS: i64 = 1 << 18;
+/// The usual limit of [`Batches::max_elements`].
+pub(super) const MAX_ELEMENTS: i64 = 1 << 18;
 
 /// The values that are computed before or after a loop for all steps.
 pub(super) struct Batches {
@@ -26,6 +26,9 @@ pub(super) struct Batches {
     pub inside: FxHashSet<ValueId>,
     /// Maps values that are the same in every step to copies outside the loop.
     pub lifted: FxHashMap<ValueId, ValueId>,
+    /// Results of all steps with at most this many elements are allowed, however much larger they are than the
+    /// operands.
+    pub max_elements: i64,
     /// True if a node stays in the loop because its batch would be too large.
     pub too_large: bool,
 }
@@ -47,6 +50,7 @@ impl Batches {
             of: of.into_iter().collect(),
             inside: FxHashSet::default(),
             lifted: FxHashMap::default(),
+            max_elements: MAX_ELEMENTS,
             too_large: false,
         }
     }
@@ -97,7 +101,8 @@ impl Batches {
         let batches = node.inputs.iter().flatten().filter(|&id| self.of.contains_key(id));
         let given: Vec<&Type> = batches.filter_map(|&id| edit.ty(id)).collect();
         types.iter().all(|ty| {
-            is_small_beside(ty, &given, &self.steps) || self.is_part_of_array(edit, node, ty)
+            is_small_beside(ty, &given, &self.steps, self.max_elements)
+                || self.is_part_of_array(edit, node, ty)
         })
     }
 
@@ -259,17 +264,16 @@ impl Batches {
     }
 }
 
-/// True if the batch of a type is small, or not much larger than the batch of one of the others.
-pub(super) fn is_small_beside(ty: &Type, others: &[&Type], steps: &Dim) -> bool {
+/// True if the batch of a type has few elements, or not many more than the batch of one of the others.
+pub(super) fn is_small_beside(ty: &Type, others: &[&Type], steps: &Dim, limit: i64) -> bool {
     let sizes = |ty: &Type| -> (i64, Vec<Dim>) {
         let known = ty.shape.iter().filter_map(Dim::known).product();
         let named = ty.shape.iter().filter(|dim| dim.known().is_none());
         (known, named.cloned().collect())
     };
     let (known, named) = sizes(ty);
-    let is_small = steps
-        .known()
-        .is_some_and(|steps| named.is_empty() && known.saturating_mul(steps) <= MAX_ELEMENTS);
+    let is_small =
+        steps.known().is_some_and(|steps| named.is_empty() && known.saturating_mul(steps) <= limit);
     let fits = |other: &&Type| {
         let (other, others) = sizes(other);
         known <= other.saturating_mul(MAX_GROWTH)

@@ -10,6 +10,7 @@ mod forms;
 mod levels;
 mod matrices;
 mod mixed;
+mod peaks;
 mod plan;
 mod registers;
 mod series;

@@ -12,7 +12,7 @@ use onnx::operator::properties::{BY_ROW, POINTWISE, REDUCTIONS, RESHAPES};
 use onnx::{Edit, Node, Outcome, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::batches::{Batches, is_small_beside};
+use super::batches::{Batches, MAX_ELEMENTS, is_small_beside};
 use super::{Counted, Stack, copy_of, replacing};
 use crate::recurrent;
 
@@ -91,7 +91,7 @@ impl<'l> Body<'l> {
             let is_small = source.is_none_or(|source| {
                 let types = [source, element].map(|id| edit.ty(id));
                 let [Some(source), Some(element)] = types else { return false };
-                is_small_beside(source, &[element], &self.counted.iterations)
+                is_small_beside(source, &[element], &self.counted.iterations, MAX_ELEMENTS)
             });
             let gain = nodes.len() > usize::from(needs_copy);
             (gain && is_small).then_some(Plan { stack, nodes, source })

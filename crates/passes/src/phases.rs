@@ -203,6 +203,7 @@ pub static PHASES: &[Phase] = &[
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
             nodes("chunk-recurrences", "computes a state that each step multiplies by a decay or by a constant matrix in chunks or in blocks of steps", loops::linear::chunks::run),
+            nodes("chunk-peaks", "computes a state that keeps the largest or the smallest number so far in chunks of steps", loops::linear::chunks::run_peaks),
         ],
     ),
     phase(

@@ -4,7 +4,8 @@
 //! second loop over the chunks has the state at the start of each. `S = P S₀ + L` is then the state of each step. If the
 //! decay is one number, products with tables of its powers replace both loops.
 //!
-//! Other states that a constant matrix mixes are computed by products with powers of the matrix.
+//! Other states that a constant matrix mixes are computed by products with powers of the matrix. States that keep the
+//! largest number so far are computed in chunks like sums, with sums of decays instead of products.
 //!
 //! A product of decays may underflow, and `0 · ∞` is NaN where the loop has ∞. The model therefore checks that all
 //! numbers are finite and that no decay is above one, and runs the loop otherwise.
@@ -19,8 +20,9 @@ use super::blocks;
 use super::body::{filled, sliced};
 use super::forms::{Factor, Forms, Of, Term, When};
 use super::mixed::{self, Mixed};
+use super::peaks::Peak;
 use super::registers::{self, Delay};
-use super::series::{self, Decay, Series};
+use super::series::{self, Decay, Join, Series};
 use super::split::{Parts, Split};
 use crate::{Carry, Counted, results_in_place};
 
@@ -49,6 +51,8 @@ struct Leaving<'l> {
     plain: Vec<(Carry, Forms<'l>)>,
     /// Other states, which a constant matrix mixes.
     system: Option<System>,
+    /// All states of the loop, if each keeps the largest or the smallest number so far.
+    peaks: Vec<Peak>,
 }
 
 impl<'l> Leaving<'l> {
@@ -62,7 +66,7 @@ impl<'l> Leaving<'l> {
             }
         }
         let delays = registers::delays(edit, scan);
-        let mut leaving = Leaving { delays, plain, system: None };
+        let mut leaving = Leaving { delays, plain, system: None, peaks: Vec::new() };
         if leaving.count() < scan.carries.len() {
             let system = mixed::system(edit, scan, &leaving.delays);
             let is_more = |system: &System| system.members.len() > leaving.plain.len();
@@ -74,7 +78,7 @@ impl<'l> Leaving<'l> {
         leaving.keep_read_delays(scan);
         let has_states = leaving.count() > leaving.delays.len();
         if has_states || leaving.count() == scan.carries.len() {
-            return Some(Ok(leaving)).filter(|_| !scan.carries.is_empty());
+            return Some(Ok(leaving));
         }
         Some(Err(problem?))
     }
@@ -94,7 +98,8 @@ impl<'l> Leaving<'l> {
 
     fn states(&self) -> Vec<Carry> {
         let system = self.system.iter().flat_map(|system| &system.members);
-        self.plain.iter().map(|(carry, _)| carry).chain(system).copied().collect()
+        let peaks = self.peaks.iter().map(|peak| &peak.carry);
+        self.plain.iter().map(|(carry, _)| carry).chain(system).chain(peaks).copied().collect()
     }
 
     fn count(&self) -> usize {
@@ -109,18 +114,13 @@ impl<'l> Leaving<'l> {
 }
 
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
-    let index = edit.root();
-    require(edit.op(index) == Some(OpType::Scan) && edit.target().is_default())?;
-    require(!edit.is_fallback())?;
-    let scan = Counted::at(edit, index)?;
+    let scan = counted(edit)?;
     let leaving = match Leaving::of(edit, &scan)? {
         Ok(leaving) => leaving,
         Err(why) => return declined(why),
     };
-    let forwards =
-        if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() };
-    if !forwards {
-        return declined("its inputs and outputs run in different directions");
+    if !is_forwards(&scan) {
+        return declined(OTHER_DIRECTIONS);
     }
     let made = match &leaving.plain[..] {
         [(carry, forms)] if scan.carries.len() == 1 && is_large(forms) => {
@@ -129,6 +129,32 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         _ => write(edit, &scan, leaving),
     };
     edit.settle(made)
+}
+
+/// `chunk-peaks`: computes states that keep the largest or the smallest number so far in chunks of steps. They are often
+/// what other recurrences leave in a loop.
+pub fn run_peaks(edit: &mut Patch<'_, '_>) -> Outcome {
+    let scan = counted(edit)?;
+    let peaks = Peak::all(edit, &scan)?;
+    if !is_forwards(&scan) {
+        return declined(OTHER_DIRECTIONS);
+    }
+    let leaving = Leaving { delays: Vec::new(), plain: Vec::new(), system: None, peaks };
+    let made = write(edit, &scan, leaving);
+    edit.settle(made)
+}
+
+fn counted(edit: &Patch<'_, '_>) -> Option<Counted> {
+    let index = edit.root();
+    require(edit.op(index) == Some(OpType::Scan) && edit.target().is_default())?;
+    require(!edit.is_fallback())?;
+    Counted::at(edit, index).filter(|scan| !scan.carries.is_empty())
+}
+
+const OTHER_DIRECTIONS: &str = "its inputs and outputs run in different directions";
+
+fn is_forwards(scan: &Counted) -> bool {
+    if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() }
 }
 
 /// Reads the update of a state that is a product and a sum. `None` for another update. Declines if another state depends
@@ -146,8 +172,11 @@ fn plain<'l>(edit: &Edit<'_>, scan: &'l Counted, carry: Carry) -> Option<Result<
 }
 
 fn is_large(forms: &Forms<'_>) -> bool {
-    let shape = onnx::known_shape(&forms.shape);
-    shape.is_some_and(|shape| shape.iter().product::<i64>() > MAX_STATE)
+    onnx::known_shape(&forms.shape).is_some_and(|shape| has_many(&shape))
+}
+
+fn has_many(shape: &[i64]) -> bool {
+    shape.iter().product::<i64>() > MAX_STATE
 }
 
 fn write(
@@ -159,9 +188,11 @@ fn write(
     let least = if has_rest { MIN_STEPS_BESIDE } else { MIN_STEPS };
     let has_states = leaving.count() > leaving.delays.len();
     let is_long = if has_states { is_long(edit, scan, least)? } else { None };
-    for (_, forms) in &leaving.plain {
-        ensure(!is_large(forms), "the state is so large that its loop is fast")?;
-    }
+    ensure(
+        !leaving.plain.iter().any(|(_, forms)| is_large(forms))
+            && !leaving.peaks.iter().any(|peak| has_many(&peak.shape)),
+        "the state is so large that its loop is fast",
+    )?;
     ensure(
         leaving.system.is_none() || !edit.target().has_device(),
         "a GPU may multiply matrices with reduced precision",
@@ -172,12 +203,23 @@ fn write(
         let last = delay.take(edit, scan, split)?;
         known.push((delay.carry.result, last));
     }
-    let (mut series, mut guards) = (Vec::new(), is_long.into_iter().collect::<Vec<_>>());
-    for (carry, forms) in &leaving.plain {
-        series.push(series_of(edit, split, *carry, forms, &mut guards)?);
+    let (mut series, mut guards) = (Vec::<Series>::new(), is_long.into_iter().collect::<Vec<_>>());
+    for (place, (carry, forms)) in leaving.plain.iter().enumerate() {
+        let mut earlier = leaving.plain[..place].iter().zip(&series);
+        let same = earlier.find(|((_, other), _)| has_same_decay(other, forms));
+        let same = same.map(|(_, series)| series.decay);
+        series.push(series_of(edit, split, *carry, forms, same, &mut guards)?);
+    }
+    for peak in &leaving.peaks {
+        series.push(peak.series(edit, split)?);
     }
     let mixed = leaving.system.map(|system| Mixed::of(edit, split, system)).transpose()?;
-    let numbers = series.iter().flat_map(|one| [one.added, one.carry.initial]);
+    let numbers = series.iter().flat_map(|one| match (one.join, one.decay) {
+        (Join::Sum, _) => [Some(one.added), Some(one.carry.initial)],
+        (_, Decay::Array(decay)) => [Some(one.added), Some(decay)],
+        _ => [Some(one.added), None],
+    });
+    let numbers = numbers.flatten();
     let numbers: Vec<ValueId> =
         numbers.chain(mixed.iter().flat_map(|mixed| mixed.numbers())).collect();
     guards.extend(are_below(edit, &numbers, MAX_SUM)?);
@@ -225,9 +267,10 @@ fn apart<'l>(
     scan: &'l Counted,
     leaving: &Leaving<'_>,
 ) -> Result<Split<'l>> {
-    let Leaving { delays, plain, system } = leaving;
+    let Leaving { delays, plain, system, peaks } = leaving;
     let delays: Vec<Carry> = delays.iter().map(|delay| delay.carry).collect();
-    let moved = scan.dependents(delays.iter().map(|delay| delay.before).collect());
+    let moved = delays.iter().chain(peaks.iter().map(|peak| &peak.carry));
+    let moved = scan.dependents(moved.map(|carry| carry.before).collect());
     let is_reached = |value| {
         plain.iter().any(|(_, forms)| forms.reaches(value))
             || system.iter().any(|system| system.reached.contains(&value))
@@ -289,12 +332,22 @@ pub(super) fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
     Ok(edit.constant(tensor, &[]))
 }
 
-/// Computes what the update of a state reads, for all steps. Adds conditions that no decay is above one.
+/// True if each step multiplies two states by the same decay.
+fn has_same_decay(one: &Forms<'_>, other: &Forms<'_>) -> bool {
+    let decays = |forms: &Forms<'_>| -> Vec<Term> {
+        forms.update.terms.iter().filter(|term| term.of != Of::One).cloned().collect()
+    };
+    one.shape == other.shape && decays(one) == decays(other)
+}
+
+/// Computes what the update of a state reads, for all steps. Adds conditions that no decay is above one, unless the
+/// decay is known.
 fn series_of(
     edit: &mut Patch<'_, '_>,
     split: &mut Split<'_>,
     carry: Carry,
     forms: &Forms<'_>,
+    decay: Option<Decay>,
     guards: &mut Vec<ValueId>,
 ) -> Result<Series> {
     let shape = onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?;
@@ -304,7 +357,9 @@ fn series_of(
     let axes: Vec<usize> = (0..shape.len()).collect();
     let (decays, adds): (Vec<&Term>, Vec<&Term>) =
         forms.update.terms.iter().partition(|term| term.of != Of::One);
-    let decay = if let Some(decay) = constant(edit, &decays) {
+    let decay = if let Some(decay) = decay {
+        decay
+    } else if let Some(decay) = constant(edit, &decays) {
         ensure(
             decays.len() == 1 || (1.0 - decay.abs()).abs() >= MIN_DISTANCE,
             "the decay is a difference close to one, and its rounding would add up",
@@ -326,7 +381,7 @@ fn series_of(
     let added = sum(edit, split, &adds, &axes)?;
     let added = split.full(edit, added, &axes)?;
     let added = split.reshape(edit, added, None, &[size])?;
-    Ok(Series { carry, size, shape, decay, added })
+    Ok(Series { carry, size, shape, decay, join: Join::Sum, added })
 }
 
 /// Returns the decay of each step as `[steps, size]`, or `[steps, 1]` if it is the same for the whole state.
@@ -407,9 +462,18 @@ fn chunked(
 ) -> Result<Vec<(ValueId, ValueId)>> {
     let before: Vec<ValueId> = split.batches.of.values().copied().collect();
     let (mut results, mut known) = (Vec::new(), Vec::new());
+    let mut groups: Vec<Vec<&Series>> = Vec::new();
     for one in all {
-        let states = series::states(edit, scan, one)?;
-        known.push((one.carry, split.reshape(edit, states, None, &one.shape)?));
+        let is_like = |other: &Series| other.decay == one.decay && other.join == one.join;
+        match groups.iter_mut().find(|group| is_like(group[0])) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    for group in groups {
+        for (one, states) in group.iter().zip(series::states(edit, scan, &group)?) {
+            known.push((one.carry, split.reshape(edit, states, None, &one.shape)?));
+        }
     }
     if let Some(mixed) = mixed {
         for (&carry, states) in mixed.members().iter().zip(mixed.states(edit, scan)?) {

@@ -105,6 +105,9 @@ impl Blocks {
             members[root(&mut parents, state)].push(state);
         }
         members.retain(|states| !states.is_empty());
+        if let Some(regular) = regular(&members, rows.len()) {
+            members = regular;
+        }
         let mut found: Vec<Blocks> = Vec::new();
         for states in members {
             let size = states.len();
@@ -159,6 +162,30 @@ impl Blocks {
         let next = all.iter().map(|powers| powers[last].clone()).collect();
         Ok((all, next))
     }
+}
+
+/// Joins blocks of several sizes to blocks of one size, if each state is in the block of its row or of its column in a
+/// table of all states. Examples are poles with and without an imaginary part. The states need not be gathered then.
+fn regular(members: &[Vec<usize>], states: usize) -> Option<Vec<Vec<usize>>> {
+    let largest = members.iter().map(Vec::len).max()?;
+    if members.iter().all(|block| block.len() == largest) {
+        return None;
+    }
+    let sizes = (largest..=2 * largest).filter(|size| *size < states && states % size == 0);
+    sizes.filter(|&size| size <= MAX_BLOCK).find_map(|size| {
+        let count = states / size;
+        let by_place = |state: usize| state % count;
+        let by_block = |state: usize| state / size;
+        let ways: [&dyn Fn(usize) -> usize; 2] = [&by_place, &by_block];
+        let keeps = |way: &&dyn Fn(usize) -> usize| {
+            let is_whole = |block: &Vec<usize>| block.iter().all(|&one| way(one) == way(block[0]));
+            members.iter().all(is_whole)
+        };
+        let way = ways.into_iter().find(keeps)?;
+        let mut blocks = vec![Vec::new(); count];
+        (0..states).for_each(|state| blocks[way(state)].push(state));
+        Some(blocks)
+    })
 }
 
 fn root(parents: &mut [usize], mut state: usize) -> usize {

@@ -63,7 +63,7 @@ pub(super) enum When {
     After,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
     pub is_negative: bool,
     pub factors: Vec<Factor>,

@@ -15,8 +15,8 @@ use super::registers::Delay;
 use super::split::Split;
 use crate::{Carry, Counted};
 
-/// More numbers stay in their loop.
-const MAX_STATES: usize = 4096;
+/// More numbers stay in their loop: a step takes longer to compute than its nodes take to start.
+const MAX_STATES: usize = 768;
 
 /// Returns the states of a loop that can leave it together. `None` if there are none.
 ///

@@ -17,23 +17,74 @@ pub(super) struct Series {
     pub size: i64,
     pub shape: Vec<i64>,
     pub decay: Decay,
+    pub join: Join,
     /// `[steps, size]`
     pub added: ValueId,
 }
 
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Decay {
     /// The same number in all steps.
     Number(f64),
     /// `[steps, size]` or `[steps, 1]`
     Array(ValueId),
+    /// The state is kept.
+    None,
 }
 
-/// Returns the states after all steps, as `[steps, size]`.
-pub(super) fn states(edit: &mut Patch<'_, '_>, scan: &Counted, series: &Series) -> Result<ValueId> {
-    let sizes = &Sizes::of(edit, scan, series.added)?;
-    match series.decay {
-        Decay::Number(decay) => by_powers(edit, scan, series, decay, sizes),
-        Decay::Array(decays) => by_loops(edit, scan, series, decays, sizes),
+/// How a step updates a state. The second operation distributes over the first one, so that the decays of several steps
+/// can be joined before the state is known.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Join {
+    /// `decay * state + added`
+    Sum,
+    /// `max(decay + state, added)`
+    Max,
+    /// `min(decay + state, added)`
+    Min,
+}
+
+impl Join {
+    fn with_decay(self) -> OpType {
+        if self == Join::Sum { OpType::Mul } else { OpType::Add }
+    }
+
+    fn with_added(self) -> OpType {
+        match self {
+            Join::Sum => OpType::Add,
+            Join::Max => OpType::Max,
+            Join::Min => OpType::Min,
+        }
+    }
+
+    /// Returns the state without influence on the next one.
+    fn empty(self) -> f64 {
+        match self {
+            Join::Sum => 0.0,
+            Join::Max => f64::NEG_INFINITY,
+            Join::Min => f64::INFINITY,
+        }
+    }
+
+    /// Returns the decay that keeps a state.
+    fn kept(self) -> f64 {
+        if self == Join::Sum { 1.0 } else { 0.0 }
+    }
+}
+
+/// Returns the states after all steps, each as `[steps, size]`. All of the series have the same decay.
+pub(super) fn states(
+    edit: &mut Patch<'_, '_>,
+    scan: &Counted,
+    all: &[&Series],
+) -> Result<Vec<ValueId>> {
+    let sizes = &Sizes::of(edit, scan, all[0].added)?;
+    match all[0].decay {
+        Decay::Number(decay) => {
+            all.iter().map(|one| by_powers(edit, scan, one, decay, sizes)).collect()
+        }
+        Decay::Array(decays) => by_loops(edit, scan, all, Some(decays), sizes),
+        Decay::None => by_loops(edit, scan, all, None, sizes),
     }
 }
 
@@ -189,7 +240,7 @@ fn by_powers(
         starts_by_powers(edit, scan, series, ends, [count, chunk], power)?
     } else {
         let decay = filled(edit, &[1], normal(power(chunk)))?;
-        starts_by_loop(edit, scan, series, None, Some(decay), ends)?
+        starts_by_loop(edit, scan, &[series], Factor::Same(decay), &[ends])?[0]
     };
     let starts = edit.unsqueeze(starts, &[1]).ok_or("no axes")?;
     let powers = table(edit, scan, [chunk, 1], |row, _| power(row + 1))?;
@@ -223,65 +274,113 @@ fn starts_by_powers(
     Ok(edit.insert(Op::new(OpType::Add, &[starts, initial])))
 }
 
-/// Returns the state before each chunk, by a loop over the chunks. The decay of a chunk is in an array, or the same for
-/// all.
+/// The decay of the chunks.
+enum Factor {
+    /// One number for all chunks.
+    Same(ValueId),
+    /// An array over chunks, and the size of its entries.
+    Array(ValueId, i64),
+    None,
+}
+
+/// Returns the states before each chunk, by a loop over the chunks.
 fn starts_by_loop(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
-    series: &Series,
-    decays: Option<(ValueId, i64)>,
-    decay: Option<ValueId>,
-    ends: ValueId,
-) -> Result<ValueId> {
-    let size = series.size;
-    let mut body = Body::new(scan, series.carry)?;
-    let whole = dims(&[size]);
-    let state = body.input(edit, &whole);
-    let factor = decays.map(|(_, width)| body.input(edit, &dims(&[width])));
-    let added = body.input(edit, &whole);
-    let factor = factor.or(decay).ok_or("no decay")?;
-    let kept = body.node(edit, OpType::Mul, &[factor, state], &whole);
-    let next = body.node(edit, OpType::Add, &[kept, added], &whole);
-    let start = body.node(edit, OpType::Identity, &[state], &whole);
-    let initial = shaped(edit, series.carry.initial, &[size])?;
-    let arrays: Vec<ValueId> = decays.map(|(decays, _)| decays).into_iter().chain([ends]).collect();
-    Ok(body.insert(edit, &[(initial, next)], &arrays, &[start])?[1])
+    all: &[&Series],
+    factor: Factor,
+    ends: &[ValueId],
+) -> Result<Vec<ValueId>> {
+    let join = all[0].join;
+    let mut body = Body::new(scan, all[0].carry)?;
+    let shapes: Vec<Vec<Dim>> = all.iter().map(|one| dims(&[one.size])).collect();
+    let states: Vec<ValueId> = shapes.iter().map(|shape| body.input(edit, shape)).collect();
+    let (factor, mut arrays) = match factor {
+        Factor::Same(factor) => (Some(factor), Vec::new()),
+        Factor::Array(whole, size) => (Some(body.input(edit, &dims(&[size]))), vec![whole]),
+        Factor::None => (None, Vec::new()),
+    };
+    arrays.extend(ends);
+    let (mut updates, mut starts) = (Vec::new(), Vec::new());
+    for ((&state, shape), one) in states.iter().zip(&shapes).zip(all) {
+        let added = body.input(edit, shape);
+        let kept = match factor {
+            Some(factor) => body.node(edit, join.with_decay(), &[factor, state], shape),
+            None => state,
+        };
+        let next = body.node(edit, join.with_added(), &[kept, added], shape);
+        updates.push((shaped(edit, one.carry.initial, &[one.size])?, next));
+        starts.push(body.node(edit, OpType::Identity, &[state], shape));
+    }
+    Ok(body.insert(edit, &updates, &arrays, &starts)?.split_off(all.len()))
 }
 
 /// Computes the states by a loop over the steps of all chunks, and a loop over the chunks.
 fn by_loops(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
-    series: &Series,
-    decays: ValueId,
+    all: &[&Series],
+    decays: Option<ValueId>,
     sizes: &Sizes,
-) -> Result<ValueId> {
-    let size = series.size;
-    let width =
-        edit.shape(decays).and_then(|shape| shape.last()?.known()).ok_or("a size is not known")?;
-    let chunks = in_chunks(edit, series.added, size, sizes)?;
-    let decays = in_chunks(edit, decays, width, sizes)?;
+) -> Result<Vec<ValueId>> {
+    let unknown = "a type is unknown";
+    let join = all[0].join;
     let by_step = |edit: &mut Patch<'_, '_>, id: ValueId| edit.insert(transpose(id, &[1, 0, 2]));
-    let (added, decays) = (by_step(edit, chunks), by_step(edit, decays));
+    let mut body = Body::new(scan, all[0].carry)?;
+    let mut arrays = Vec::new();
+    let mut chunks = None;
+    for one in all {
+        let added = in_chunks(edit, one.added, one.size, sizes)?;
+        chunks.get_or_insert(added);
+        arrays.push(by_step(edit, added));
+    }
+    let chunks = chunks.ok_or(unknown)?;
+    let count = edit.shape(chunks).and_then(|shape| shape.first().cloned()).ok_or(unknown)?;
+    let shape = |size: i64| vec![count.clone(), Dim::Known(size)];
+    let width = |edit: &Patch<'_, '_>, decays| edit.shape(decays)?.last()?.known();
+    let width = decays.map(|decays| width(edit, decays).ok_or(unknown)).transpose()?;
+    let powers = width.map(shape);
 
-    let count = edit.shape(added).and_then(|shape| shape.get(1).cloned());
-    let count = count.ok_or("a type is unknown")?;
-    let [states, powers] = [size, width].map(|size| vec![count.clone(), Dim::Known(size)]);
-    let mut body = Body::new(scan, series.carry)?;
-    let [total, product, a, b] =
-        [&states, &powers, &powers, &states].map(|shape| body.input(edit, shape));
-    let kept = body.node(edit, OpType::Mul, &[a, total], &states);
-    let sum = body.node(edit, OpType::Add, &[kept, b], &states);
-    let power = body.node(edit, OpType::Mul, &[a, product], &powers);
-    let stacks = [(sum, &states), (power, &powers)]
-        .map(|(value, shape)| body.node(edit, OpType::Identity, &[value], shape));
-    let zeros = repeated(edit, 0.0, size, sizes, chunks)?;
-    let ones = repeated(edit, 1.0, width, sizes, chunks)?;
-    let made = body.insert(edit, &[(zeros, sum), (ones, power)], &[decays, added], &stacks)?;
+    let totals: Vec<ValueId> = all.iter().map(|one| body.input(edit, &shape(one.size))).collect();
+    let products = powers.as_ref().map(|shape| (body.input(edit, shape), shape));
+    let added: Vec<ValueId> = all.iter().map(|one| body.input(edit, &shape(one.size))).collect();
+    let (mut updates, mut stacks) = (Vec::new(), Vec::new());
+    let decay = powers.as_ref().map(|shape| body.input(edit, shape));
+    for ((one, &total), &added) in all.iter().zip(&totals).zip(&added) {
+        let shape = shape(one.size);
+        let kept = match decay {
+            Some(decay) => body.node(edit, join.with_decay(), &[decay, total], &shape),
+            None => total,
+        };
+        let sum = body.node(edit, join.with_added(), &[kept, added], &shape);
+        updates.push((repeated(edit, join.empty(), one.size, sizes, chunks)?, sum));
+        stacks.push(body.node(edit, OpType::Identity, &[sum], &shape));
+    }
+    if let (Some((product, shape)), Some(decay), Some(decays)) = (products, decay, decays) {
+        let width = width.ok_or(unknown)?;
+        let power = body.node(edit, join.with_decay(), &[decay, product], shape);
+        updates.push((repeated(edit, join.kept(), width, sizes, chunks)?, power));
+        stacks.push(body.node(edit, OpType::Identity, &[power], shape));
+        let decays = in_chunks(edit, decays, width, sizes)?;
+        arrays.push(by_step(edit, decays));
+    }
+    let mut ends = body.insert(edit, &updates, &arrays, &stacks)?;
+    let local = ends.split_off(updates.len());
 
-    let starts = starts_by_loop(edit, scan, series, Some((made[1], width)), None, made[0])?;
-    let decayed = edit.insert(Op::new(OpType::Mul, &[made[3], starts]));
-    let states = edit.insert(Op::new(OpType::Add, &[made[2], decayed]));
-    let states = by_step(edit, states);
-    in_steps(edit, states, size, sizes)
+    let factor = match (ends.get(all.len()), width) {
+        (Some(&decays), Some(width)) => Factor::Array(decays, width),
+        _ => Factor::None,
+    };
+    let starts = starts_by_loop(edit, scan, all, factor, &ends[..all.len()])?;
+    let mut states = Vec::new();
+    for ((one, &local_state), start) in all.iter().zip(&local).zip(starts) {
+        let decayed = match local.get(all.len()) {
+            Some(&powers) => edit.insert(Op::new(join.with_decay(), &[powers, start])),
+            None => start,
+        };
+        let whole = edit.insert(Op::new(join.with_added(), &[local_state, decayed]));
+        let whole = by_step(edit, whole);
+        states.push(in_steps(edit, whole, one.size, sizes)?);
+    }
+    Ok(states)
 }

@@ -12,6 +12,9 @@ use super::forms::{Axes, Factor};
 use crate::batches::Batches;
 use crate::{Carry, Counted, Stack, copy_of, renew, replacing};
 
+/// The maximum number of elements of the states of all steps. More stay in the loop.
+const MAX_ELEMENTS: i64 = 1 << 21;
+
 /// The parts of a loop that leave it.
 pub(super) struct Parts<'p> {
     pub states: &'p [Carry],
@@ -43,6 +46,7 @@ impl<'l> Split<'l> {
         let makers =
             makers.flat_map(|(place, node)| node.outputs.iter().map(move |&id| (id, place)));
         let mut batches = Batches::beside(scan);
+        batches.max_elements = MAX_ELEMENTS;
         batches.inside.extend(scan.carries.iter().map(|carry| carry.before));
         Split { scan, makers: makers.collect(), batches, kept: Vec::new(), shape: Vec::new() }
     }
@@ -205,7 +209,7 @@ impl<'l> Split<'l> {
         Ok(())
     }
 
-    /// Returns a value of the shape of a state for all steps, as `[steps, size]`.
+    /// Returns a value for all steps, repeated to the shape of a state, as `[steps, size]`.
     pub(super) fn rows(
         &mut self,
         edit: &mut Patch<'_, '_>,
@@ -214,15 +218,19 @@ impl<'l> Split<'l> {
     ) -> Result<ValueId> {
         self.take(edit, [value])?;
         self.set_shape(shape.to_vec());
-        let axes: Vec<usize> = (0..shape.len()).collect();
-        let id = if let Some(array) = self.array(value) {
-            array
-        } else {
-            let same = self.batches.lifted.get(&value).copied().unwrap_or(value);
-            let one = self.reshape(edit, same, Some(1), shape)?;
-            self.full(edit, one, &axes)?
+        let own = edit.shape(value).and_then(onnx::known_shape).ok_or("a size is not known")?;
+        let units = shape.len().checked_sub(own.len()).ok_or("a value has more axes")?;
+        let dims = [&vec![1; units][..], &own].concat();
+        let one = match self.array(value) {
+            Some(array) => self.reshape(edit, array, None, &dims)?,
+            None => {
+                let same = self.batches.lifted.get(&value).copied().unwrap_or(value);
+                self.reshape(edit, same, Some(1), &dims)?
+            }
         };
-        self.reshape(edit, id, None, &[shape.iter().product()])
+        let axes: Vec<usize> = (0..shape.len()).collect();
+        let whole = self.full(edit, one, &axes)?;
+        self.reshape(edit, whole, None, &[shape.iter().product()])
     }
 
     /// Returns the array with a value of all steps, if steps differ.
