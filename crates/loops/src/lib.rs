@@ -9,6 +9,7 @@ pub mod buffers;
 pub mod choices;
 pub mod counters;
 pub mod drop_carries;
+pub mod entries;
 pub mod iterations;
 pub mod layers;
 pub mod layouts;

@@ -211,6 +211,7 @@ pub static PHASES: &[Phase] = &[
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
          products absorb layout ops and biases.",
         &[
+            nodes("split-carries", "carries the entries of a stacked state apart", loops::entries::run),
             nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
             nodes("split-layers", "writes a scan over several cells as one scan for each", loops::layers::run),
             nodes("fuse-computed-cells", "writes a scan over an LSTM or GRU cell as one operator, when what depends only on the inputs is computed", recurrent::run).fusing(),

@@ -149,6 +149,13 @@ def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Node
                 yield from all_nodes(attribute.g)
 
 
+def graphs_of(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The graph of a model and the graphs of its branches and loops."""
+    yield model.graph
+    for node in all_nodes(model.graph):
+        yield from (attribute.g for attribute in node.attribute if attribute.HasField("g"))
+
+
 def nodes_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """Every node of a model, those of bodies and functions too."""
     return [node for graph in (model.graph, *model.functions) for node in all_nodes(graph)]

@@ -451,11 +451,12 @@ def test_the_plugins_of_an_installed_package_are_found(tmp_path: Path) -> None:
     (wheel,) = wheels.iterdir()
     subprocess.run([*pip, "install", *offline, "--target", site, wheel], check=True)
 
-    package = Path(jax2onnx.__file__).parent.parent
+    package, elsewhere = Path(jax2onnx.__file__).parent.parent, tmp_path / "elsewhere"
+    elsewhere.mkdir()
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(EXPORT)],
         env={"PYTHONPATH": f"{package}:{site}", "PATH": ""},
-        cwd=tmp_path,
+        cwd=elsewhere,
         capture_output=True,
         text=True,
     )

@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 
 from testkit import bench
+from testkit.accuracy import graphs_of, nodes_of
 
 TARGET, OLDER = "onnxruntime>=1.31", "onnxruntime>=1.30"
 STEPS, HEADS, KEYS, VALUES = 40, 3, 5, 4
@@ -118,8 +119,8 @@ def learned(w: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array, rate: jax.Ar
     return lax.scan(step, w, (q, k, v, rate))
 
 
-def operators(graph: onnx.GraphProto) -> list[str]:
-    return [node.op_type for each in graphs(graph) for node in each.node]
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in nodes_of(model)]
 
 
 def check(
@@ -135,19 +136,13 @@ def check(
             finite = np.isfinite(want)
             size = np.abs(want[finite]).max(initial=1.0)
             np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-6 * size)
-    return operators(model.graph)
+    return operators(model)
 
 
 def is_chunked(fn: Callable[..., Any], *inputs: Any, **options: Any) -> bool:
     """True if a model for older releases has a branch without the loop."""
     model = bench.convert(fn, inputs, target=[OLDER], **options)
-    return any(graph.name == "recurrence/fused" for graph in graphs(model.graph))
-
-
-def graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
-    """Return a graph and all graphs of its nodes."""
-    inner = [attr.g for node in graph.node for attr in node.attribute if attr.HasField("g")]
-    return [graph, *(each for graph in inner for each in graphs(graph))]
+    return any(graph.name == "recurrence/fused" for graph in graphs_of(model))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +286,7 @@ def test_equal_keys_and_large_rates_of_a_delta_rule_are_right() -> None:
 
 def test_the_nodes_of_chunks_have_the_lines_of_the_step() -> None:
     model = bench.convert(delta, (S, Q, UNIT, V, B), target=[OLDER], provenance="minimal")
-    (branch,) = [graph for graph in graphs(model.graph) if graph.name == "recurrence/fused"]
+    (branch,) = [graph for graph in graphs_of(model) if graph.name == "recurrence/fused"]
     start = delta.__code__.co_firstlineno
     lines = {f"delta.<locals>.step:{start + place}" for place in (3, 4)}
     for node in branch.node:
@@ -302,7 +297,7 @@ def test_the_nodes_of_chunks_have_the_lines_of_the_step() -> None:
 @pytest.mark.parametrize("target", ["onnxruntime", "onnxruntime>=1.30", "onnxruntime-cuda"])
 def test_other_targets_do_not_get_the_operator(target: str) -> None:
     model = bench.convert(delta, (S, Q, UNIT, V, B), target=[target])
-    assert "LinearAttention" not in operators(model.graph)
+    assert "LinearAttention" not in operators(model)
     assert [entry.domain for entry in model.opset_import] == [""]
 
 

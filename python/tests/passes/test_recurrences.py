@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 
 from testkit import bench
+from testkit.accuracy import graphs_of
 
 STEPS, SIZE = 100, 6
 SPECIAL = [0.0, 1.0, 1.5, -0.7, -1.0, 1e-30, 1e-40, 1e30, np.nan, np.inf, -np.inf]
@@ -119,6 +120,20 @@ def test_the_last_chunk_may_be_shorter(steps: int) -> None:
     for name in ("average-from-a-state", "backwards", "backwards-by-gates", "min-gru"):
         fn, inputs = PROGRAMS[name]
         assert is_chunked(check(fn, *(x[:steps] for x in inputs)))
+
+
+def test_states_with_the_same_decay_share_their_loops() -> None:
+    def run(x: jax.Array, y: jax.Array, a: jax.Array) -> Any:
+        def step(state: Any, xs: Any) -> Any:
+            (h, k), (x, y, a) = state, xs
+            h, k = a * h + x, a * k + y
+            return (h, k), h / (2 + jnp.abs(k))
+
+        return lax.scan(step, (H, jnp.zeros(SIZE)), (x, y, a))
+
+    model = check(run, X, X[::-1].copy(), A)
+    (branch,) = [graph for graph in graphs_of(model) if graph.name == "recurrence/chunks"]
+    assert [node.op_type for node in branch.node].count("Scan") == 2
 
 
 @pytest.mark.parametrize("special", SPECIAL)

@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 
 from testkit import bench
+from testkit.accuracy import graphs_of
 
 STEPS, SIZE = 100, 6
 
@@ -147,12 +148,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 
 
 def has_chunks(model: onnx.ModelProto) -> bool:
-    return "recurrence/chunks" in names(model.graph)
-
-
-def names(graph: onnx.GraphProto) -> list[str]:
-    bodies = [attr.g for node in graph.node for attr in node.attribute if attr.HasField("g")]
-    return [graph.name, *(name for body in bodies for name in names(body))]
+    return any(graph.name == "recurrence/chunks" for graph in graphs_of(model))
 
 
 def check(fn: Callable[..., Any], *inputs: np.ndarray, **options: Any) -> onnx.ModelProto:

@@ -171,7 +171,8 @@ fn regular(members: &[Vec<usize>], states: usize) -> Option<Vec<Vec<usize>>> {
     if members.iter().all(|block| block.len() == largest) {
         return None;
     }
-    let sizes = (largest..=2 * largest).filter(|size| *size < states && states % size == 0);
+    let sizes =
+        (largest..=2 * largest).filter(|size| *size < states && states.is_multiple_of(*size));
     sizes.filter(|&size| size <= MAX_BLOCK).find_map(|size| {
         let count = states / size;
         let by_place = |state: usize| state % count;

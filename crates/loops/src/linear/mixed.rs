@@ -16,7 +16,7 @@ use super::split::Split;
 use crate::{Carry, Counted};
 
 /// More numbers stay in their loop: a step takes longer to compute than its nodes take to start.
-const MAX_STATES: usize = 768;
+const MAX_STATES: usize = 512;
 
 /// Returns the states of a loop that can leave it together. `None` if there are none.
 ///

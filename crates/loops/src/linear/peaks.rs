@@ -49,7 +49,7 @@ impl Peak {
             require(state == carry.before && (is_negative || sum.op == OpType::Add))?;
             Some(Shift { number: decay, is_negative })
         };
-        Some(Peak { carry, decay, added, shape, join })
+        Some(Peak { carry, shape, decay, added, join })
     }
 
     /// Computes what the update reads, for all steps.

@@ -275,6 +275,7 @@ fn starts_by_powers(
 }
 
 /// The decay of the chunks.
+#[derive(Clone, Copy)]
 enum Factor {
     /// One number for all chunks.
     Same(ValueId),

@@ -209,7 +209,7 @@ impl<'l> Split<'l> {
         Ok(())
     }
 
-    /// Returns a value for all steps, repeated to the shape of a state, as `[steps, size]`.
+    /// Returns a value for all steps, reshaped or broadcast to the shape of a state, as `[steps, size]`.
     pub(super) fn rows(
         &mut self,
         edit: &mut Patch<'_, '_>,
@@ -219,14 +219,17 @@ impl<'l> Split<'l> {
         self.take(edit, [value])?;
         self.set_shape(shape.to_vec());
         let own = edit.shape(value).and_then(onnx::known_shape).ok_or("a size is not known")?;
-        let units = shape.len().checked_sub(own.len()).ok_or("a value has more axes")?;
-        let dims = [&vec![1; units][..], &own].concat();
-        let one = match self.array(value) {
-            Some(array) => self.reshape(edit, array, None, &dims)?,
-            None => {
-                let same = self.batches.lifted.get(&value).copied().unwrap_or(value);
-                self.reshape(edit, same, Some(1), &dims)?
-            }
+        let dims = if own.iter().product::<i64>() == shape.iter().product::<i64>() {
+            shape.to_vec()
+        } else {
+            let units = shape.len().checked_sub(own.len());
+            [vec![1; units.ok_or("a value has more axes than the state")?], own].concat()
+        };
+        let one = if let Some(array) = self.array(value) {
+            self.reshape(edit, array, None, &dims)?
+        } else {
+            let same = self.batches.lifted.get(&value).copied().unwrap_or(value);
+            self.reshape(edit, same, Some(1), &dims)?
         };
         let axes: Vec<usize> = (0..shape.len()).collect();
         let whole = self.full(edit, one, &axes)?;
