@@ -24,7 +24,7 @@ from jax2onnx._tracing.compat import double_precision_kept
 from jax2onnx.provenance_reader import read_model
 
 from .program import SCOPE, SIZES, Program, size_at
-from .traced import failures, misfits, traced
+from .traced import failures, makes_float32, misfits, traced
 
 #: ONNX Runtime gives a value the memory of any earlier one with the same declared size.
 SHARED_MEMORY: Final = "Shape mismatch attempting to re-use buffer"
@@ -47,6 +47,16 @@ class Excuses:
         return self.program.with_readers(steps_of(failures(self.jaxpr, self.size)))
 
     @functools.cached_property
+    def coarse(self) -> set[int]:
+        """The steps that noise leaves alone, although they round to float32, and their readers."""
+        if not self.program.double:
+            return set()
+        found = steps_of(eqn for eqn in self.jaxpr.eqns if makes_float32(eqn))
+        return self.program.with_readers(
+            {number for number in found if not self.program.steps[number].rounds}
+        )
+
+    @functools.cached_property
     def jaxpr(self) -> Any:
         with double_precision_kept(self.program.double):
             return traced(self.program).jaxpr
@@ -54,6 +64,10 @@ class Excuses:
     def cover_result(self, value: int) -> bool:
         """Return whether a result, given as the number of its value, need not be right."""
         return self.is_small and value - len(self.program.leaves) in self.wrong
+
+    def is_coarse(self, value: int) -> bool:
+        """Return whether a result has the precision of float32 whatever its type is."""
+        return value - len(self.program.leaves) in self.coarse
 
     def cover_error(self, error: Exception, model: onnx.ModelProto) -> bool:
         """Return whether ONNX Runtime may fail with an error."""
@@ -100,6 +114,9 @@ def failing_nodes(error: Exception, model: onnx.ModelProto) -> set[str]:
     found = {finding.node[0] for finding in findings if finding.node is not None}
     # ONNX Runtime names a convolution in its own layout after the result.
     renamed = set(re.findall(r"Name:'(.+?)_nchwc'", str(error)))
+    made = [node for node in model.graph.node if renamed & {*node.output}]
+    # It names one that computes an activation too after the result of the activation.
+    renamed |= {name for node in made for name in node.input}
     return found | {node.name for node in model.graph.node if renamed & {*node.output}}
 
 

@@ -31,8 +31,13 @@ def traced(program: Program) -> Any:
 
 def rounds_to_float32(function: Callable[[], Any]) -> bool:
     """Return whether JAX computes a part in float32, as in `dot_product_attention`."""
-    equations = inner_equations(jax.make_jaxpr(function)().jaxpr)
-    results = (var.aval for eqn in equations for var in eqn.outvars)
+    return any(makes_float32(eqn) for eqn in jax.make_jaxpr(function)().jaxpr.eqns)
+
+
+def makes_float32(eqn: Any) -> bool:
+    """Return whether an equation, or one inside of it, has a result of float32."""
+    inner = (one for jaxpr in jaxprs_in(list(eqn.params.values())) for one in inner_equations(jaxpr))
+    results = (var.aval for one in (eqn, *inner) for var in one.outvars)
     return any(getattr(aval, "dtype", None) == np.float32 for aval in results)
 
 

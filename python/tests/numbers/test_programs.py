@@ -296,6 +296,35 @@ def test_a_node_is_excused_by_the_size_that_it_needs() -> None:
     assert not Excuses(program, 0).cover_error(other, model)
 
 
+def test_the_activation_of_a_convolution_is_excused_by_its_size() -> None:
+    """ONNX Runtime names a convolution with an activation after the result of the activation."""
+    spec = jax.ShapeDtypeStruct((1, 4, "N", 4), jnp.float32)
+    weights = jnp.ones((4, 4, 1, 3))
+    model = jax2onnx.to_onnx(
+        lambda x: jax.nn.relu(lax.conv_general_dilated(x, weights, (2, 2), "VALID")),
+        [spec],
+        provenance="indexed",
+    )
+    arrays = {size: np.ones((size,), np.float32) for size in SIZES}
+    leaves = (Leaf(arrays, ("N",), np.dtype(np.float32)),)
+    program = Program(leaves, steps_of(("jnp.sign({0})", (0,))), sizes=SIZES)
+    last = model.graph.node[-1].output[0]
+    error = RuntimeError(f"returned while running Conv node. Name:'{last}_nchwc'")
+    assert Excuses(program, 0).cover_error(error, model)
+    assert not Excuses(program, 7).cover_error(error, model)
+
+
+def test_a_step_that_jumps_and_rounds_to_float32_has_its_precision() -> None:
+    leaves = (Leaf({7: np.ones((2,))}, (2,), np.dtype(np.float64), constant=True),)
+    jump = "jax.jvp(lambda x: jnp.interp(x, jnp.array([-1.0, 0, 2]), jnp.array([3.0, 1, 2]))"
+    place = next(i for i, one in enumerate(OPERATIONS) if one.source.startswith(jump))
+    sine = next(i for i, one in enumerate(OPERATIONS) if one.source == "jnp.sin({0})")
+    steps = (Step(place, (0,)), Step(sine, (0,), rounds=True), Step(sine, (1,), rounds=True))
+    excuses = Excuses(Program(leaves, steps, double=True), 7)
+    assert [excuses.is_coarse(value) for value in (1, 2, 3)] == [True, False, True]
+    assert not Excuses(Program(leaves, steps[1:2], double=True), 7).is_coarse(1)
+
+
 def test_a_trace_runs_at_a_size() -> None:
     """`jnp.array_equal` compares sizes when JAX traces it, and takes `N` to be at least 1."""
     closed = traced(lambda x: jnp.array_equal(x, jnp.concatenate([x, x])), "N")
