@@ -12,7 +12,7 @@ use onnx::edit::for_each_read;
 use onnx::{Dim, Edit, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Array, Carry, Counted, Stack, copy_of, replacing, results_in_place};
+use super::{Array, Carry, Counted, copy_of, replacing, results_in_place};
 
 /// The maximum number of indices to compare.
 const MAX_PLACES: usize = 1 << 20;
@@ -20,7 +20,7 @@ const MAX_PLACES: usize = 1 << 20;
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let mut counted = Counted::at(edit, index)?;
-    require(!counted.is_reverse && counted.directions.is_none())?;
+    require(!counted.is_reverse && counted.keeps_order())?;
     let found = counted.carries.iter().filter_map(|&carry| Buffer::of(edit, &counted, carry));
     let buffers: Vec<Buffer> = found.collect();
     require(!buffers.is_empty())?;
@@ -156,7 +156,7 @@ impl Buffer {
         let result = edit.body_input(self.stack(&counted.iterations));
         counted.nodes[self.node] = copy_of(value, element, &self.scatter);
         counted.carries.retain(|carry| carry.result != self.carry.result);
-        counted.stacks.push(Stack { element, result });
+        counted.stack(element, result);
         Some(result)
     }
 

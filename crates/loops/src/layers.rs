@@ -1,4 +1,5 @@
-//! `split-layers`: writes a scan over several cells as one scan for each.
+//! `split-layers`, `split-recurrences`: writes a scan over several cells, or over several recurrences, as one scan for
+//! each.
 //!
 //! In `h = first(h, x); g = second(g, h)`, all steps of the first cell can run before those of the second one, which
 //! then scans over the states of the first.
@@ -9,27 +10,44 @@ use onnx::{Node, OpType, Outcome, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
+use super::linear::chunks::leaves_loop;
 use super::recurrent::is_cell;
 use super::{Array, Counted, Stack, copy_of, replacing};
 
 /// The most carries of a scan that is split.
 const MAX_CARRIES: usize = 64;
 
-/// The carries of an `LSTM`.
-const MAX_STATES: usize = 2;
-
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
+    split(edit, &Kind { max_states: 2, reads_before: false, is_found: |edit, index| is_cell(edit, index) })
+}
+
+/// Splits recurrences that are computed without a loop if they are alone in it.
+pub fn run_recurrences(edit: &mut Patch<'_, '_>) -> Outcome {
+    require(!edit.is_fallback())?;
+    split(edit, &Kind { max_states: 8, reads_before: true, is_found: leaves_loop })
+}
+
+/// What the first part of a scan may be.
+struct Kind {
+    max_states: usize,
+    /// True if the second part may read the states before a step too.
+    reads_before: bool,
+    /// True for the scan over the first part.
+    is_found: fn(&mut Patch<'_, '_>, usize) -> bool,
+}
+
+fn split(edit: &mut Patch<'_, '_>, kind: &Kind) -> Outcome {
     let index = edit.root();
     require(edit.node(index).op == OpType::Scan)?;
     let mut rest = Counted::at(edit, index)?;
-    require((2..=MAX_CARRIES).contains(&rest.carries.len()) && rest.directions.is_none())?;
+    require((2..=MAX_CARRIES).contains(&rest.carries.len()) && rest.keeps_order())?;
     let mut made: FxHashMap<ValueId, ValueId> = FxHashMap::default();
-    while let Some(parts) = Parts::of(&rest) {
+    while let Some(parts) = Parts::of(&rest, kind) {
         let first = parts.first(edit, &rest)?;
         let (op, results) = first.clone().into_op(edit);
         let values = edit.insert_instead(op, &replacing(&results));
         let place = edit.producer(*values.first()?)?;
-        require(is_cell(edit, place))?;
+        require((kind.is_found)(edit, place))?;
         made.extend(results.into_iter().zip(values));
         rest = parts.rest(edit, &rest, &first, &mut made)?;
     }
@@ -49,13 +67,13 @@ struct Parts {
     carries: Vec<usize>,
     first: FxHashSet<usize>,
     rest: FxHashSet<usize>,
-    /// The new states that the second part reads or that are stacked.
+    /// The states that the second part reads or that are stacked.
     read: Vec<ValueId>,
 }
 
 impl Parts {
-    /// Finds one or two carries that depend on no other, while another one is left.
-    fn of(scan: &Counted) -> Option<Parts> {
+    /// Finds a few carries that depend on no other, while another one is left.
+    fn of(scan: &Counted, kind: &Kind) -> Option<Parts> {
         let makers: FxHashMap<ValueId, usize> = makers(&scan.nodes);
         let befores: Vec<ValueId> = scan.carries.iter().map(|carry| carry.before).collect();
         let needs: Vec<(FxHashSet<usize>, FxHashSet<ValueId>)> = scan
@@ -72,7 +90,7 @@ impl Parts {
                         states.push(other);
                     }
                 }
-                if states.len() > MAX_STATES {
+                if states.len() > kind.max_states {
                     return None;
                 }
                 place += 1;
@@ -81,12 +99,13 @@ impl Parts {
         };
         (0..befores.len()).find_map(|carry| {
             let carries = states_of(carry)?;
-            Parts::of_states(scan, &makers, carries)
+            Parts::of_states(scan, kind, &makers, carries)
         })
     }
 
     fn of_states(
         scan: &Counted,
+        kind: &Kind,
         makers: &FxHashMap<ValueId, usize>,
         carries: Vec<usize>,
     ) -> Option<Parts> {
@@ -102,12 +121,14 @@ impl Parts {
         let is_own = |stack: &&Stack| afters.contains(&original(scan, makers, stack.element));
         let goals = goals
             .chain(scan.stacks.iter().filter(|stack| !is_own(stack)).map(|stack| stack.element));
-        let (rest, values) = behind(&scan.nodes, makers, goals, &afters);
-        require(values.is_disjoint(&befores) && !rest.is_empty())?;
+        let states: FxHashSet<ValueId> = afters.union(&befores).copied().collect();
+        let (rest, values) = behind(&scan.nodes, makers, goals, &states);
+        require(kind.reads_before || values.is_disjoint(&befores))?;
+        require(!rest.is_empty())?;
         let is_stacked = |value: &ValueId| {
             scan.stacks.iter().any(|stack| original(scan, makers, stack.element) == *value)
         };
-        let mut read: Vec<ValueId> = afters
+        let mut read: Vec<ValueId> = states
             .into_iter()
             .filter(|value| values.contains(value) || is_stacked(value))
             .collect();
@@ -141,9 +162,10 @@ impl Parts {
                 None => edit.body_input(batches.batch(&ty)),
             };
             let element = edit.body_input(ty);
-            let maker = &scan.nodes[*makers.get(&value)?];
-            first.nodes.push(copy_of(value, element, maker));
-            first.stacks.push(Stack { element, result });
+            let carry = scan.carries.iter().find(|carry| carry.before == value);
+            let maker = makers.get(&carry.map_or(value, |carry| carry.after))?;
+            first.nodes.push(copy_of(value, element, &scan.nodes[*maker]));
+            first.stack(element, result);
         }
         Some(first)
     }

@@ -39,8 +39,6 @@ pub struct Counted {
     pub iterations: Dim,
     /// True if it runs over its arrays from the last entry to the first.
     pub is_reverse: bool,
-    /// The attribute of a `Scan` with the directions of its results.
-    directions: Option<Attr>,
     /// The counter and condition of a `Loop`. A `Scan` has none.
     pub counter: Option<LoopCounter>,
 }
@@ -69,6 +67,8 @@ pub struct Array {
 struct Stack {
     element: ValueId,
     result: ValueId,
+    /// True if the first iteration is the last entry.
+    is_reverse: bool,
 }
 
 /// The counter and condition of a `Loop`.
@@ -114,10 +114,13 @@ impl Counted {
             nodes: body.nodes.clone(),
             carries: carries_of(&operands[..carries], &body.inputs, &body.outputs, &node.outputs),
             arrays,
-            stacks: stacks_of(&body.outputs[carries..], &node.outputs[carries..]),
+            stacks: stacks_of(
+                &body.outputs[carries..],
+                &node.outputs[carries..],
+                node.attr("scan_output_directions"),
+            ),
             iterations,
             is_reverse,
-            directions: node.attr("scan_output_directions").cloned(),
             counter: None,
         })
     }
@@ -148,10 +151,9 @@ impl Counted {
             nodes: body.nodes.clone(),
             carries: carries_of(&initial, inputs, outputs, &node.outputs),
             arrays: Vec::new(),
-            stacks: stacks_of(&outputs[carries..], &node.outputs[carries..]),
+            stacks: stacks_of(&outputs[carries..], &node.outputs[carries..], None),
             iterations: Dim::Known(known),
             is_reverse: false,
-            directions: None,
             counter: Some(LoopCounter { iterations, condition, number, flag, next_flag }),
         })
     }
@@ -223,9 +225,18 @@ impl Counted {
 
     /// Makes a `Scan` stack all results in the order of the iterations. Returns the results that were stacked in reverse.
     pub fn take_reversed_stacks(&mut self) -> Vec<ValueId> {
-        let Some(Attr::Ints(ways)) = self.directions.take() else { return Vec::new() };
-        let stacks = self.stacks.iter().zip(&*ways).filter(|(_, way)| **way == 1);
-        stacks.map(|(stack, _)| stack.result).collect()
+        let reversed = self.stacks.iter_mut().filter(|stack| stack.is_reverse);
+        reversed.map(|stack| (stack.is_reverse = false, stack.result).1).collect()
+    }
+
+    /// True if the entries of all stacks are in the order of the entries of the arrays.
+    fn keeps_order(&self) -> bool {
+        self.stacks.iter().all(|stack| stack.is_reverse == self.is_reverse)
+    }
+
+    /// Stacks a value of the body in the order of the entries of the arrays.
+    fn stack(&mut self, element: ValueId, result: ValueId) {
+        self.stacks.push(Stack { element, result, is_reverse: self.is_reverse });
     }
 
     /// Returns the operator of the loop, and the values that its results replace.
@@ -260,9 +271,11 @@ impl Counted {
             if self.is_reverse {
                 op = op.attr("scan_input_directions", &vec![1; count][..]);
             }
-            match self.directions {
-                Some(ways) => op.attr("scan_output_directions", ways),
-                None => op,
+            let ways: Vec<i64> =
+                self.stacks.iter().map(|stack| i64::from(stack.is_reverse)).collect();
+            match ways.contains(&1) {
+                true => op.attr("scan_output_directions", &ways[..]),
+                false => op,
             }
         };
         let stacks = self.stacks.iter().map(|stack| stack.result);
@@ -331,9 +344,19 @@ fn carries_of(
     initial.iter().zip(inside).map(carry).collect()
 }
 
-fn stacks_of(elements: &[ValueId], results: &[ValueId]) -> Vec<Stack> {
-    let pairs = elements.iter().zip(results);
-    pairs.map(|(&element, &result)| Stack { element, result }).collect()
+fn stacks_of(elements: &[ValueId], results: &[ValueId], directions: Option<&Attr>) -> Vec<Stack> {
+    let is_reverse = |place: usize| match directions {
+        Some(Attr::Ints(ways)) => ways.get(place) == Some(&1),
+        _ => false,
+    };
+    let pairs = elements.iter().zip(results).enumerate();
+    pairs
+        .map(|(place, (&element, &result))| Stack {
+            element,
+            result,
+            is_reverse: is_reverse(place),
+        })
+        .collect()
 }
 
 /// True if a node or its bodies read a value.

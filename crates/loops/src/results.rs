@@ -157,8 +157,7 @@ fn may_move(node: &Node) -> bool {
 fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
     let index = edit.root();
     let mut scan = Counted::at(edit, index)?;
-    let runs_forward = !scan.is_reverse && scan.directions.is_none();
-    require(runs_forward && !scan.iterations.is(0))?;
+    require(scan.keeps_order() && !scan.iterations.is(0))?;
     let body = Body::of(&scan);
     let plans = (0..scan.stacks.len()).filter_map(|stack| body.plan(edit, stack));
     let plans: Vec<Plan> = plans.collect();
@@ -191,7 +190,7 @@ fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
         } else {
             source
         };
-        scan.stacks.push(Stack { element, result });
+        scan.stack(element, result);
         stacked.insert(source, result);
     }
     let (op, results) = scan.into_op(edit);

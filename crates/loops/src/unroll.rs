@@ -50,7 +50,7 @@ fn unroll(
     is_needed: bool,
 ) -> Result<Vec<(usize, ValueId)>> {
     ensure(iterations >= 1, "the loop has no iterations")?;
-    let is_forward = counted.directions.is_none();
+    let is_forward = !counted.stacks.iter().any(|stack| stack.is_reverse);
     ensure(
         counted.stacks.is_empty() || is_needed && is_forward,
         "the loop stacks results of its iterations",

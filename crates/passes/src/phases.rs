@@ -204,8 +204,10 @@ pub static PHASES: &[Phase] = &[
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
             nodes("chunk-recurrences", "computes a state that each step multiplies by a decay or by a constant matrix in chunks or in blocks of steps", loops::linear::chunks::run),
             nodes("chunk-peaks", "computes a state that keeps the largest or the smallest number so far in chunks of steps", loops::linear::chunks::run_peaks),
+            nodes("split-recurrences", "writes a scan over several recurrences as one scan for each, if a loop is left for one of them only", loops::layers::run_recurrences),
         ],
-    ),
+    )
+    .iterations(3),
     phase(
         "steps",
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \

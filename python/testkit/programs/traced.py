@@ -36,7 +36,9 @@ def rounds_to_float32(function: Callable[[], Any]) -> bool:
 
 def makes_float32(eqn: Any) -> bool:
     """Return whether an equation, or one inside of it, has a result of float32."""
-    inner = (one for jaxpr in jaxprs_in(list(eqn.params.values())) for one in inner_equations(jaxpr))
+    inner = (
+        one for jaxpr in jaxprs_in(list(eqn.params.values())) for one in inner_equations(jaxpr)
+    )
     results = (var.aval for one in (eqn, *inner) for var in one.outvars)
     return any(getattr(aval, "dtype", None) == np.float32 for aval in results)
 

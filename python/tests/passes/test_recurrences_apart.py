@@ -8,24 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import onnx
 import pytest
 from jax import lax
 
 from testkit import bench
-from testkit.accuracy import graphs_of
+from testkit.recurrences import check, draw, gates, has_chunks
 
 STEPS, SIZE = 150, 6
 SPECIAL = [0.0, 1.5, -0.7, 1e30, np.nan, np.inf, -np.inf]
-
-
-def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def gates(*shape: int, seed: int = 0) -> np.ndarray:
-    return (1.0 / (1.0 + np.exp(-draw(*shape, seed=seed)))).astype(np.float32)
-
 
 X, Y, A = draw(STEPS, SIZE), draw(STEPS, SIZE, seed=1), gates(STEPS, SIZE, seed=2)
 H, W = draw(SIZE, seed=3), -np.exp(draw(SIZE, seed=4))
@@ -85,16 +75,6 @@ APART: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 
 # The state that stays keeps the largest number so far, and leaves its loop afterwards.
 PEAKS = {"weighted"}
-
-
-def check(model: onnx.ModelProto, fn: Callable[..., Any], *inputs: np.ndarray) -> None:
-    for found, want in zip(bench.run(model, inputs), bench.expected(fn, inputs), strict=True):
-        size = np.abs(want[np.isfinite(want)]).max(initial=1.0)
-        np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-6 * size)
-
-
-def has_chunks(model: onnx.ModelProto) -> bool:
-    return any(graph.name == "recurrence/chunks" for graph in graphs_of(model))
 
 
 @pytest.mark.parametrize("name", APART)

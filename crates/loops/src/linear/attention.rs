@@ -32,12 +32,8 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         let state = scan.carries[at];
         let Some(forms) = Forms::of(edit, &scan, state) else { continue };
         let plan = forms.and_then(|forms| Plan::of(&scan, forms));
-        let reversed = match scan.is_reverse {
-            true => scan.directions.is_some(),
-            false => scan.directions.is_none(),
-        };
         let made = plan.and_then(|plan| {
-            ensure(reversed, "its inputs and outputs run in different directions")?;
+            ensure(scan.keeps_order(), "its inputs and outputs run in different directions")?;
             write(edit, &scan, state, &plan)
         });
         return edit.settle(made);
@@ -161,7 +157,7 @@ pub(super) fn is_long(
 /// Collects the values of factors.
 pub(super) fn leaves(factor: &Factor, values: &mut Vec<ValueId>) {
     match factor {
-        Factor::Value { id, .. } => values.push(*id),
+        Factor::Value { id, .. } | Factor::Mask { id, .. } => values.push(*id),
         Factor::Dot { factors, .. } => factors.iter().for_each(|factor| leaves(factor, values)),
     }
 }

@@ -88,6 +88,7 @@ pub(super) fn write(
     let shape = onnx::known_shape(&forms.shape).ok_or("a size of the state is not known")?;
     let size: i64 = shape.iter().product();
     ensure(size <= MAX_STATE, "the state is so large that its loop is fast")?;
+    ensure(!forms.is_chosen(), "a condition chooses the update")?;
     let [decay, added] = terms(forms)?;
     ensure(
         is_computed(forms, decay) || is_computed(forms, added),

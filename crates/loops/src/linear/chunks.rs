@@ -10,7 +10,7 @@
 //! A product of decays may underflow, and `0 · ∞` is NaN where the loop has ∞. The model therefore checks that all
 //! numbers are finite and that no decay is above one, and runs the loop otherwise.
 
-use algebra::rewrite::{Result, ensure, require};
+use algebra::rewrite::{Declined, Result, ensure, require};
 use onnx::edit::FALLBACK;
 use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
@@ -18,7 +18,7 @@ use super::affine::System;
 use super::attention::{is_long, leaves};
 use super::blocks;
 use super::body::{filled, sliced};
-use super::forms::{Factor, Forms, Of, Term, When};
+use super::forms::{Axes, Factor, Forms, Of, Term, When};
 use super::mixed::{self, Mixed};
 use super::peaks::Peak;
 use super::registers::{self, Delay};
@@ -114,12 +114,12 @@ impl<'l> Leaving<'l> {
 }
 
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
-    let scan = counted(edit)?;
+    let scan = counted(edit, edit.root())?;
     let leaving = match Leaving::of(edit, &scan)? {
         Ok(leaving) => leaving,
         Err(why) => return declined(why),
     };
-    if !is_forwards(&scan) {
+    if !scan.keeps_order() {
         return declined(OTHER_DIRECTIONS);
     }
     let made = match &leaving.plain[..] {
@@ -134,9 +134,9 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
 /// `chunk-peaks`: computes states that keep the largest or the smallest number so far in chunks of steps. They are often
 /// what other recurrences leave in a loop.
 pub fn run_peaks(edit: &mut Patch<'_, '_>) -> Outcome {
-    let scan = counted(edit)?;
+    let scan = counted(edit, edit.root())?;
     let peaks = Peak::all(edit, &scan)?;
-    if !is_forwards(&scan) {
+    if !scan.keeps_order() {
         return declined(OTHER_DIRECTIONS);
     }
     let leaving = Leaving { delays: Vec::new(), plain: Vec::new(), system: None, peaks };
@@ -144,18 +144,30 @@ pub fn run_peaks(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.settle(made)
 }
 
-fn counted(edit: &Patch<'_, '_>) -> Option<Counted> {
-    let index = edit.root();
+/// True for a scan of which nothing is left when its states are computed in chunks, and that has enough steps to be
+/// worth another loop.
+pub fn leaves_loop(edit: &mut Patch<'_, '_>, index: usize) -> bool {
+    let Some(scan) = counted(edit, index) else { return false };
+    if scan.iterations.known().is_some_and(|steps| steps < MIN_STEPS_BESIDE) {
+        return false;
+    }
+    if let Some(peaks) = Peak::all(edit, &scan) {
+        return !peaks.iter().any(|peak| has_many(&peak.shape));
+    }
+    let Some(Ok(leaving)) = Leaving::of(edit, &scan) else { return false };
+    let is_exact = |(_, forms): &(Carry, Forms<'_>)| constant_decay(edit, &decays(forms)).is_ok();
+    leaving.count() == scan.carries.len()
+        && leaving.plain.iter().all(is_exact)
+        && (scan.carries.len() == 1 || !leaving.plain.iter().any(|(_, forms)| is_large(forms)))
+}
+
+fn counted(edit: &Edit<'_>, index: usize) -> Option<Counted> {
     require(edit.op(index) == Some(OpType::Scan) && edit.target().is_default())?;
     require(!edit.is_fallback())?;
     Counted::at(edit, index).filter(|scan| !scan.carries.is_empty())
 }
 
 const OTHER_DIRECTIONS: &str = "its inputs and outputs run in different directions";
-
-fn is_forwards(scan: &Counted) -> bool {
-    if scan.is_reverse { scan.directions.is_some() } else { scan.directions.is_none() }
-}
 
 /// Reads the update of a state that is a product and a sum. `None` for another update. Declines if another state depends
 /// on it.
@@ -219,7 +231,12 @@ fn write(
         (_, Decay::Array(decay)) => [Some(one.added), Some(decay)],
         _ => [Some(one.added), None],
     });
-    let numbers = numbers.flatten();
+    let chosen = leaving.plain.iter().zip(&series).filter(|((_, forms), _)| forms.is_chosen());
+    let chosen = chosen.filter_map(|(_, one)| match one.decay {
+        Decay::Array(decay) => Some(decay),
+        Decay::Number(_) | Decay::None => None,
+    });
+    let numbers = numbers.flatten().chain(chosen);
     let numbers: Vec<ValueId> =
         numbers.chain(mixed.iter().flat_map(|mixed| mixed.numbers())).collect();
     guards.extend(are_below(edit, &numbers, MAX_SUM)?);
@@ -334,10 +351,12 @@ pub(super) fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
 
 /// True if each step multiplies two states by the same decay.
 fn has_same_decay(one: &Forms<'_>, other: &Forms<'_>) -> bool {
-    let decays = |forms: &Forms<'_>| -> Vec<Term> {
-        forms.update.terms.iter().filter(|term| term.of != Of::One).cloned().collect()
-    };
     one.shape == other.shape && decays(one) == decays(other)
+}
+
+/// Returns the terms of an update that are multiples of the state.
+fn decays<'f>(forms: &'f Forms<'_>) -> Vec<&'f Term> {
+    forms.update.terms.iter().filter(|term| term.of != Of::One).collect()
 }
 
 /// Computes what the update of a state reads, for all steps. Adds conditions that no decay is above one, unless the
@@ -359,12 +378,7 @@ fn series_of(
         forms.update.terms.iter().partition(|term| term.of != Of::One);
     let decay = if let Some(decay) = decay {
         decay
-    } else if let Some(decay) = constant(edit, &decays) {
-        ensure(
-            decays.len() == 1 || (1.0 - decay.abs()).abs() >= MIN_DISTANCE,
-            "the decay is a difference close to one, and its rounding would add up",
-        )?;
-        ensure(decay.abs() <= MAX_DECAY, "the decay is above one")?;
+    } else if let Some(decay) = constant_decay(edit, &decays)? {
         match edit.target().has_device() {
             // A GPU may multiply matrices with reduced precision.
             true => {
@@ -375,13 +389,20 @@ fn series_of(
             false => Decay::Number(decay),
         }
     } else {
-        Decay::Array(decay_of_steps(edit, split, &decays, &axes, guards)?)
+        let sizes = if adds.is_empty() { bounds_of_product(split) } else { (0.0, MAX_DECAY) };
+        Decay::Array(decay_of_steps(edit, split, &decays, &axes, sizes, guards)?)
     };
-    ensure(!adds.is_empty(), "a step adds nothing to the state")?;
     let added = sum(edit, split, &adds, &axes)?;
     let added = split.full(edit, added, &axes)?;
     let added = split.reshape(edit, added, None, &[size])?;
     Ok(Series { carry, size, shape, decay, join: Join::Sum, added })
+}
+
+/// Returns the smallest and the largest factor whose product over the steps of a chunk is a normal number.
+fn bounds_of_product(split: &Split<'_>) -> (f64, f64) {
+    let steps = series::chunk_of(&split.batches.steps);
+    let most = (120.0 / steps as f64).exp2();
+    (1.0 / most, most)
 }
 
 /// Returns the decay of each step as `[steps, size]`, or `[steps, 1]` if it is the same for the whole state.
@@ -390,6 +411,7 @@ fn decay_of_steps(
     split: &mut Split<'_>,
     decays: &[&Term],
     axes: &[usize],
+    (least, most): (f64, f64),
     guards: &mut Vec<ValueId>,
 ) -> Result<ValueId> {
     let sum = sum(edit, split, decays, axes)?;
@@ -400,11 +422,18 @@ fn decay_of_steps(
         "the decay is a difference that is the same in all steps, and its rounding would add up",
     )?;
     let fact = edit.fact(sum).floats();
-    if fact.low < -MAX_DECAY || fact.high > MAX_DECAY {
+    let mut limit = |edit: &mut Patch<'_, '_>, reduce: OpType, compare: OpType, limit: f64| {
         let size = edit.insert(Op::new(OpType::Abs, &[sum]));
-        let most = edit.insert(Op::new(OpType::ReduceMax, &[size]).attr("keepdims", 0));
-        let limit = number(edit, MAX_DECAY)?;
-        guards.push(edit.insert(Op::new(OpType::LessOrEqual, &[most, limit])));
+        let extreme = edit.insert(Op::new(reduce, &[size]).attr("keepdims", 0));
+        let limit = number(edit, limit)?;
+        guards.push(edit.insert(Op::new(compare, &[extreme, limit])));
+        Ok::<(), Declined>(())
+    };
+    if fact.low < -most || fact.high > most {
+        limit(edit, OpType::ReduceMax, OpType::LessOrEqual, most)?;
+    }
+    if least > 0.0 && fact.low < least {
+        limit(edit, OpType::ReduceMin, OpType::GreaterOrEqual, least)?;
     }
     if shape[1..].iter().all(|dim| dim.is(1)) {
         let one = split.reshape(edit, sum, is_same.then_some(1), &[])?;
@@ -414,6 +443,17 @@ fn decay_of_steps(
     let whole = split.full(edit, sum, axes)?;
     let size = split.sizes(axes).iter().product();
     split.reshape(edit, whole, None, &[size])
+}
+
+/// Returns the decay of a state if it is a constant number.
+fn constant_decay(edit: &Patch<'_, '_>, decays: &[&Term]) -> Result<Option<f64>> {
+    let Some(decay) = constant(edit, decays) else { return Ok(None) };
+    ensure(
+        decays.len() == 1 || (1.0 - decay.abs()).abs() >= MIN_DISTANCE,
+        "the decay is a difference close to one, and its rounding would add up",
+    )?;
+    ensure(decay.abs() <= MAX_DECAY, "the decay is above one")?;
+    Ok(Some(decay))
 }
 
 /// Returns a sum of products of constant numbers.
@@ -430,12 +470,19 @@ fn constant(edit: &Patch<'_, '_>, terms: &[&Term]) -> Option<f64> {
     Some(sum)
 }
 
+/// Inserts a sum of products as an array over steps and axes.
 fn sum(
     edit: &mut Patch<'_, '_>,
     split: &mut Split<'_>,
     terms: &[&Term],
     axes: &[usize],
 ) -> Result<ValueId> {
+    let mut factors = terms.iter().flat_map(|term| &term.factors);
+    if let Some(Factor::Mask { id, axes: own, .. }) =
+        factors.find(|factor| matches!(factor, Factor::Mask { .. }))
+    {
+        return selected(edit, split, terms, axes, (*id, own));
+    }
     let mut sum: Option<ValueId> = None;
     for term in terms {
         let product = match split.product(edit, &term.factors, axes)? {
@@ -449,7 +496,40 @@ fn sum(
             (Some(sum), true) => edit.insert(Op::new(OpType::Sub, &[sum, product])),
         });
     }
-    sum.ok_or_else(|| "an empty sum".into())
+    match sum {
+        Some(sum) => Ok(sum),
+        None => filled(edit, &vec![1; axes.len() + 1], 0.0),
+    }
+}
+
+/// Inserts a sum of products, some of which a condition selects.
+fn selected(
+    edit: &mut Patch<'_, '_>,
+    split: &mut Split<'_>,
+    terms: &[&Term],
+    axes: &[usize],
+    (id, own): (ValueId, &Axes),
+) -> Result<ValueId> {
+    let mut rest = terms.to_vec();
+    let mut operands = vec![split.all_steps(edit, id, own, axes)?];
+    for is_negated in [false, true] {
+        let mask = Factor::Mask { id, axes: own.clone(), is_negated };
+        let (chosen, others): (Vec<&Term>, Vec<&Term>) =
+            rest.into_iter().partition(|term| term.factors.contains(&mask));
+        let unmasked = |term: &Term| Term {
+            factors: term.factors.iter().filter(|factor| **factor != mask).cloned().collect(),
+            ..term.clone()
+        };
+        let chosen: Vec<Term> = chosen.into_iter().map(unmasked).collect();
+        operands.push(sum(edit, split, &chosen.iter().collect::<Vec<_>>(), axes)?);
+        rest = others;
+    }
+    let selected = edit.insert(Op::new(OpType::Where, &operands));
+    if rest.is_empty() {
+        return Ok(selected);
+    }
+    let rest = sum(edit, split, &rest, axes)?;
+    Ok(edit.insert(Op::new(OpType::Add, &[selected, rest])))
 }
 
 /// Computes all results of the loop.

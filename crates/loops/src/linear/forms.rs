@@ -5,7 +5,7 @@
 //! nothing else. Axes are those of the state: a factor says which of them it has, so that layout ops and broadcasts
 //! disappear.
 
-use algebra::rewrite::{Result, ensure, require};
+use algebra::rewrite::{Result, require};
 use onnx::edit::for_each_read;
 use onnx::operator::properties::RESHAPES;
 use onnx::{Dim, Edit, Node, OpType, ValueId};
@@ -29,6 +29,12 @@ pub(super) enum Factor {
         id: ValueId,
         axes: Axes,
     },
+    /// One where a condition is true, or where it is false, and zero elsewhere.
+    Mask {
+        id: ValueId,
+        axes: Axes,
+        is_negated: bool,
+    },
     /// The sum of a product over an axis of the state.
     Dot {
         factors: Vec<Factor>,
@@ -37,9 +43,18 @@ pub(super) enum Factor {
 }
 
 impl Factor {
+    /// True if it contains a [`Factor::Mask`].
+    fn is_masked(&self) -> bool {
+        match self {
+            Factor::Value { .. } => false,
+            Factor::Mask { .. } => true,
+            Factor::Dot { factors, .. } => factors.iter().any(Factor::is_masked),
+        }
+    }
+
     pub(super) fn spans(&self, axis: usize) -> bool {
         match self {
-            Factor::Value { axes, .. } => axes.contains(&Some(axis)),
+            Factor::Value { axes, .. } | Factor::Mask { axes, .. } => axes.contains(&Some(axis)),
             Factor::Dot { factors, axis: summed } => {
                 *summed != axis && factors.iter().any(|factor| factor.spans(axis))
             }
@@ -172,6 +187,12 @@ impl<'l> Forms<'l> {
         Some(Ok(forms))
     }
 
+    /// True if conditions choose parts of the update. A product with zero does not drop what is infinite or NaN, but a
+    /// condition does.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.update.terms.iter().flat_map(|term| &term.factors).any(Factor::is_masked)
+    }
+
     /// True if a value depends on the state.
     pub(super) fn reaches(&self, value: ValueId) -> bool {
         self.of.contains_key(&value) || self.later.contains(&value)
@@ -226,6 +247,7 @@ impl<'l> Forms<'l> {
                 (None, Some(form)) => self.times(edit, form, *x),
                 _ => None,
             },
+            (OpType::Where, [condition, x, y]) => self.selected(edit, *condition, [*x, *y]),
             (OpType::MatMul, [x, y]) => match (form(self, x), form(self, y)) {
                 (Some(form), None) => self.matmul(edit, form, *y, false),
                 (None, Some(form)) => self.matmul(edit, form, *x, true),
@@ -264,21 +286,51 @@ impl<'l> Forms<'l> {
 
     /// Returns the sum or the difference of two operands, at least one of which depends on the state.
     fn sum(&self, edit: &Edit<'_>, x: ValueId, y: ValueId, is_negative: bool) -> Option<Form> {
-        let (x, y) = match (self.of.get(&x), self.of.get(&y)) {
-            (Some(x), Some(y)) => (x.clone(), y.clone()),
-            (Some(form), None) => (form.clone(), self.free(edit, y, &form.axes)?),
-            (None, Some(form)) => (self.free(edit, x, &form.axes)?, form.clone()),
-            (None, None) => return None,
-        };
+        let [x, y] = self.operands(edit, [x, y])?;
         let axes = joined(&x.axes, &y.axes)?;
         let y = if is_negative { negated(y) } else { y };
         let terms: Vec<Term> = x.terms.into_iter().chain(y.terms).collect();
         (terms.len() <= MAX_TERMS).then_some(Form { terms, axes })
     }
 
+    /// Returns the operands of an operator that broadcasts, at least one of which depends on the state.
+    fn operands(&self, edit: &Edit<'_>, [x, y]: [ValueId; 2]) -> Option<[Form; 2]> {
+        match (self.of.get(&x), self.of.get(&y)) {
+            (Some(x), Some(y)) => Some([x.clone(), y.clone()]),
+            (Some(form), None) => Some([form.clone(), self.free(edit, y, &form.axes)?]),
+            (None, Some(form)) => Some([self.free(edit, x, &form.axes)?, form.clone()]),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns what a condition that does not depend on the state selects of two operands.
+    fn selected(
+        &self,
+        edit: &Edit<'_>,
+        condition: ValueId,
+        operands: [ValueId; 2],
+    ) -> Option<Form> {
+        let [x, y] = self.operands(edit, operands)?;
+        let both = joined(&x.axes, &y.axes)?;
+        let own = self.axes_beside(edit, condition, &both)?;
+        let masked = |form: Form, is_negated: bool| {
+            let mask = Factor::Mask { id: condition, axes: own.clone(), is_negated };
+            form.terms.into_iter().map(move |mut term| {
+                term.factors.push(mask.clone());
+                term
+            })
+        };
+        let axes = joined(&both, &own)?;
+        let terms: Vec<Term> = masked(x, false).chain(masked(y, true)).collect();
+        (terms.len() <= MAX_TERMS).then_some(Form { terms, axes })
+    }
+
     /// Returns a value that does not depend on the state as the operand of an operator that broadcasts.
     fn free(&self, edit: &Edit<'_>, value: ValueId, beside: &Axes) -> Option<Form> {
         let axes = self.axes_beside(edit, value, beside)?;
+        if edit.tensor(value).is_some_and(|tensor| tensor.all_floats(|number| number == 0.0)) {
+            return Some(Form { terms: Vec::new(), axes });
+        }
         let (is_negative, factors) = self.factors(edit, value, &axes, MAX_DEPTH)?;
         Some(Form { terms: vec![Term { is_negative, factors, of: Of::One }], axes })
     }
@@ -490,11 +542,11 @@ fn axes_of(shape: &[Dim]) -> Axes {
 
 /// Returns a factor with another axis.
 fn renamed(factor: Factor, from: usize, to: usize) -> Factor {
+    let axis = |axis: Option<usize>| axis.map(|axis| if axis == from { to } else { axis });
+    let moved = |axes: Axes| axes.into_iter().map(axis).collect();
     match factor {
-        Factor::Value { id, axes } => {
-            let axis = |axis: Option<usize>| axis.map(|axis| if axis == from { to } else { axis });
-            Factor::Value { id, axes: axes.into_iter().map(axis).collect() }
-        }
+        Factor::Value { id, axes } => Factor::Value { id, axes: moved(axes) },
+        Factor::Mask { id, axes, is_negated } => Factor::Mask { id, axes: moved(axes), is_negated },
         dot @ Factor::Dot { .. } => dot,
     }
 }
@@ -530,22 +582,4 @@ fn joined(x: &Axes, y: &Axes) -> Option<Axes> {
     let axes: Axes = (0..rank).map(join).collect::<Option<_>>()?;
     let mut seen = FxHashSet::default();
     axes.iter().flatten().all(|axis| seen.insert(*axis)).then_some(axes)
-}
-
-/// Returns the factors of a product that are not factors of another product. Declines if a factor of the other one is
-/// missing.
-pub(super) fn without(product: &[Factor], divisor: &[Factor]) -> Result<Vec<Factor>> {
-    let mut rest = product.to_vec();
-    for factor in divisor {
-        let place = rest.iter().position(|other| other == factor);
-        let place = place.ok_or("the update is not a delta rule")?;
-        rest.swap_remove(place);
-    }
-    Ok(rest)
-}
-
-/// Declines a factor that has two axes.
-pub(super) fn ensure_apart(factors: &[Factor], [a, b]: [usize; 2]) -> Result<()> {
-    let spans_both = |factor: &Factor| factor.spans(a) && factor.spans(b);
-    ensure(!factors.iter().any(spans_both), "a factor of the update is a whole matrix")
 }

@@ -3,7 +3,7 @@
 use algebra::rewrite::{Declined, Result, ensure};
 use onnx::ValueId;
 
-use super::forms::{Factor, Forms, Of, Term, When, ensure_apart, without};
+use super::forms::{Factor, Forms, Of, Term, When};
 use crate::Counted;
 
 /// The operands of the operator, or of the computation in chunks, as factors.
@@ -26,6 +26,7 @@ pub(super) struct Plan<'l> {
 
 impl<'l> Plan<'l> {
     pub(super) fn of(scan: &Counted, forms: Forms<'l>) -> Result<Plan<'l>> {
+        ensure(!forms.is_chosen(), "a condition chooses the update")?;
         let results = results(scan, &forms)?;
         let read = |value: &ValueId| {
             forms.of[value].terms.iter().filter_map(|term| match term.of {
@@ -167,4 +168,22 @@ fn results(scan: &Counted, forms: &Forms<'_>) -> Result<Vec<ValueId>> {
         }
     }
     Ok(found)
+}
+
+/// Returns the factors of a product that are not factors of another product. Declines if a factor of the other one is
+/// missing.
+fn without(product: &[Factor], divisor: &[Factor]) -> Result<Vec<Factor>> {
+    let mut rest = product.to_vec();
+    for factor in divisor {
+        let place = rest.iter().position(|other| other == factor);
+        let place = place.ok_or("the update is not a delta rule")?;
+        rest.swap_remove(place);
+    }
+    Ok(rest)
+}
+
+/// Declines a factor that has two axes.
+fn ensure_apart(factors: &[Factor], [a, b]: [usize; 2]) -> Result<()> {
+    let spans_both = |factor: &Factor| factor.spans(a) && factor.spans(b);
+    ensure(!factors.iter().any(spans_both), "a factor of the update is a whole matrix")
 }

@@ -114,7 +114,7 @@ impl Sizes {
         let steps = scan.iterations.clone();
         let most = i64::MAX;
         if let Some(known) = steps.known() {
-            let chunk = Sizes::chunk_of(known);
+            let chunk = chunk_of(&scan.iterations);
             let count = (known + chunk - 1) / chunk;
             let padding = chunk * count - known;
             let mut pads = [0; 4];
@@ -148,15 +148,17 @@ impl Sizes {
         let pads = Some(Pads { operand: pads, start: ends[0], end: ends[1] });
         Ok(Sizes { steps, chunk: CHUNK, count: None, pads })
     }
+}
 
-    /// Returns the size of the chunks with the fewest iterations of both loops, preferably without padding.
-    fn chunk_of(steps: i64) -> i64 {
-        let root = (steps as f64).sqrt().ceil() as i64;
-        let divides = |chunk: &i64| steps % chunk == 0;
-        let exact =
-            (root / 2 + 1..=2 * root).filter(divides).min_by_key(|chunk| chunk + steps / chunk);
-        exact.unwrap_or(root)
-    }
+/// Returns the number of steps of a chunk. If the number of all steps is known, both loops together have the fewest
+/// iterations, preferably without padding.
+pub(super) fn chunk_of(steps: &Dim) -> i64 {
+    let Some(steps) = steps.known() else { return CHUNK };
+    let root = (steps as f64).sqrt().ceil() as i64;
+    let divides = |chunk: &i64| steps % chunk == 0;
+    let exact =
+        (root / 2 + 1..=2 * root).filter(divides).min_by_key(|chunk| chunk + steps / chunk);
+    exact.unwrap_or(root)
 }
 
 /// Returns an array over steps as an array over chunks and their steps.

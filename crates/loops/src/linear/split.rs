@@ -7,10 +7,10 @@ use onnx::operator::properties::RESHAPES;
 use onnx::{Attr, Dim, Node, Op, OpType, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::body::sliced;
+use super::body::{filled, sliced};
 use super::forms::{Axes, Factor};
 use crate::batches::Batches;
-use crate::{Carry, Counted, Stack, copy_of, renew, replacing};
+use crate::{Carry, Counted, copy_of, renew, replacing};
 
 /// The maximum number of elements of the states of all steps. More stay in the loop.
 const MAX_ELEMENTS: i64 = 1 << 21;
@@ -76,10 +76,6 @@ impl<'l> Split<'l> {
         if rest.carries.is_empty() {
             return Ok(split);
         }
-        ensure(
-            !scan.is_reverse && scan.directions.is_none(),
-            "the loop has another state, and runs backwards",
-        )?;
         rest.nodes.retain(|node| !node.outputs.iter().any(|&id| (parts.is_reached)(id)));
         rest.stacks.retain(|stack| !(parts.is_reached)(stack.element));
         let unknown = "the type of a value is unknown";
@@ -91,7 +87,7 @@ impl<'l> Split<'l> {
             let maker = maker.or(rest.nodes.first()).ok_or("the other state is constant")?;
             let copy = copy_of(value, element, maker);
             rest.nodes.push(copy);
-            rest.stacks.push(Stack { element, result });
+            rest.stack(element, result);
             split.kept.push((value, result));
         }
         let stacked = std::mem::take(&mut split.kept);
@@ -294,6 +290,18 @@ impl<'l> Split<'l> {
         Ok(edit.insert(Op::new(OpType::Reshape, &[id, sizes])))
     }
 
+    /// Returns a value of a factor as an array over steps and axes.
+    pub(super) fn all_steps(
+        &mut self,
+        edit: &mut Patch<'_, '_>,
+        id: ValueId,
+        own: &Axes,
+        axes: &[usize],
+    ) -> Result<ValueId> {
+        self.take(edit, [id])?;
+        self.canonical(edit, id, own, axes)
+    }
+
     /// Returns the product of factors as an array over steps and axes. `None` without factors.
     pub(super) fn product(
         &mut self,
@@ -304,9 +312,13 @@ impl<'l> Split<'l> {
         let mut product = None;
         for factor in factors {
             let id = match factor {
-                Factor::Value { id, axes: own } => {
-                    self.take(edit, [*id])?;
-                    self.canonical(edit, *id, own, axes)?
+                Factor::Value { id, axes: own } => self.all_steps(edit, *id, own, axes)?,
+                Factor::Mask { id, axes: own, is_negated } => {
+                    let condition = self.all_steps(edit, *id, own, axes)?;
+                    let unit = vec![1; axes.len() + 1];
+                    let (one, zero) = (filled(edit, &unit, 1.0)?, filled(edit, &unit, 0.0)?);
+                    let (x, y) = if *is_negated { (zero, one) } else { (one, zero) };
+                    edit.insert(Op::new(OpType::Where, &[condition, x, y]))
                 }
                 Factor::Dot { factors, axis } => {
                     let inner: Vec<usize> =
