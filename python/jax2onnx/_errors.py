@@ -1,5 +1,7 @@
 """The exceptions, one class per kind of error, and the warnings."""
 
+import errno
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,6 +87,15 @@ class WriteError(Jax2OnnxError, OSError):
     """Raised if a file cannot be written. An existing file at the path is unchanged."""
 
     __module__ = "jax2onnx"
+
+    def __str__(self) -> str:
+        path = self.filename
+        if self.strerror is None or path is None:
+            return super().__str__()
+        folder = os.path.dirname(os.path.abspath(os.fsdecode(path)))
+        is_there = self.errno != errno.ENOENT or os.path.isdir(folder)
+        why = self.strerror if is_there else f"{self.strerror} (there is no folder {folder!r})"
+        return f"cannot write {os.fsdecode(path)!r}: {why}"
 
 
 class InternalError(Jax2OnnxError):

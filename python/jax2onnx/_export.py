@@ -41,7 +41,8 @@ def export(
 ) -> "onnx.ModelProto | onnx_ir.Model | str":
     """Export a function with the arguments of `to_onnx`. None stands for "not given"."""
     if not callable(fn):
-        raise ConfigError(f"`fn` is {fn!r}, which is not a function")
+        what = "pass the function, not its result" if hasattr(fn, "shape") else "use a function"
+        raise ConfigError(f"`fn` is of type {type(fn).__name__}, which cannot be called: {what}")
     path = _checked_path(return_mode, output_path)
     settings = _config.settings(writes_file=path is not None, **arguments)
     external_threshold = _external_threshold(settings.weights, settings.export_mode, return_mode)

@@ -13,6 +13,11 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
     return f"{before}did you mean {' or '.join(map(quoted, found))}?" if found else ""
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: `1 input`, `2 inputs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def quoted(name: object) -> str:
     """Return a name from a file in backquotes, as one line of printable characters."""
     return f"`{_core.clean(str(name))}`"

@@ -9,9 +9,11 @@ mod printed;
 mod screen;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
+use std::io::{self, Write};
 
 use clap::Parser;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use command::{Command, Console, Outcome};
 pub use commands::compare::CompareRequest;
@@ -113,7 +115,8 @@ pub fn run(
     let is_json = wants_json(&arguments);
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            suggest_input(&mut error);
             let is_help = !error.use_stderr();
             let text = error.to_string();
             let to = if is_help { &mut out } else { &mut err };
@@ -212,6 +215,22 @@ fn wrapped(text: &str, style: Style) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
+/// Shows the flag of an input that was written without it.
+fn suggest_input(error: &mut clap::Error) {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return };
+    if error.kind() != ErrorKind::UnknownArgument || !argument.ends_with(']') {
+        return;
+    }
+    let spec = match argument.split_once(':') {
+        Some((name, spec)) if !argument.contains('=') => format!("{name}={}", spec.trim()),
+        _ => argument.clone(),
+    };
+    if read_input(&spec).is_ok() {
+        let tip = vec![StyledStr::from(format!("to give an input, use '-i {spec}'"))];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
+    }
+}
+
 /// Returns an error with its causes. Omits a cause that the error already contains.
 fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -253,7 +272,7 @@ fn print_json_error(out: &mut dyn Write, message: &str) {
 /// True if the reader of the output has closed it, which is not an error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::BrokenPipe)
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
     };
     error.chain().any(io)
 }
@@ -288,13 +307,13 @@ mod tests {
     fn an_error_does_not_repeat_its_cause() {
         use anyhow::Context;
 
-        let why = std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file");
+        let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
         let error = onnx::proto::WriteError::File { path: "fifo".into(), why };
         let text = "cannot write `fifo`: it is not a regular file";
         assert_eq!(message(&anyhow::Error::new(error)), text);
         let other = anyhow::anyhow!("it is empty").context("a.onnx");
         assert_eq!(message(&other), "a.onnx: it is empty");
-        let nested = std::io::Error::other(onnx::proto::WriteError::WrongAssumption);
+        let nested = io::Error::other(onnx::proto::WriteError::WrongAssumption);
         let nested = Err::<(), _>(nested).context("m.onnx").unwrap_err();
         assert_eq!(message(&nested).matches("assumed").count(), 1);
     }
@@ -489,5 +508,17 @@ mod tests {
         let expected = "error: invalid value 'x=f33[B]' for '--input <SPEC>': `f33` is not a type";
         assert!(err.starts_with(expected), "{err}");
         assert!(err.contains("\n  x=f33[B]\n    ^^^\n"), "{err}");
+    }
+
+    #[test]
+    fn an_input_without_its_flag_is_shown_with_it() {
+        for written in ["x=f32[B,8]", "x:f32[B,8]"] {
+            let (code, err) = run_export(&["m:f", written, "-o", "m.onnx"], None);
+            assert_eq!(code, 2);
+            let tip = "tip: to give an input, use '-i x=f32[B,8]'";
+            assert!(err.contains(tip), "{err}");
+        }
+        let (_, err) = run_export(&["m:f", "x", "-o", "m.onnx"], None);
+        assert!(!err.contains("tip"), "{err}");
     }
 }

@@ -4,6 +4,7 @@
 //! operand. This module says what a kernel allocates besides its results. Buffers whose size depends on the number of
 //! threads, such as those of convolutions, are not included.
 
+use crate::expr::broadcast_shapes;
 use crate::operator::OpType;
 use crate::value::{Dim, Type};
 
@@ -27,8 +28,8 @@ impl Kernel<'_> {
     /// Returns the bytes that the kernel allocates for as long as it runs; `None` if they are not known.
     pub fn workspace(&self) -> Option<Dim> {
         match self.op {
-            // `Where` has a buffer for each of its choices.
-            OpType::Where | OpType::GroupNormalization => times(2, &self.result()?),
+            OpType::Where => self.choices(),
+            OpType::GroupNormalization => times(2, &self.result()?),
             OpType::Softmax | OpType::LogSoftmax => match self.is_along_last_axis()? {
                 true => Some(NOTHING),
                 // The operand and the result are transposed.
@@ -66,6 +67,17 @@ impl Kernel<'_> {
         let rank = self.operand(0)?.rank() as i64;
         let axis = (self.int)("axis").or(self.op.default_axis()).unwrap_or(-1);
         Some(axis == -1 || axis == rank - 1)
+    }
+
+    /// `Where` has a buffer for each of its choices, which is as large as the choice and the condition together.
+    fn choices(&self) -> Option<Dim> {
+        let condition = self.operand(0)?;
+        let [yes, no] = [1, 2].map(|choice| {
+            let choice = self.operand(choice)?;
+            let chosen = broadcast_shapes(&condition.shape, &choice.shape)?;
+            Type::new(choice.dtype, chosen).bytes()
+        });
+        yes?.checked_add(&no?)
     }
 
     /// The products of each entry of an image with a filter, before they are added up.
@@ -148,6 +160,8 @@ mod tests {
         let image = "2,8,32,32";
         assert_eq!(workspace(OpType::Add, &["64,128"; 2], "64,128", None), "0");
         assert_eq!(workspace(OpType::Where, &["64,128"; 3], "64,128", None), "65536");
+        assert_eq!(workspace(OpType::Where, &["64,1", "64,128", "1"], "64,128", None), "33024");
+        assert_eq!(workspace(OpType::Where, &["1,128", "64,1", "1"], "64,128", None), "33280");
         assert_eq!(workspace(OpType::Max, &["64,128"; 2], "64,128", None), "0");
         assert_eq!(workspace(OpType::Max, &["64,128"; 3], "64,128", None), "32768");
         assert_eq!(workspace(OpType::Softmax, &["64,128"], "64,128", Some(-1)), "0");

@@ -6,6 +6,7 @@
 mod bodies;
 mod build;
 mod contents;
+mod counters;
 mod lists;
 mod names;
 
@@ -49,7 +50,8 @@ pub struct Step {
     pub inputs: SmallVec<[Option<ValueId>; 3]>,
     /// `None` is an omitted result.
     pub outputs: SmallVec<[Option<ValueId>; 1]>,
-    /// The cost of one run of the node, without the instances that it runs.
+    /// The cost of one run of the node, without the instances that it runs. A node that reads only weights costs
+    /// nothing, because runtimes compute it when they load the model.
     pub cost: Result<Cost, NotCounted>,
     pub inner: SmallVec<[Inner; 1]>,
 }

@@ -1,12 +1,13 @@
 """Run `jax2onnx compare`, which the command line passes to Python."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import _files, _progress
-from .._errors import Jax2OnnxError
+from .._errors import ConfigError, Jax2OnnxError
 from .._words import quoted
 from . import console
 from .export import printed_warnings
@@ -49,6 +50,7 @@ def run(
     try:
         with watch.running(), printed_warnings():
             _progress.stage("importing")
+            _check_is_model(other)
             read: list[_files.Named] = []
             arrays = arrays_of(inputs, read)
             read += [("the model", os.fspath(path)) for path in (model, other) if path is not None]
@@ -102,6 +104,17 @@ def run(
             console.error_for_programs(error)
         return _NOT_UNDERSTOOD
     return 0 if report else _DIFFERS
+
+
+def _check_is_model(other: os.PathLike[str] | None) -> None:
+    """Refuse a function in the place of the second model.
+
+    Raises:
+        ConfigError: The text names a function, and not a file.
+    """
+    text = "" if other is None else os.fspath(other)
+    if re.fullmatch(r".*\w:[A-Za-z_][\w.]*(\(.*\))?", text) and not os.path.exists(text):
+        raise ConfigError(f"there is no model at {quoted(text)}: for a function, use `--fn {text}`")
 
 
 def _text(report: "Report | NanReport", top: int, *, verbose: bool) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .._errors import ConfigError, InputSpecError
-from .._words import quoted
+from .._words import counted, quoted
 from .inputs import arguments_of
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def allclose(
     if len(found) != len(want):
         return arrays.Comparison.of(
             False,
-            f"the model has {_counted(len(found), 'output')}, but the function returns "
-            f"{_counted(len(want), 'result')}",
+            f"the model has {counted(len(found), 'output')}, but the function returns "
+            f"{counted(len(want), 'result')}",
         )
     call.check_images(want, nchw_outputs, "outputs_as_nchw", "output")
     lines = _lines_of(onnx_model_path)
@@ -125,7 +125,7 @@ class _Arguments:
         if count != len(fed):
             expected = ", ".join(_described(value) for value in fed) or "none"
             raise InputSpecError(
-                f"the model takes {_counted(len(fed), 'input')} ({expected}), but `inputs` has "
+                f"the model takes {counted(len(fed), 'input')} ({expected}), but `inputs` has "
                 f"{count}"
             )
         call.check_images(specs, nchw, "inputs_as_nchw", "input")
@@ -227,7 +227,7 @@ def _with_producer(
 def _message(
     compared: Sequence["OutputComparison"], session: "Session", rtol: float, atol: float
 ) -> str:
-    total = _counted(len(compared), "output")
+    total = counted(len(compared), "output")
     differing = sum(not output.is_match for output in compared)
     if differing:
         verdict = f"{differing} of {total} {'differs' if differing == 1 else 'differ'}"
@@ -240,10 +240,6 @@ def _message(
             "the model has no provenance: export it with `provenance='indexed'` to see lines"
         )
     return "\n".join(lines)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _check_tolerances(rtol: Any, atol: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from .._errors import ConfigError, InputSpecError
-from .._words import did_you_mean, quoted
+from .._words import counted, did_you_mean, quoted
 from .arrays import Array
 from .models import Loaded
 from .runtime import dtype_of, sizes_of
@@ -91,6 +91,8 @@ def _by_name(taken: Mapping[str, Any], inputs: Mapping[str, Any] | Sequence[Any]
             f"`inputs` is the path {inputs!s}, not arrays: read the file first, for example with "
             "numpy.load; for a profile of ONNX Runtime, use `jax2onnx profile MODEL PROFILE`"
         )
+    if _is_array(inputs):
+        raise InputSpecError("`inputs` is an array, not a list of arrays: use [array]")
     leaves = _leaves(inputs)
     check_count(list(taken.values()), len(leaves))
     return dict(zip(taken, leaves, strict=True))
@@ -127,7 +129,7 @@ def check_count(taken: Sequence[onnx.ValueInfoProto], count: int) -> None:
         raise InputSpecError(f"the input {described(taken[count])} is missing")
     if count > len(taken):
         expected = ", ".join(map(described, taken)) or "none"
-        number = "1 input" if len(taken) == 1 else f"{len(taken)} inputs"
+        number = counted(len(taken), "input")
         raise InputSpecError(f"the model takes {number} ({expected}), but `inputs` has {count}")
 
 

@@ -1,6 +1,7 @@
 """Find what each line of Python costs: operations and bytes, before anything runs."""
 
 import json
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -309,7 +310,7 @@ def cost(
     with errors_of_core():
         text, data, rates = _core.cost_summary(
             path_or_bytes(model),
-            {str(name): int(size) for name, size in (sizes or {}).items()},
+            checked_sizes(sizes or {}),
             by=by,
             order=order,
             top=top,
@@ -399,3 +400,20 @@ def _row(entry: dict[str, Any]) -> CostRow:
         ops=tuple(entry["ops"]),
         **_amounts(entry),
     )
+
+
+def checked_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return sizes as Rust takes them.
+
+    Raises:
+        ConfigError: A size is not a whole number, or the sizes are not in a dictionary.
+    """
+    if not isinstance(sizes, Mapping):
+        raise ConfigError(f'the sizes are of type {type(sizes).__name__}: use {{"B": 8}}')
+    checked: dict[str, int] = {}
+    for name, size in sizes.items():
+        try:
+            checked[str(name)] = operator.index(size)
+        except TypeError:
+            raise ConfigError(f"`{name}={size!r}` is not a size: use a whole number") from None
+    return checked

@@ -12,6 +12,7 @@ from .. import _core, _files
 from .._cells import is_notebook
 from .._errors import errors_of_core
 from .._types import StrPath
+from .cost import checked_sizes
 from .explain import path_or_bytes
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _sizes(cost: bool | Mapping[str, int]) -> dict[str, int] | None:
     """Return the sizes to begin with; None if there are no costs."""
     if isinstance(cost, bool):
         return {} if cost else None
-    return {str(name): int(size) for name, size in cost.items()}
+    return checked_sizes(cost)
 
 
 def _report(report: "StrPath | Report | Sensitivity | None") -> str | None:

@@ -1,6 +1,7 @@
 """Add the traced shapes, the user's line and a hint to an exception during tracing."""
 
 import inspect
+import re
 import traceback
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,10 @@ _UNKNOWN_SIZE: Final = (
     "if the size never changes, export with a number instead of the name"
 )
 _SIZE_OF_VALUES: Final = "a shape cannot depend on values: use the largest size and a mask"
+
+#: Shapes that do not fit, such as `(A, 3), (B, 3)`.
+_OF_NAMED_SIZES: Final = re.compile(r"incompatible shapes for broadcasting: .*\([^()]*[A-Za-z]")
+_EQUAL_SIZES: Final = "if two named sizes are always equal, give both the same name"
 
 _NOT_AN_INTEGER: Final = "'_DimExpr' object cannot be interpreted as an integer"
 _RANGE: Final = "instead of range, use jax.lax.fori_loop or jax.lax.scan: " + _UNKNOWN_SIZE
@@ -241,6 +246,8 @@ def _hint(error: Exception) -> str | None:
         names = frame.tb_frame.f_globals
         said = advice(frame.tb_frame.f_code, frame.tb_lasti, frame.tb_lineno, names)
         return f"{said}: {_UNKNOWN_VALUE}"
+    if _OF_NAMED_SIZES.search(message):
+        return _EQUAL_SIZES
     for kind, part, hint in _HINTS:
         if kind in classes and part in message:
             return hint

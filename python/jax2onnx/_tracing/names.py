@@ -8,7 +8,7 @@ from jax import tree_util
 
 from .._errors import ConfigError
 from .._warn import warn
-from .._words import quoted
+from .._words import counted, quoted
 from .weights import is_variable
 
 #: How many names a warning lists.
@@ -137,7 +137,9 @@ def _given(
     if not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"`{what}_names` contains an entry that is empty or not a string")
     if len(names) != count:
-        raise ConfigError(f"`{what}_names` has {len(names)} entries for {count} {what}s")
+        raise ConfigError(
+            f"`{what}_names` has {counted(len(names), 'name')} for {counted(count, what)}"
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConfigError(f"`{what}_names` contains {', '.join(twice)} more than once")

@@ -11,7 +11,7 @@ import jax
 
 from .. import _core
 from .._errors import InputSpecError, Jax2OnnxError, UnsupportedError
-from .._words import did_you_mean, quoted
+from .._words import counted, did_you_mean, quoted
 from . import call, failures
 from .compat import double_precision_kept
 from .modules import Modules, changing, modules_of, restored_on_failure
@@ -219,6 +219,14 @@ def folders() -> list[str]:
     return [os.path.dirname(module.__file__) for module in (jax, jaxlib) if module.__file__]
 
 
+def _shape_hint(specs: Sequence[Any], signature: inspect.Signature) -> str:
+    """Return how to write a shape, if its sizes were taken for inputs."""
+    is_shape = len(specs) > 1 and all(type(spec) is int for spec in specs)
+    if not is_shape or len(signature.parameters) != 1:
+        return ""
+    return f"; for one input of this shape, use [{tuple(specs)}]"
+
+
 def _check_signature(fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any]) -> None:
     """Raise an error about too few or too many inputs, if that is why the call failed."""
     try:
@@ -228,12 +236,13 @@ def _check_signature(fn: Any, specs: Sequence[Any], keywords: Mapping[str, Any])
     try:
         signature.bind(*specs, **keywords)
     except TypeError as reason:
-        count = "1 input" if len(specs) == 1 else f"{len(specs)} inputs"
+        count = counted(len(specs), "input")
         unknown = [name for name in keywords if name not in signature.parameters]
         if keywords:
             count += " and " + ", ".join(quoted(name) for name in sorted(keywords))
         raise InputSpecError(
             f"`{_name(fn)}{signature}` cannot be called with {count}: {reason}"
             + "".join(did_you_mean(name, signature.parameters, "; ") for name in unknown[:1])
+            + _shape_hint(specs, signature)
             + ("" if signature.parameters else f"; if it returns the model, export {_name(fn)}()")
         ) from None

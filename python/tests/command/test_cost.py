@@ -72,6 +72,53 @@ def test_a_while_loop_with_a_known_count_costs_its_body_in_each_step() -> None:
     assert counted.transcendentals == 50 * 3 * 8
 
 
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize(
+    ("start", "condition", "step", "iterations"),
+    [
+        (0, lambda n, _: n < 17, 3, 6),
+        (21, lambda n, _: n > 0, -2, 11),
+        (1, lambda n, _: n <= 10, 2, 5),
+        (0, lambda n, _: n != 12, 2, 6),
+        (0, lambda n, length: n < length, 1, 9),
+        (0, lambda n, length: n < length // 2, 1, 4),
+        (2, lambda n, length: n < 2 * length, 3, 6),
+    ],
+)
+def test_a_loop_that_a_counter_ends_costs_its_body_in_each_iteration(
+    start: int, condition: Any, step: int, iterations: int, optimize: bool
+) -> None:
+    def repeated(x: jax.Array) -> jax.Array:
+        length = x.shape[0]
+
+        def body(state: Any) -> Any:
+            return state[0] + step, jnp.tanh(state[1] @ WEIGHT)
+
+        return lax.while_loop(lambda state: condition(state[0], length), body, (start, x))[1]
+
+    model = jax2onnx.to_onnx(repeated, [("T", 8)], optimize=optimize)
+    counted = jax2onnx.cost(model, {"T": 9}).total
+    assert counted.flops == iterations * 2 * 9 * 8 * 8
+    assert counted.transcendentals == iterations * 9 * 8
+
+
+def test_a_loop_over_an_axis_has_the_size_in_its_formula() -> None:
+    def repeated(x: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, x.shape[0], lambda i, state: jnp.tanh(state @ WEIGHT) + x[i], x[0])
+
+    assert total(repeated, ("T", 8)).formulas["flops"] == f"{2 * 8 * 8 + 8}*T"
+
+
+def test_weights_that_a_runtime_casts_when_it_loads_the_model_cost_nothing() -> None:
+    weight = np.ones((64, 64), np.float16)
+    counted = jax2onnx.cost(
+        jax2onnx.to_onnx(lambda x: x @ weight, [jax.ShapeDtypeStruct((5, 64), np.float16)])
+    )
+    assert counted.total.flops is not None
+    assert counted.total.flops < 2 * 5 * 64 * 64 + 64 * 64
+    assert counted.total.weights == 64 * 64 * 2
+
+
 def test_nested_loops_multiply() -> None:
     def nested(x: jax.Array) -> jax.Array:
         def outer(state: jax.Array, _: None) -> tuple[jax.Array, None]:
@@ -182,6 +229,20 @@ def test_rows_of_every_kind_add_up_to_the_total() -> None:
     ],
 )
 def test_a_size_that_is_not_one_is_refused(sizes: dict[str, int], message: str) -> None:
+    model = jax2onnx.to_onnx(lambda x: x + 1, [("B",)])
+    with pytest.raises(ConfigError, match=message):
+        jax2onnx.cost(model, sizes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"B": 4.5}, "^`B=4.5` is not a size: use a whole number$"),
+        ({"B": "8"}, "^`B='8'` is not a size: use a whole number$"),
+        ([8], '^the sizes are of type list: use {"B": 8}$'),
+    ],
+)
+def test_sizes_of_another_type_are_refused(sizes: Any, message: str) -> None:
     model = jax2onnx.to_onnx(lambda x: x + 1, [("B",)])
     with pytest.raises(ConfigError, match=message):
         jax2onnx.cost(model, sizes)

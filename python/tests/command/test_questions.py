@@ -136,3 +136,27 @@ def test_explain_and_view_say_which_files_are_missing_or_changed(
     missing = "note: `waves.py` was not found here: pass its folder with --source-root\n"
     assert ask(monkeypatch, capfd, "view", "model.onnx")[2] == missing
     assert ask(monkeypatch, capfd, *message)[2] == missing
+
+
+def test_a_line_instead_of_a_name_leads_to_blame(monkeypatch: Any, capfd: Any) -> None:
+    module = imported(
+        "one_line", "import jax.numpy as jnp\n\n\ndef model(x):\n    return jnp.tanh(x)\n"
+    )
+    export(module.model, "f32[B]")
+    code, out, err = ask(monkeypatch, capfd, "where", "model.onnx", "one_line.py:5")
+    assert (code, out) == (1, "")
+    assert "\nhint: `jax2onnx blame MODEL one_line.py` lists the nodes of each line\n" in err
+
+
+def test_a_message_instead_of_a_file_leads_to_its_flag(monkeypatch: Any, capfd: Any) -> None:
+    module = imported(
+        "message", "import jax.numpy as jnp\n\n\ndef model(x):\n    return jnp.tanh(x)\n"
+    )
+    export(module.model, "f32[B]")
+    message = "running Tanh node. Name:'tanh'"
+    code, out, err = ask(monkeypatch, capfd, "explain", "model.onnx", message)
+    assert (code, out) == (2, "")
+    assert "for the text of a message, use `--message TEXT`" in " ".join(err.split())
+    code, out, _ = ask(monkeypatch, capfd, "explain", "model.onnx", "--message", message)
+    assert code == 0
+    assert "return jnp.tanh(x)" in out

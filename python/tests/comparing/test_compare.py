@@ -330,6 +330,7 @@ def test_a_quantized_model_is_compared(tmp_path: Path) -> None:
 def test_wrong_inputs_are_refused(model: onnx.ModelProto) -> None:
     for inputs, message in (
         ({}, r"the input `x` float32\[6,4\] is missing"),
+        (np.ones((6, 4), np.float32), r"`inputs` is an array, .*: use \[array\]$"),
         ({"y": X}, "the model has no input `y`"),
         ([X[:3]], r"the model takes `x` float32\[6,4\], but got float32\[3,4\]"),
         ([X, X], "the model takes 1 input "),

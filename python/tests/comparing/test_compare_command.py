@@ -164,3 +164,13 @@ def test_invalid_comparisons_are_refused(
     assert message in capfd.readouterr().err
     assert run(monkeypatch, "model.onnx", "model.onnx", *arguments, "--format", "json") == 2
     assert message in json.loads(capfd.readouterr().out)["error"]["message"]
+
+
+def test_a_function_in_the_place_of_a_model_leads_to_its_flag(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "model.onnx", "train.py:forward", "-i", "batch.npy") == 2
+    error = " ".join(capfd.readouterr().err.split())
+    assert error.endswith("for a function, use `--fn train.py:forward`")
+    assert run(monkeypatch, "model.onnx", "missing.onnx", "-i", "batch.npy") == 2
+    assert "--fn" not in capfd.readouterr().err

@@ -213,6 +213,12 @@ def test_too_few_or_too_many_inputs_are_counted(inputs: Any, message: str) -> No
     assert found.endswith(f" cannot be called with {message}")
 
 
+def test_a_shape_without_its_own_brackets_is_shown_with_them() -> None:
+    message = r"2 inputs: too many .*; for one input of this shape, use \[\(4, 8\)\]$"
+    with pytest.raises(jax2onnx.InputSpecError, match=message):
+        to_onnx(lambda x: x, [4, 8])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -259,7 +265,14 @@ def test_a_level_of_a_block_is_checked_when_it_is_entered() -> None:
 def test_an_argument_that_is_not_a_function_is_refused(fn: Any) -> None:
     with pytest.raises(jax2onnx.ConfigError) as error:
         to_onnx(fn, [(2,)])
-    assert str(error.value) == f"`fn` is {fn!r}, which is not a function"
+    kind = type(fn).__name__
+    assert str(error.value) == f"`fn` is of type {kind}, which cannot be called: use a function"
+
+
+def test_the_result_of_a_function_is_not_taken_for_the_function() -> None:
+    message = "^`fn` is of type ndarray, .*: pass the function, not its result$"
+    with pytest.raises(jax2onnx.ConfigError, match=message):
+        to_onnx(np.ones((8, 8)), [(2,)])  # type: ignore[arg-type]
 
 
 def write(path: Any, fn: Any = jnp.sin) -> str:
@@ -268,7 +281,8 @@ def write(path: Any, fn: Any = jnp.sin) -> str:
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "net.onnx"
-    with pytest.raises(jax2onnx.WriteError, match="No such file or directory") as error:
+    message = r"^cannot write '.*net\.onnx': No such file or directory \(there is no folder '.*'\)$"
+    with pytest.raises(jax2onnx.WriteError, match=message) as error:
         write(path)
     assert error.value.filename == str(path)
     assert isinstance(error.value, OSError)

@@ -354,6 +354,19 @@ def test_the_note_names_nested_inputs_and_leaves_out_the_tenth() -> None:
     )
 
 
+def test_named_sizes_that_do_not_fit_get_a_hint_and_numbers_do_not() -> None:
+    def add(x: Any, y: Any) -> Any:
+        return x + y
+
+    with pytest.raises(TypeError) as raised:
+        to_onnx(add, [("A", 3), ("B", 3)])
+    hint = "hint: if two named sizes are always equal, give both the same name"
+    assert raised.value.__notes__[-1].splitlines()[-1] == hint
+    with pytest.raises(TypeError) as raised:
+        to_onnx(add, [(2, 3), (4, 3)])
+    assert "hint: " not in raised.value.__notes__[-1]
+
+
 def test_a_module_without_weights_is_explained_without_a_line() -> None:
     with pytest.raises(Exception, match="unbound") as raised:
         to_onnx(Module(), [("B", 3)])

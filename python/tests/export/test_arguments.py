@@ -103,8 +103,8 @@ def test_inputs_and_outputs_get_the_names_that_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input_names": ["a", "b"]}, "`input_names` has 2 entries for 1 inputs"),
-        ({"output_names": []}, "`output_names` has 0 entries for 1 outputs"),
+        ({"input_names": ["a", "b"]}, "`input_names` has 2 names for 1 input"),
+        ({"output_names": []}, "`output_names` has 0 names for 1 output"),
         ({"input_names": [""]}, "contains an entry that is empty or not a string"),
         ({"input_names": "x"}, "`input_names` is 'x', which is not a list of names"),
         ({"output_names": ["x"]}, "`output_names` contains x, which is the name of an input"),

@@ -51,7 +51,15 @@ impl Command for Args {
         let document = self.reading.open(&self.model, console)?;
         let said = match (&self.message, &self.log) {
             (Some(message), _) => message.clone().into_bytes(),
-            (None, Some(path)) if path.as_os_str() != "-" => read_file(path)?,
+            (None, Some(path)) if path.as_os_str() != "-" => read_file(path).map_err(|error| {
+                // A path has no blanks as a rule, and a message has some.
+                match path.to_string_lossy().contains(' ') && !path.exists() {
+                    true => anyhow::anyhow!(
+                        "there is no file with this name; for the text of a message, use `--message TEXT`"
+                    ),
+                    false => error,
+                }
+            })?,
             _ => read_input(console)?,
         };
         let explanation = explain(document, &said);

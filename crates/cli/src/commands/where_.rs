@@ -132,7 +132,13 @@ fn print_candidates(
         }
         Matches::Nothing(nearest) => {
             writeln!(err, "no node or value has the name `{}`", clean(wanted))?;
-            if !nearest.is_empty() {
+            if let Some(file) = file_of_line(wanted) {
+                let file = clean(file);
+                writeln!(
+                    err,
+                    "\nhint: `jax2onnx blame MODEL {file}` lists the nodes of each line"
+                )?;
+            } else if !nearest.is_empty() {
                 let names: Vec<String> =
                     nearest.iter().map(|name| format!("`{}`", clean(name))).collect();
                 let named =
@@ -143,6 +149,13 @@ fn print_candidates(
         Matches::One(_) => {}
     }
     Ok(())
+}
+
+/// Returns the file of a line: `model.py` of `model.py:12`.
+fn file_of_line(wanted: &str) -> Option<&str> {
+    let (file, line) = wanted.split_once(".py:")?;
+    let is_line = line.split(':').all(|number| number.parse::<u32>().is_ok());
+    is_line.then(|| &wanted[..file.len() + ".py".len()])
 }
 
 /// Describes a candidate so that it differs from the others.

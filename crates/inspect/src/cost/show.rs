@@ -227,9 +227,10 @@ fn notes(costs: &Costs<'_>, document: &Document<'_>) -> Vec<String> {
         notes.push(format!("an If counts as the branch that costs more: {branches} did not count"));
     }
     for it in costs.uncounted.iter().take(MAX) {
-        let nodes = count(it.nodes, &format!("node `{}`", it.op)).replace("`s", "`");
+        let nodes = format!("{} `{}`", count(it.nodes, "node"), it.op);
         let first = place(it.first, document);
-        notes.push(format!("{nodes} did not count, the first at {first}: {}", it.why));
+        let which = if it.nodes == 1 { "at" } else { "the first at" };
+        notes.push(format!("{nodes} did not count, {which} {first}: {}", it.why));
     }
     if costs.uncounted.len() > MAX {
         let more = count(costs.uncounted.len() - MAX, "other operator");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::build::{Attrs, Operand, Sizer};
+use super::counters::{End, First};
 use super::names::SymbolOf;
 use super::{Inner, InnerKind, Instance};
 use crate::attr::Attr;
@@ -125,12 +126,28 @@ impl Sizer<'_, '_> {
         let outputs = self.outputs(instance);
         let goes_on = outputs.first().and_then(|operand| operand.sizes.as_deref());
         let goes_on = starts && goes_on == Some(&[Dim::Known(1)]);
-        let times = match (first, most) {
-            (Some(Some(false)), _) => Dim::Known(0),
-            (_, Some(Some(most))) if goes_on && !most.is(i64::MAX) => {
-                most.checked_max(&Dim::Known(0))?
-            }
-            (_, most) => self.steps(number, most.flatten().filter(|most| !most.is(i64::MAX))),
+        let has_limit = most.as_ref().is_some_and(|most| *most != Some(Dim::Known(i64::MAX)));
+        let most = most.flatten().filter(|_| has_limit);
+        let most = most.and_then(|most| most.checked_max(&Dim::Known(0)));
+        let runs = match inputs.get(1).copied().flatten() {
+            _ if starts => Some(First::Runs),
+            id => id.and_then(|id| self.tests.get(&id)).map(First::IfPositive),
+        };
+        let (exact, bound) = match self.end(instance, inputs.get(2..).unwrap_or_default()) {
+            Some(End::Exact(end)) => (runs.and_then(|first| end.iterations(first)), None),
+            Some(End::AtMost(end)) => (None, end.iterations(First::Runs)),
+            None => (None, None),
+        };
+        let both = |a: Option<Dim>, b: Option<Dim>| match (a, b) {
+            (Some(a), Some(b)) => a.checked_min(&b),
+            (a, b) => a.or(b),
+        };
+        let times = match (first, most, exact) {
+            (Some(Some(false)), ..) => Dim::Known(0),
+            (_, Some(most), _) if goes_on => most,
+            (_, None, Some(exact)) if !has_limit => exact,
+            (_, Some(most), Some(exact)) => most.checked_min(&exact)?,
+            (_, most, exact) => self.steps(number, both(most, both(exact, bound))),
         };
         let types = self.results(OpType::Loop, inputs, attrs, instance);
         let results = types.into_iter().zip(outputs.into_iter().skip(1)).enumerate();

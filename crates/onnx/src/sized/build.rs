@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use provenance::outline::GraphPlace;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::bodies::{Estimate, estimate};
 use super::contents::{Attributes, attributes, short, type_of};
+use super::counters::positive_if;
 use super::names::{Names, Sizes, SymbolOf};
 use super::{Instance, SizedModel, Step};
 use crate::attr::Attr;
 use crate::cost::{Cost, NotCounted, cost};
 use crate::dtype::DType;
 use crate::infer::{Call, Types};
-use crate::operator::properties::CONTROL_FLOW;
+use crate::operator::properties::{CONTROL_FLOW, RANDOM};
 use crate::operator::{OpType, Operator};
 use crate::scan::{self, Node, Scan, ValueInfo, ValueType};
 use crate::tensor::Tensor;
@@ -67,6 +68,10 @@ pub(super) struct Sizer<'s, 'a> {
     /// The attributes of the call of the function around a node.
     call_attrs: Arc<Attrs>,
     called: FxHashMap<Signature, usize>,
+    /// The results of nodes that read only weights.
+    folded: FxHashSet<ValueId>,
+    /// For each comparison of sizes that may hold, the number that is positive if it does.
+    pub tests: FxHashMap<ValueId, Dim>,
     opset: i64,
     /// The rough cost of each instance, if the model has branches to compare.
     pub estimates: Option<Vec<Estimate>>,
@@ -102,6 +107,8 @@ impl<'s, 'a> Sizer<'s, 'a> {
             bottom: 0,
             call_attrs: Arc::default(),
             called: FxHashMap::default(),
+            folded: FxHashSet::default(),
+            tests: FxHashMap::default(),
             opset: opset(&scan.opsets).unwrap_or(1),
             estimates: scan.nodes.iter().any(|node| node.op == OpType::If.name()).then(Vec::new),
             entries_left: MAX_ENTRIES,
@@ -229,6 +236,10 @@ impl<'s, 'a> Sizer<'s, 'a> {
             true if is_open => Err(NotCounted::NoRule),
             true if runs => Ok(Cost::NOTHING),
             true if op.is(CONTROL_FLOW) => Err(NotCounted::NoRule),
+            true if self.is_folded(&op, &inputs) => {
+                self.folded.extend(outputs.iter().flatten());
+                Ok(Cost::NOTHING)
+            }
             true => {
                 let call = self.call(&op, &inputs, node.outputs.len(), &attrs);
                 let is_missing = |(result, ty): (&Option<ValueId>, &Option<Type>)| {
@@ -247,7 +258,15 @@ impl<'s, 'a> Sizer<'s, 'a> {
         Step { node: number, inputs, outputs, cost, inner }
     }
 
-    /// Notes the contents of a short constant or list.
+    /// True if a runtime computes a node when it loads the model. Kernels dequantize their weights themselves.
+    fn is_folded(&self, op: &Operator, inputs: &[Option<ValueId>]) -> bool {
+        let is_constant = |id: &ValueId| self.values[*id].is_weight || self.folded.contains(id);
+        let computes = op.onnx().is_some_and(|op| op != OpType::DequantizeLinear);
+        let mut operands = inputs.iter().flatten().peekable();
+        computes && !op.is(RANDOM) && operands.peek().is_some() && operands.all(is_constant)
+    }
+
+    /// Notes the contents of a short constant or list, and what a comparison of two sizes asks.
     fn contents(
         &mut self,
         op: &Operator,
@@ -267,6 +286,14 @@ impl<'s, 'a> Sizer<'s, 'a> {
             value.tensor = tensor.filter(|tensor| tensor.byte_len() > 0);
         }
         if let Some(ty) = self.values[output].ty.clone() {
+            if let (Some(op), &[Some(a), Some(b)]) = (op.onnx(), inputs)
+                && let (Some([a]), Some([b])) =
+                    (self.known(a).sizes.as_deref(), self.known(b).sizes.as_deref())
+                && let Some(number) = positive_if(op, a, b)
+                && self.take(number.weight())
+            {
+                self.tests.insert(output, number);
+            }
             let found = super::lists::computed(&self.call(op, inputs, 1, attrs), &ty);
             let weight: usize = found.iter().flatten().map(Dim::weight).sum();
             if let Some(found) = found

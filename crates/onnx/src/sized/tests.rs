@@ -101,3 +101,83 @@ y = If(false) {else_branch={
     let wanted = [(InnerKind::Alternative, Dim::Known(0)), (InnerKind::Taken, Dim::Known(1))];
     assert_eq!(kinds, wanted);
 }
+
+/// Returns how often the loop of a model runs its body.
+fn iterations(limit: &str, first: &str, start: &str, body: &str) -> String {
+    let text = format!(
+        "graph g(x:f32[T,3]) -> (y)
+shape = Shape(x)
+t = Gather(shape, 0:i64)
+less = Sub(t, 1:i64)
+test = Less(0:i64, less)
+n, y = Loop({limit}, {first}, {start}, x) {{body={{
+  graph b(i:i64[], c:bool[], n:i64[], a:f32[T,3]) -> (d, m, z)
+  z = Neg(a)
+  {body}
+}}}}"
+    );
+    let model = sized(&text, &[]);
+    let [inner] = &model.main().unwrap().steps.last().unwrap().inner[..] else { panic!("no body") };
+    inner.times.to_string()
+}
+
+#[test]
+fn a_counter_that_ends_a_loop_tells_how_often_it_runs() {
+    let up = "m = Add(n, 3:i64)
+  d = Less(m, 17:i64)";
+    assert_eq!(iterations("_", "true", "0:i64", up), "6");
+    assert_eq!(iterations("_", "true", "16:i64", up), "1");
+    assert_eq!(iterations("_", "true", "100:i64", up), "1");
+    assert_eq!(iterations("4:i64", "true", "0:i64", up), "4");
+    assert_eq!(iterations("9:i64", "true", "0:i64", up), "6");
+    let down = "m = Sub(n, 2:i64)
+  d = GreaterOrEqual(m, 0:i64)";
+    assert_eq!(iterations("_", "true", "20:i64", down), "11");
+    assert_eq!(iterations("_", "true", "21:i64", down), "11");
+    assert_eq!(iterations("_", "true", "t", down), "floordiv(T + 2, 2)");
+    let until = "m = Add(2:i64, n)
+  e = Equal(m, 12:i64)
+  d = Not(e)";
+    assert_eq!(iterations("_", "true", "0:i64", until), "6");
+    assert_eq!(iterations("_", "true", "1:i64", until), "steps");
+}
+
+#[test]
+fn a_counter_that_ends_a_loop_at_a_size_has_a_formula() {
+    let body = "m = Add(n, 1:i64)
+  d = Less(m, t)";
+    assert_eq!(iterations("_", "true", "0:i64", body), "max(T, 1)");
+    let before_the_last = "m = Add(n, 1:i64)
+  d = Less(m, less)";
+    assert_eq!(iterations("_", "true", "0:i64", before_the_last), "max(T - 1, 1)");
+    assert_eq!(iterations("_", "test", "0:i64", before_the_last), "max(T - 1, 0)");
+    // The test is not that of a loop from 1 on.
+    assert_eq!(iterations("_", "test", "1:i64", before_the_last), "steps");
+}
+
+#[test]
+fn a_condition_that_is_not_only_a_counter_gives_a_symbol() {
+    let multiplied = "m = Mul(n, 2:i64)
+  d = Less(m, 17:i64)";
+    assert_eq!(iterations("_", "true", "1:i64", multiplied), "steps");
+    let endless = "m = Sub(n, 1:i64)
+  d = Less(m, 17:i64)";
+    assert_eq!(iterations("_", "true", "1:i64", endless), "steps");
+    let two = "m = Add(n, 1:i64)
+  e = Less(m, 17:i64)
+  s = ReduceMax(z) {keepdims=0}
+  f = Less(s, 1.0)
+  d = And(e, f)";
+    assert_eq!(iterations("_", "true", "1:i64", two), "steps");
+}
+
+#[test]
+fn a_node_that_reads_only_weights_costs_nothing() {
+    let text = "graph g(x:f32[B,7]) -> (y)
+a = Cast([1, 2, 3, 4, 5, 6, 7]:f16) {to=1}
+b = Mul(a, a)
+c = Mul(x, b)
+w = DequantizeLinear([1, 2, 3, 4, 5, 6, 7]:i8, 0.5)
+y = Add(c, w)";
+    assert_eq!(flops(&sized(text, &[])), ["0", "0", "7*B", "7", "7*B"]);
+}

@@ -172,6 +172,12 @@ impl<'a> Reader<'a> {
             self.at = end;
             return Ok(dtype);
         }
+        // `x:f32[B]` is how Python annotates a parameter.
+        let after = self.text.get(end..).unwrap_or_default().strip_prefix(':');
+        if let Some(spec) = after.filter(|_| self.at == blanks && is_name(word)) {
+            let why = format!("write `=` after the name: `{word}={}`", spec.trim());
+            return Err(self.wrong(end, end + 1, why));
+        }
         let known: Vec<&str> = TYPES.iter().map(|(_, names)| names[0]).collect();
         let what = match word {
             "" => "a type is missing".to_owned(),
@@ -290,6 +296,14 @@ mod tests {
 
               x=f33[B]
                 ^^^"#]],
+        );
+        check(
+            "x: f32[B]",
+            &expect![[r#"
+            write `=` after the name: `x=f32[B]`
+
+              x: f32[B]
+               ^"#]],
         );
         check(
             "x=f32",
