@@ -157,7 +157,8 @@ ATTENTIONS = [
 ]
 
 
-@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 3e38])
+# A product of larger numbers overflows in some orders of its sum, and JAX's order depends on the CPU.
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 1e37])
 @pytest.mark.parametrize("attend", ATTENTIONS)
 def test_a_mask_chooses_and_does_not_add(attend: Any, special: float) -> None:
     key, query = K.copy(), Q.copy()

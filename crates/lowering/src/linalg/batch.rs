@@ -127,6 +127,10 @@ pub(super) fn swapped<'g>(
     other: Expr<'g>,
 ) -> Expr<'g> {
     let (is_k, is_other) = (numbers.equal(k), numbers.equal(other));
+    if matrix.rank() == 2 && other.shape().iter().all(|size| size.is(1)) {
+        let order = is_k.select(other, is_other.select(k, numbers));
+        return matrix.gather(order.squeeze(&[1 - axis]), axis);
+    }
     let at_k = matrix.gather(k, axis);
     let at_other = is_other.select(matrix, 0.0).reduce_sum(&[axis], true);
     is_k.select(at_other, is_other.select(at_k, matrix))
@@ -164,11 +168,15 @@ pub(super) fn any(flags: Expr<'_>) -> Expr<'_> {
 /// Returns the first index of the maximum along an axis, and keeps the axis. The entries before `start` are -1, and the
 /// others are not negative.
 ///
-/// `ArgMax` skips NaN. If all entries from `start` on are NaN, the result is `start`.
+/// As in LAPACK, the result is `start` if the entry there is NaN. `ArgMax` skips other entries that are NaN.
 #[track_caller]
 pub(super) fn position_of_largest<'g>(x: Expr<'g>, axis: usize, start: Expr<'g>) -> Expr<'g> {
-    let axis = vec![("axis", Attr::Int(axis as i64))];
-    x.builder.node(OpType::ArgMax, &[x], axis).max(start)
+    let attrs = vec![("axis", Attr::Int(axis as i64))];
+    let found = x.builder.node(OpType::ArgMax, &[x], attrs);
+    if !x.builder.exact_nan() {
+        return found;
+    }
+    x.gather(start, axis).greater_equal(0.0).select(found, start)
 }
 
 /// Returns the distance from 1 to the next number of the type.

@@ -11,6 +11,9 @@ use super::matrix::Matrix;
 use crate::ctx::{Ctx, Eqn};
 use crate::error::Result;
 
+/// A smaller matrix is reduced without a loop.
+const MAX_UNROLLED: i64 = 4;
+
 /// `A[permutation] = L · U`, with both factors in one matrix. The ones on the diagonal of `L` are
 /// not stored.
 ///
@@ -32,26 +35,31 @@ pub(crate) fn lu<'g>(ctx: &Ctx<'g>, eqn: &Eqn<'g, '_>) -> Result<Vec<Expr<'g>>> 
     let columns = column_numbers(builder, &width);
     let step_numbers = row_numbers(builder, &steps);
 
-    let permutation = rows.expand(&batched(a.re, &[height, 1.into()]));
+    let permutation = rows.expand(&batched(a.re, &[height.clone(), 1.into()]));
     let pivots = step_numbers.expand(&batched(a.re, &[steps.clone(), 1.into()]));
     let start = (a, [pivots, permutation]);
-    let (a, [pivots, permutation]) =
-        loop_over(builder, &steps, start, |k, (a, [pivots, permutation])| {
-            let open = rows.less(k).select(a.re.constant(-1.0), a.column(k).sizes());
-            let pivot = position_of_largest(open, row_axis, k);
-            let a = a.map(|part| swapped(part, row_axis, rows, k, pivot));
-            let current = a.row(k);
-            let divisor = current.column(k);
-            let divisor = Matrix::choose(divisor.sizes().greater(0.0), divisor, a.constant(1.0));
-            let factors = a.column(k).div(divisor);
-            let rest = a - factors * current;
-            let is_current = columns.equal(k);
-            let below =
-                Matrix::choose(is_current, factors, Matrix::choose(columns.less(k), a, rest));
-            let a = Matrix::choose(rows.greater(k), below, a);
-            let pivots = step_numbers.equal(k).select(pivot, pivots);
-            (a, [pivots, swapped(permutation, row_axis, rows, k, pivot)])
-        });
+    let step = |k: Expr<'g>, (a, [pivots, permutation]): (Matrix<'g>, [Expr<'g>; 2])| {
+        let open = rows.less(k).select(a.re.constant(-1.0), a.column(k).sizes());
+        let pivot = position_of_largest(open, row_axis, k);
+        let a = a.map(|part| swapped(part, row_axis, rows, k, pivot));
+        let current = a.row(k);
+        let divisor = current.column(k);
+        let divisor = Matrix::choose(divisor.sizes().greater(0.0), divisor, a.constant(1.0));
+        let factors = a.column(k).div(divisor);
+        let rest = a - factors * current;
+        let is_current = columns.equal(k);
+        let below = Matrix::choose(is_current, factors, Matrix::choose(columns.less(k), a, rest));
+        let a = Matrix::choose(rows.greater(k), below, a);
+        let pivots = step_numbers.equal(k).select(pivot, pivots);
+        (a, [pivots, swapped(permutation, row_axis, rows, k, pivot)])
+    };
+    let (a, [pivots, permutation]) = match (height.known(), steps.known()) {
+        // The last row of a square matrix has no row below.
+        (Some(rows), Some(steps)) if steps <= MAX_UNROLLED => {
+            (0..steps.min(rows - 1)).fold(start, |state, k| step(builder.ints(&[k]), state))
+        }
+        _ => loop_over(builder, &steps, start, step),
+    };
     let list = |x: Expr<'g>, dtype: DType| x.squeeze(&[column_axis]).cast(dtype);
     Ok(vec![a.value(), list(pivots, pivots_type.dtype), list(permutation, permutation_type.dtype)])
 }
