@@ -16,7 +16,7 @@ use crate::dtype::DType;
 use crate::edit::Edit;
 use crate::infer::axis_from_front;
 use crate::model::Node;
-use crate::tensor::Tensor;
+use crate::tensor::{Range, Tensor};
 use crate::value::{Dim, Type, ValueId};
 use floats::{Floats, NegativeZero};
 use ints::Interval;
@@ -189,13 +189,13 @@ impl Facts {
     }
 
     fn of_constant(&mut self, edit: &Edit<'_>, value: ValueId, tensor: &Tensor) -> Option<Fact> {
-        if !tensor.dtype.is_float() {
-            let numbers = tensor.ints().filter(|_| tensor.dtype != DType::U64)?;
-            let (low, high) = (numbers.iter().min()?, numbers.iter().max()?);
-            return Some(Fact::Ints(((*low).into(), (*high).into())));
-        }
-        if tensor.len() <= MAX_READ {
-            return Some(Fact::Floats(Floats::of_numbers(tensor)?));
+        if !tensor.dtype.is_float() || tensor.len() <= MAX_READ {
+            return Some(match tensor.range()? {
+                Range::Floats { low, high, has_nan, has_negative_zero } => {
+                    Fact::Floats(Floats::of_range(low, high, has_nan, has_negative_zero))
+                }
+                Range::Ints { low, high } => Fact::Ints((low.into(), high.into())),
+            });
         }
         let most = match self.weights {
             Weights::Unknown => return None,

@@ -6,6 +6,7 @@
 mod assumptions;
 mod blocks;
 mod derive;
+mod known;
 mod lazy;
 mod magnitudes;
 mod strided;
@@ -23,6 +24,8 @@ use crate::dtype::DType;
 pub use assumptions::Assumptions;
 pub(crate) use blocks::{Part, write_parts};
 pub use derive::{Memory, Step};
+use known::Known;
+pub(crate) use known::Range;
 use lazy::Lazy;
 
 /// An array of known contents. Clones share the contents.
@@ -31,6 +34,7 @@ pub struct Tensor {
     pub dtype: DType,
     pub shape: Vec<i64>,
     contents: Contents,
+    known: Known,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +80,11 @@ impl Hash for Buffer {
 impl Tensor {
     /// Returns a tensor of little-endian, row-major bytes, packed as ONNX specifies.
     pub fn new(dtype: DType, shape: Vec<i64>, bytes: impl Into<Bytes>) -> Tensor {
-        Tensor { dtype, shape, contents: Contents::Bytes(Buffer(bytes.into())) }
+        Tensor::of_contents(dtype, shape, Contents::Bytes(Buffer(bytes.into())))
+    }
+
+    fn of_contents(dtype: DType, shape: Vec<i64>, contents: Contents) -> Tensor {
+        Tensor { dtype, shape, contents, known: Known::default() }
     }
 
     /// Returns a tensor whose elements are these numbers, rounded to the nearest number of `dtype`; integers wrap.

@@ -1,7 +1,6 @@
 //! Facts about floats.
 
 use crate::dtype::DType;
-use crate::tensor::Tensor;
 
 /// The possibility that a number is `−0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,23 +54,13 @@ impl Floats {
         }
     }
 
-    /// Returns the fact for the numbers of a constant; `None` if the constant is empty or has no floats.
-    pub(crate) fn of_numbers(tensor: &Tensor) -> Option<Floats> {
-        let mut fact = Floats::between(f64::INFINITY, f64::NEG_INFINITY);
-        let are_read = tensor.all_floats(|number| {
-            fact.nan |= number.is_nan();
-            if number == 0.0 && number.is_sign_negative() {
-                fact.negative_zero = NegativeZero::Possible;
-            }
-            (fact.low, fact.high) = (fact.low.min(number), fact.high.max(number));
-            true
-        });
-        (are_read && !tensor.is_empty()).then_some(())?;
-        if fact.low > fact.high {
-            // All numbers are NaN.
-            (fact.low, fact.high) = (0.0, 0.0);
-        }
-        Some(fact)
+    /// Returns the fact for the numbers in the range of a constant.
+    pub(crate) fn of_range(low: f64, high: f64, nan: bool, has_negative_zero: bool) -> Floats {
+        // If all numbers are NaN, there is no range.
+        let (low, high) = if low > high { (0.0, 0.0) } else { (low, high) };
+        let negative_zero =
+            if has_negative_zero { NegativeZero::Possible } else { NegativeZero::Never };
+        Floats { nan, negative_zero, ..Floats::between(low, high) }
     }
 
     /// Returns the largest magnitude; it may be infinite.

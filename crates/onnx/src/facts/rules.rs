@@ -460,15 +460,7 @@ pub(crate) fn matmul(q: Query<'_, '_, '_, '_>) -> Option<Fact> {
 /// Returns the largest Euclidean length of a column of the constant matrix on the right, if weights are read.
 fn column_length(q: Query<'_, '_, '_, '_>) -> Option<f64> {
     let is_read = q.facts.weights == super::Weights::Read;
-    let matrix = q.constant(1).filter(|matrix| is_read && matrix.shape.len() == 2)?;
-    let mut squares = vec![0.0; usize::try_from(matrix.shape[1]).ok()?];
-    let (mut column, count) = (0, squares.len());
-    let are_floats = matrix.all_floats(|number| {
-        squares[column] += number * number;
-        column = (column + 1) % count;
-        true
-    });
-    are_floats.then(|| squares.into_iter().fold(0.0, f64::max).sqrt())
+    q.constant(1).filter(|_| is_read)?.column_length()
 }
 
 /// The squares of numbers up to this one do not overflow.

@@ -6,7 +6,6 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 
 use super::{Contents, Tensor, floats_of};
-use crate::dtype::DType;
 
 /// The number of bytes to compute at a time. At most three such blocks exist.
 const WRITTEN_BYTES: usize = 1 << 23;
@@ -145,19 +144,6 @@ impl Tensor {
         let is_uniform =
             !self.is_empty() && self.dtype.bits() >= 8 && self.blocks(READ_BYTES, all_same).is_ok();
         is_uniform.then(|| Tensor::new(self.dtype, Vec::new(), first.unwrap_or_default()))
-    }
-
-    /// Returns the number that all elements are equal to, if a double represents it exactly.
-    pub fn number(&self) -> Option<f64> {
-        let one = self.uniform()?;
-        if let Some(floats) = one.floats() {
-            return floats.first().copied();
-        }
-        // `ints` returns unsigned integers of 64 bits as signed ones.
-        let is_held = |&int: &i64| {
-            (int as f64) as i128 == i128::from(int) && (int >= 0 || one.dtype != DType::U64)
-        };
-        one.ints()?.first().copied().filter(is_held).map(|int| int as f64)
     }
 
     /// Visits the contents in order: one block of the first size, then blocks of the second size.

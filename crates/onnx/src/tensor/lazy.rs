@@ -87,7 +87,7 @@ impl Tensor {
             }
             _ => self.contents.clone(),
         };
-        Tensor { dtype: self.dtype, shape, contents }
+        Tensor::of_contents(self.dtype, shape, contents)
     }
 
     /// Returns the tensor with its axes in another order: axis `i` of the result is axis `perm[i]`. `None` if
@@ -218,7 +218,7 @@ impl Tensor {
 
     /// Returns a tensor of lazy contents. Computes them if there are few, or if they are in memory already.
     fn of_lazy(dtype: DType, shape: Vec<i64>, lazy: Lazy) -> Tensor {
-        let mut tensor = Tensor { dtype, shape, contents: Contents::Lazy(Arc::new(lazy)) };
+        let mut tensor = Tensor::of_contents(dtype, shape, Contents::Lazy(Arc::new(lazy)));
         if tensor.is_empty() || tensor.expected_bytes() <= MAX_EAGER_BYTES {
             tensor.contents = Contents::Bytes(Buffer(tensor.bytes()));
         } else if let Some(Lazy::View(View { source, offset: 0, axes })) = tensor.lazy()
