@@ -20,7 +20,10 @@ def counted(count: int, noun: str) -> str:
 
 def quoted(name: object) -> str:
     """Return a name from a file in backquotes, as one line of printable characters."""
-    return f"`{_core.clean(str(name))}`"
+    text = str(name)
+    # The names of all modules of a program are quoted before a file is replaced.
+    is_clean = text.isascii() and text.isprintable()
+    return f"`{text if is_clean else _core.clean(text)}`"
 
 
 def lines(parts: Iterable[str]) -> str:
