@@ -79,7 +79,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("logistic", &["Add", "Cast", "Exp", "Neg", "Reciprocal", "Sigmoid"], &["Abs", "And", "Concat", "Cos", "Div", "Equal", "Gather", "IsInf", "IsNaN", "Less", "Mul", "Or", "Sin", "Sub", "Where"]),
     ("lt", &["And", "Cast", "Less", "Not"], &[]),
     ("lt_to", &["And", "Cast", "Equal", "IsNaN", "Less", "Not", "Or", "Reciprocal"], &[]),
-    ("lu", &["Abs", "ArgMax", "Cast", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Mul", "Neg", "ReduceSum", "Squeeze", "Sub", "Where"], &["Add", "Concat", "Max", "Unsqueeze"]),
+    ("lu", &["Abs", "ArgMax", "Cast", "Div", "Equal", "Gather", "Greater", "GreaterOrEqual", "Mul", "Neg", "ReduceSum", "Scan", "Squeeze", "Sub", "Where"], &["Add", "Concat", "Max", "Unsqueeze"]),
     ("lu_pivots_to_permutation", &["Cast", "Equal", "Gather", "ReduceSum", "Transpose", "Where"], &[]),
     ("max", &["Abs", "Cast", "Greater", "Max", "Or", "Relu", "Where"], &["And", "Concat", "Equal", "Gather"]),
     ("min", &["And", "Cast", "Clip", "Less", "Min", "Where"], &["Concat", "Equal", "Gather", "Or"]),

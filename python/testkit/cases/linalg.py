@@ -239,6 +239,14 @@ CASES = [
     *both("lu.4x3", linalg.lu, (normal(4, 3),)),
     *both("lu.3x5", linalg.lu, (normal(3, 5),)),
     *both("lu.batch", linalg.lu, (normal(2, 3, 4, 4),)),
+    *both("lu.7x6", linalg.lu, (normal(7, 6),)),
+    *both("lu.batch of large ones", linalg.lu, (normal(2, 5, 6),)),
+    *both("lu.singular large one", linalg.lu, (np.ones((5, 5), np.float32),)),
+    Case(
+        "lu.nan in a large one",
+        linalg.lu,
+        (np.where(np.arange(36).reshape(6, 6) == 13, np.nan, normal(6, 6)).astype(np.float32),),
+    ),
     *both("lu.ties", linalg.lu, (np.array([[1, 2], [-1, 3], [1, 0]], np.float32),)),
     *both("lu.singular", linalg.lu, (np.ones((3, 3), np.float32),)),
     *both(
