@@ -18,7 +18,10 @@ use super::{Array, Counted, Stack, copy_of, replacing};
 const MAX_CARRIES: usize = 64;
 
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
-    split(edit, &Kind { max_states: 2, reads_before: false, is_found: |edit, index| is_cell(edit, index) })
+    split(
+        edit,
+        &Kind { max_states: 2, reads_before: false, is_found: |edit, index| is_cell(edit, index) },
+    )
 }
 
 /// Splits recurrences that are computed without a loop if they are alone in it.

@@ -156,8 +156,7 @@ pub(super) fn chunk_of(steps: &Dim) -> i64 {
     let Some(steps) = steps.known() else { return CHUNK };
     let root = (steps as f64).sqrt().ceil() as i64;
     let divides = |chunk: &i64| steps % chunk == 0;
-    let exact =
-        (root / 2 + 1..=2 * root).filter(divides).min_by_key(|chunk| chunk + steps / chunk);
+    let exact = (root / 2 + 1..=2 * root).filter(divides).min_by_key(|chunk| chunk + steps / chunk);
     exact.unwrap_or(root)
 }
 
