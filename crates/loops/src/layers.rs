@@ -10,7 +10,7 @@ use onnx::{Node, OpType, Outcome, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::Batches;
-use super::linear::chunks::leaves_loop;
+use super::linear::chunks::{keeps_recurrence, leaves_loop};
 use super::recurrent::is_cell;
 use super::{Array, Counted, Stack, copy_of, replacing};
 
@@ -26,7 +26,7 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
 
 /// Splits recurrences that are computed without a loop if they are alone in it.
 pub fn run_recurrences(edit: &mut Patch<'_, '_>) -> Outcome {
-    require(!edit.is_fallback())?;
+    require(keeps_recurrence(edit, edit.root()))?;
     split(edit, &Kind { max_states: 8, reads_before: true, is_found: leaves_loop })
 }
 
@@ -120,11 +120,14 @@ impl Parts {
         let goals = carries.iter().map(|&carry| scan.carries[carry].after);
         let (first, _) = behind(&scan.nodes, makers, goals, &FxHashSet::default());
         let others = scan.carries.iter().enumerate().filter(|(number, _)| !own(number));
-        let goals = others.map(|(_, carry)| carry.after);
+        let goals: Vec<ValueId> = others.map(|(_, carry)| carry.after).collect();
+        let states: FxHashSet<ValueId> = afters.union(&befores).copied().collect();
+        let (_, needed) = behind(&scan.nodes, makers, goals.iter().copied(), &states);
+        require(!kind.reads_before || !needed.is_disjoint(&states))?;
         let is_own = |stack: &&Stack| afters.contains(&original(scan, makers, stack.element));
         let goals = goals
+            .into_iter()
             .chain(scan.stacks.iter().filter(|stack| !is_own(stack)).map(|stack| stack.element));
-        let states: FxHashSet<ValueId> = afters.union(&befores).copied().collect();
         let (rest, values) = behind(&scan.nodes, makers, goals, &states);
         require(kind.reads_before || values.is_disjoint(&befores))?;
         require(!rest.is_empty())?;

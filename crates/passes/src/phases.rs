@@ -201,13 +201,12 @@ pub static PHASES: &[Phase] = &[
             nodes("count-iterations", "computes the number of iterations of a loop that ends at a limit of a counter", loops::iterations::run),
             nodes("run-all-iterations", "lets a loop run to its largest number of iterations if a runtime does not end it earlier", targets::endings::run).when(When::Always),
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
+            nodes("split-recurrences", "writes a scan over several recurrences as one scan for each, if it would stay a loop otherwise", loops::layers::run_recurrences),
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
             nodes("chunk-recurrences", "computes a state that each step multiplies by a decay or by a constant matrix in chunks or in blocks of steps", loops::linear::chunks::run),
             nodes("chunk-peaks", "computes a state that keeps the largest or the smallest number so far in chunks of steps", loops::linear::chunks::run_peaks),
-            nodes("split-recurrences", "writes a scan over several recurrences as one scan for each, if a loop is left for one of them only", loops::layers::run_recurrences),
         ],
-    )
-    .iterations(3),
+    ),
     phase(
         "steps",
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \

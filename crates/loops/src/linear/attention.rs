@@ -12,7 +12,8 @@ use onnx::{Attr, DType, Dim, Edit, Op, OpType, Operator, Outcome, Patch, Tensor,
 
 use rustc_hash::FxHashSet;
 
-use super::chunks::{MAX_DECAY, are_below, number};
+use super::body::number;
+use super::chunks::{MAX_DECAY, are_below};
 use super::forms::{Factor, Form, Forms, Of, When};
 use super::matrices::{self, Arrays};
 use super::plan::Plan;

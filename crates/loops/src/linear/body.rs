@@ -95,6 +95,11 @@ pub(super) fn dims(sizes: &[i64]) -> Vec<Dim> {
     sizes.iter().map(|&size| Dim::Known(size)).collect()
 }
 
+pub(super) fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
+    let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]).ok_or("no number")?;
+    Ok(edit.constant(tensor, &[]))
+}
+
 pub(super) fn filled(edit: &mut Patch<'_, '_>, shape: &[i64], number: f64) -> Result<ValueId> {
     let tensor = Tensor::of_floats(DType::F32, vec![1; shape.len()], &[number]);
     let tensor = tensor.and_then(|tensor| tensor.broadcast(shape)).ok_or("no constant")?;

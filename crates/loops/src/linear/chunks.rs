@@ -12,12 +12,12 @@
 
 use algebra::rewrite::{Declined, Result, ensure, require};
 use onnx::edit::FALLBACK;
-use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
+use onnx::{DType, Dim, Edit, Op, OpType, Outcome, Patch, ValueId, declined};
 
 use super::affine::System;
 use super::attention::{is_long, leaves};
 use super::blocks;
-use super::body::{filled, sliced};
+use super::body::{filled, number, sliced};
 use super::forms::{Axes, Factor, Forms, Of, Term, When};
 use super::mixed::{self, Mixed};
 use super::peaks::Peak;
@@ -144,8 +144,16 @@ pub fn run_peaks(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.settle(made)
 }
 
-/// True for a scan of which nothing is left when its states are computed in chunks, and that has enough steps to be
-/// worth another loop.
+/// True for a scan with a recurrence that stays in it, because another state depends on it.
+pub fn keeps_recurrence(edit: &mut Patch<'_, '_>, index: usize) -> bool {
+    let Some(scan) = counted(edit, index) else { return false };
+    let is_kept = |carry: &Carry| matches!(plain(edit, &scan, *carry), Some(Err(_)));
+    let leaves = |leaving: Leaving<'_>| leaving.count() == scan.carries.len();
+    scan.carries.iter().any(is_kept)
+        && !Leaving::of(edit, &scan).is_some_and(|one| one.is_ok_and(leaves))
+}
+
+/// True for a long scan of which nothing is left when its states are computed in chunks.
 pub fn leaves_loop(edit: &mut Patch<'_, '_>, index: usize) -> bool {
     let Some(scan) = counted(edit, index) else { return false };
     if scan.iterations.known().is_some_and(|steps| steps < MIN_STEPS_BESIDE) {
@@ -232,10 +240,7 @@ fn write(
         _ => [Some(one.added), None],
     });
     let chosen = leaving.plain.iter().zip(&series).filter(|((_, forms), _)| forms.is_chosen());
-    let chosen = chosen.filter_map(|(_, one)| match one.decay {
-        Decay::Array(decay) => Some(decay),
-        Decay::Number(_) | Decay::None => None,
-    });
+    let chosen = chosen.filter_map(|(_, one)| one.decay.array());
     let numbers = numbers.flatten().chain(chosen);
     let numbers: Vec<ValueId> =
         numbers.chain(mixed.iter().flat_map(|mixed| mixed.numbers())).collect();
@@ -342,11 +347,6 @@ fn is_below(edit: &Patch<'_, '_>, value: ValueId, limit: f64) -> bool {
     let count = edit.shape(value).and_then(Dim::checked_product).and_then(|size| size.known());
     let most = fact.low.abs().max(fact.high.abs());
     !fact.nan && count.is_some_and(|count| most * (count as f64) < limit / 16.0)
-}
-
-pub(super) fn number(edit: &mut Patch<'_, '_>, number: f64) -> Result<ValueId> {
-    let tensor = Tensor::of_floats(DType::F32, Vec::new(), &[number]).ok_or("no number")?;
-    Ok(edit.constant(tensor, &[]))
 }
 
 /// True if each step multiplies two states by the same decay.

@@ -32,6 +32,12 @@ pub(super) enum Decay {
     None,
 }
 
+impl Decay {
+    pub(super) fn array(self) -> Option<ValueId> {
+        if let Decay::Array(array) = self { Some(array) } else { None }
+    }
+}
+
 /// How a step updates a state. The second operation distributes over the first one, so that the decays of several steps
 /// can be joined before the state is known.
 #[derive(Clone, Copy, PartialEq)]
