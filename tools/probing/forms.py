@@ -57,7 +57,8 @@ NEEDS = {
     "DynamicPad": (None, [1, 0, 0, 2]), "ReduceDynamicAxes": (None, [1]),
     "WhereOfIsNaN": ([1, float("nan"), -2, 3, 0, float("nan"), 4, 5, 6, -7, 8, 9],),
     "ClipDynamic": (None, -1, 2), "TopKSmallest": ([5, 1, 4, 2, 3, -1, 9, 7, 8, -3],),
-    "BitShiftLeft": (range(12),),
+    "BitShiftLeft": (range(12),), "BitShiftLeftBytes": ([200, 3, 255, 129], [1, 7, 4, 0]),
+    "CastFloatToByte": ([0, 1, 127, 128, 200, 255, 3.75],),
     "TopKTwice": (
         [(i * 37) % 101 - 50 for i in range(21)], [(i * 53) % 103 - 50 for i in range(21)],
     ),

@@ -15,6 +15,7 @@ mod probed;
 mod runtime;
 mod target;
 mod uses;
+mod view;
 
 use crate::dtype::DType;
 use crate::operator::OpType;
@@ -23,10 +24,10 @@ use crate::operator::properties::SIGNLESS;
 pub use audit::{Finding, Lack, audit, audit_bytes};
 pub use behavior::counts_padding;
 pub use device::Widened;
-pub(crate) use form::{View, sorted_size};
 pub use limit::{Limit, VERY_LOW, captured, is_above_in_each_row};
 pub use runtime::{Evidence, Release};
 pub use target::{Fault, Numbers, Target, UnknownTarget, names};
+pub(crate) use view::{View, sorted_size};
 
 use smallvec::SmallVec;
 

@@ -282,6 +282,12 @@ pub static PHASES: &[Phase] = &[
         ],
     ),
     phase(
+        "integers",
+        "Integers are divided before the formulas of the targets, whose own quotients are small.",
+        &[nodes("keep-digits", "divides and adds `int32` exactly if a runtime does so in float32", targets::integers::run).when(When::Always)],
+    )
+    .raw(),
+    phase(
         "targets",
         "What a runtime of the target lacks is rewritten when all operators are chosen. For the default target, only \
          the first rewrite matches.",

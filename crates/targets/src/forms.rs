@@ -6,7 +6,7 @@ use onnx::kernels::Limit;
 use onnx::operator::properties::{COMPARISONS, REDUCTIONS};
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
-use super::{device, scatters, transforms};
+use super::{device, integers, scatters, transforms};
 
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.target().is_default() {
@@ -22,8 +22,8 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::MatMul => product_with_vector(edit),
         OpType::Where => repeated_choice(edit),
         OpType::GatherND => batch_of_points(edit),
-        OpType::Cast => sorted_flags(edit),
-        OpType::BitShift => shifted_bytes(edit),
+        OpType::Cast => sorted_flags(edit).or_else(|| integers::cast_to_byte(edit)),
+        OpType::BitShift => integers::shifted_bytes(edit),
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
         op if op.is(COMPARISONS) => broadcast_comparison(edit),
         OpType::DFT => transforms::run(edit),
@@ -375,23 +375,6 @@ fn broadcast_comparison(edit: &mut Patch<'_, '_>) -> Outcome {
     let operands: Vec<Option<ValueId>> = operands.map(expand).collect();
     let op = Op::of(edit.node(index), operands);
     edit.done(&[], op)
-}
-
-/// Writes a shift that may lose upper bits as a product, for runtimes in which small integers do not wrap.
-fn shifted_bytes(edit: &mut Patch<'_, '_>) -> Outcome {
-    let index = edit.root();
-    let (x, by) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    let dtype = edit.ty(x)?.dtype;
-    let is_left =
-        matches!(edit.node(index).attr("direction"), Some(Attr::Str(way)) if &**way == "LEFT");
-    if !is_left || edit.target().is_ordinary(OpType::Mul, dtype) {
-        return None;
-    }
-    let &[by] = &edit.tensor(by)?.ints()?[..] else { return None };
-    let factor = f64::from(2u32.checked_pow(u32::try_from(by).ok()?)?);
-    let wide = DType::I32;
-    let product = edit.formula([x], |[x]| (x.cast(wide) * factor).cast(dtype));
-    edit.settle(product)
 }
 
 /// The most elements whose positions can be sorted: a runtime may compute with 24 bits.

@@ -5,6 +5,9 @@ pub mod endings;
 #[cfg(test)]
 mod form_tests;
 pub mod forms;
+#[cfg(test)]
+mod integer_tests;
+pub mod integers;
 pub mod loops;
 pub mod operators;
 mod scatters;

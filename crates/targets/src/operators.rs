@@ -5,6 +5,8 @@ use onnx::infer::axis_from_front;
 use onnx::kernels::{Fault, Limit};
 use onnx::{Attr, DType, Declined, Expr, OpType, Outcome, Patch, Replacement, Tensor, ValueId};
 
+use super::integers;
+
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let op = edit.node(index).op.onnx()?;
@@ -15,6 +17,9 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     if op == OpType::Cast {
         return cast_to_unsigned(edit, first, dtype);
+    }
+    if op == OpType::Neg && dtype.is_int() && !edit.target().keeps_digits(op, dtype) {
+        return integers::negative(edit, first);
     }
     if edit.has_limit(index, Limit::GeluTanh) || edit.has_limit(index, Limit::PowComputed) {
         let formula = instead(edit, op, first)?;
@@ -123,6 +128,7 @@ pub(super) fn instead(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> F
         OpType::Gelu => &|x| x * 0.5 * ((x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0),
         OpType::Sigmoid => &|x| ((-x).exp() + 1.0).recip(),
         OpType::Reciprocal => &|x| 1.0 / x,
+        OpType::Neg => &|x| x.constant(0.0) - x,
         OpType::IsNaN => &is_nan,
         OpType::IsInf => &|x| x.abs().equal(f64::INFINITY),
         OpType::Sign => &|x| {
@@ -178,7 +184,7 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
                 },
             )
         }
-        OpType::Div => quotient(edit, first, second?),
+        OpType::Div => integers::quotient(edit, first, second?),
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
         OpType::Equal if edit.ty(first)?.dtype == DType::Bool => match known_flag(edit, second?) {
             Some(false) => Some(edit.formula([first], |[flag]| flag.logical_not())),
@@ -189,7 +195,7 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         OpType::MatMul => integer_product(edit, first, second?),
         OpType::Less => pair(edit, |a, b| b.greater(a)),
         OpType::LessOrEqual => pair(edit, |a, b| b.greater_equal(a)),
-        OpType::BitShift => shift(edit, first, second?),
+        OpType::BitShift => integers::shift(edit, first, second?),
         OpType::PRelu => pair(edit, |x, slope| less(x, x.constant(0.0)).select(x * slope, x)),
         OpType::ReduceL1
         | OpType::ReduceL2
@@ -199,63 +205,6 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
         | OpType::ReduceMean => reduction(edit, op, first),
         _ => None,
     }
-}
-
-/// Writes a shift of `uint32` by a constant with products and quotients of `int32`.
-///
-/// A runtime that divides in float32 is exact for 24 bits, so the upper and the lower half are divided separately.
-fn shift(edit: &mut Patch<'_, '_>, first: ValueId, by: ValueId) -> Formula {
-    let is_left = text(edit, "direction") == Some("LEFT");
-    let &[by] = &edit.tensor(by)?.ints()?[..] else { return None };
-    let is_small = (1..32).contains(&by) && edit.ty(first)?.dtype == DType::U32;
-    let by = u32::try_from(by).ok().filter(|_| is_small)?;
-    let factor = f64::from(1u32 << by.min(31));
-    Some(edit.formula([first], |[x]| {
-        if is_left {
-            return x * factor;
-        }
-        let x = x.cast(DType::I32);
-        let cut = by.max(16);
-        let upper = x.bitwise_and(-f64::from(2u32.pow(cut - 1)) * 2.0) / factor;
-        let upper = upper.bitwise_and(f64::from(u32::MAX >> by));
-        let both = match by {
-            16.. => upper,
-            _ => upper.bitwise_or(x.bitwise_and(65535.0) / factor),
-        };
-        both.cast(DType::U32)
-    }))
-}
-
-/// Divides `uint32` by constants of up to 16 bits, from the upper digits to the lower ones.
-///
-/// No number that is divided has more than 24 bits, because a runtime may divide in float32.
-fn quotient(edit: &mut Patch<'_, '_>, first: ValueId, by: ValueId) -> Formula {
-    let divisors = edit.tensor(by)?.ints()?;
-    let fits = |most: i64| divisors.iter().all(|divisor| (2..=most).contains(divisor));
-    if edit.ty(first)?.dtype != DType::U32 || !fits(1 << 16) {
-        return None;
-    }
-    let is_short = fits(1 << 8);
-    let shape = edit.tensor(by)?.shape.clone();
-    let by = edit.constant(Tensor::of_ints(DType::I32, shape, &divisors)?, &[]);
-    Some(edit.formula([first, by], |[x, by]| {
-        let x = x.cast(DType::I32);
-        let upper = (x.bitwise_and(-65536.0) / 65536.0).bitwise_and(65535.0);
-        let lower = x.bitwise_and(65535.0);
-        let digits = match is_short {
-            true => vec![(lower, 65536.0)],
-            false => vec![(lower / 256.0, 256.0), (lower.bitwise_and(255.0), 256.0)],
-        };
-        let mut whole = upper / by;
-        let mut rest = upper - whole * by;
-        for (digit, base) in digits {
-            let left = rest * base + digit;
-            let part = left / by;
-            rest = left - part * by;
-            whole = whole * base + part;
-        }
-        whole.cast(DType::U32)
-    }))
 }
 
 /// Writes a power of floats with exponentials and logarithms.
@@ -493,7 +442,7 @@ fn float(edit: &Patch<'_, '_>, name: &str, default: f64) -> f64 {
     }
 }
 
-fn text<'e>(edit: &'e Patch<'_, '_>, name: &str) -> Option<&'e str> {
+pub(super) fn text<'e>(edit: &'e Patch<'_, '_>, name: &str) -> Option<&'e str> {
     match edit.node(edit.root()).attr(name) {
         Some(Attr::Str(value)) => Some(value),
         _ => None,

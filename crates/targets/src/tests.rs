@@ -298,22 +298,6 @@ z:bool[4,6] = Greater(x, y)",
 }
 
 #[test]
-fn a_shift_of_bytes_is_a_product() {
-    check_for(
-        "openvino",
-        forms::run,
-        r#"graph g(x:u8[4]) -> (y)
-y:u8[4] = BitShift(x, 1:u8) {direction="LEFT"}"#,
-        expect![[r#"
-            graph g(x:u8[4]) -> (y)
-            %0 = Cast(x) {to=6}  # 2
-            %1 = Mul(%0, 2:i32)  # 2
-            y:u8[4] = Cast(%1) {to=2}  # 2
-        "#]],
-    );
-}
-
-#[test]
 fn an_activation_that_a_runtime_lacks_is_a_formula() {
     check_for(
         "rten",
@@ -412,98 +396,5 @@ y:i64[4] = ArgMax(x) {axis=1, keepdims=0}",
             %2 = Where(%1, [0, 1, 2]:i64, 3:i64)  # 2
             y:i64[4] = ReduceMin(%2, [1]:i64) {keepdims=0}  # 2
         "#]],
-    );
-}
-
-#[test]
-fn unsigned_numbers_are_shifted_in_two_halves() {
-    check_for(
-        "openvino",
-        operators::run,
-        r#"graph g(x:u32[4]) -> (y, z)
-y:u32[4] = BitShift(x, 9:u32) {direction="RIGHT"}
-z:u32[4] = BitShift(x, 20:u32) {direction="RIGHT"}"#,
-        expect![[r#"
-            graph g(x:u32[4]) -> (y, z)
-            %0 = Cast(x) {to=6}  # 2
-            %1 = BitwiseAnd(%0, -65536:i32)  # 2
-            %2 = Div(%1, 512:i32)  # 2
-            %3 = BitwiseAnd(%2, 8388607:i32)  # 2
-            %4 = BitwiseAnd(%0, 65535:i32)  # 2
-            %5 = Div(%4, 512:i32)  # 2
-            %6 = BitwiseOr(%3, %5)  # 2
-            y:u32[4] = Cast(%6) {to=12}  # 2
-            %7 = Cast(x) {to=6}  # 3
-            %8 = BitwiseAnd(%7, -1048576:i32)  # 3
-            %9 = Div(%8, 1048576:i32)  # 3
-            %10 = BitwiseAnd(%9, 4095:i32)  # 3
-            z:u32[4] = Cast(%10) {to=12}  # 3
-        "#]],
-    );
-}
-
-#[test]
-fn unsigned_numbers_are_divided_from_the_upper_digits_on() {
-    check_for(
-        "openvino",
-        operators::run,
-        "graph g(x:u32[4]) -> (y, z)
-y:u32[4] = Div(x, 12:u32)
-z:u32[4] = Div(x, 1000:u32)",
-        expect![[r#"
-            graph g(x:u32[4]) -> (y, z)
-            %0 = Cast(x) {to=6}  # 2
-            %1 = BitwiseAnd(%0, -65536:i32)  # 2
-            %2 = Div(%1, 65536:i32)  # 2
-            %3 = BitwiseAnd(%2, 65535:i32)  # 2
-            %4 = BitwiseAnd(%0, 65535:i32)  # 2
-            %5 = Div(%3, 12:i32)  # 2
-            %6 = Mul(%5, 12:i32)  # 2
-            %7 = Sub(%3, %6)  # 2
-            %8 = Mul(%7, 65536:i32)  # 2
-            %9 = Add(%8, %4)  # 2
-            %10 = Div(%9, 12:i32)  # 2
-            %11 = Mul(%5, 65536:i32)  # 2
-            %12 = Add(%11, %10)  # 2
-            y:u32[4] = Cast(%12) {to=12}  # 2
-            %13 = Cast(x) {to=6}  # 3
-            %14 = BitwiseAnd(%13, -65536:i32)  # 3
-            %15 = Div(%14, 65536:i32)  # 3
-            %16 = BitwiseAnd(%15, 65535:i32)  # 3
-            %17 = BitwiseAnd(%13, 65535:i32)  # 3
-            %18 = Div(%17, 256:i32)  # 3
-            %19 = BitwiseAnd(%17, 255:i32)  # 3
-            %20 = Div(%16, 1000:i32)  # 3
-            %21 = Mul(%20, 1000:i32)  # 3
-            %22 = Sub(%16, %21)  # 3
-            %23 = Mul(%22, 256:i32)  # 3
-            %24 = Add(%23, %18)  # 3
-            %25 = Div(%24, 1000:i32)  # 3
-            %26 = Mul(%25, 1000:i32)  # 3
-            %27 = Sub(%24, %26)  # 3
-            %28 = Mul(%20, 256:i32)  # 3
-            %29 = Add(%28, %25)  # 3
-            %30 = Mul(%27, 256:i32)  # 3
-            %31 = Add(%30, %19)  # 3
-            %32 = Div(%31, 1000:i32)  # 3
-            %33 = Mul(%29, 256:i32)  # 3
-            %34 = Add(%33, %32)  # 3
-            z:u32[4] = Cast(%34) {to=12}  # 3
-        "#]],
-    );
-}
-
-#[test]
-fn unsigned_numbers_are_not_divided_by_more_than_sixteen_bits() {
-    let graph = "graph g(x:u32[4]) -> (y)
-y:u32[4] = Div(x, 65537:u32)";
-    check_for(
-        "openvino",
-        operators::run,
-        graph,
-        expect![[r#"
-        graph g(x:u32[4]) -> (y)
-        y:u32[4] = Div(x, 65537:u32)  # 2
-    "#]],
     );
 }

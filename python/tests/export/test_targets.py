@@ -114,6 +114,41 @@ def test_unsigned_remainders_are_the_same_for_a_runtime_that_divides_in_float32(
     assert {kinds[name] for name in divided} == {onnx.TensorProto.INT32}
 
 
+def test_large_integers_are_divided_in_float32_without_a_loss() -> None:
+    generator = np.random.default_rng(5)
+    a = generator.integers(-(2**31), 2**31, 20000)
+    b = generator.integers(-(2**31), 2**31, 20000) >> generator.integers(0, 32, 20000)
+    ends = [-(2**31), -(2**31) + 1, -1, 1, 2, 3, 2**24 + 1, 2**30, 2**30 + 1, 2**31 - 1, 0]
+    a[:121], b[:121] = np.repeat(ends, 11), np.tile(ends, 11)
+    # Quotients that are almost whole.
+    a[200:9000] = (a[200:9000] // 2 // b[200:9000].clip(1)) * b[200:9000] - np.sign(b[200:9000])
+    x = np.stack([a.clip(-(2**31), 2**31 - 1), np.where(b == 0, 1, b)]).astype(np.int32)
+
+    def quotients(x: Any) -> Any:
+        return x[0] // x[1], x[0] % x[1], lax.rem(x[0], x[1]), x[0] // 1000
+
+    check(quotients, x, "openvino")
+    model = jax2onnx.to_onnx(quotients, [x], target="openvino")
+    kinds = {v.name: v.type.tensor_type.elem_type for v in model.graph.value_info}
+    divided = [node.input[0] for node in model.graph.node if node.op_type == "Div"]
+    assert divided
+    assert {kinds[name] for name in divided} == {onnx.TensorProto.FLOAT}
+
+
+def test_bits_are_shifted_by_computed_distances_for_another_runtime() -> None:
+    x = np.array([[0, 1, 2**31, 2**32 - 1, 123456789, 2**31 - 1, 77, 2**31 + 9], range(8)])
+    x = np.concatenate([x, x[:, ::-1], x + [[0], [11]], x + [[0], [24]]], axis=1).astype(np.uint32)
+
+    def shifts(x: Any) -> Any:
+        number, distance = x
+        small, by = number.astype(jnp.uint8), distance.astype(jnp.uint8)
+        return number >> distance, number << distance, -number, small << by, small >> by
+
+    check(shifts, x, "openvino")
+    kinds = [node.op_type for node in jax2onnx.to_onnx(shifts, [x], target="openvino").graph.node]
+    assert kinds.count("BitShift") == 2
+
+
 def test_a_transform_stays_float32_without_onnx_runtime() -> None:
     def spectrum(x: Any) -> Any:
         return jnp.fft.irfft(jnp.fft.rfft(x) * 2)

@@ -3,11 +3,12 @@
 use provenance::OriginId;
 use rustc_hash::FxHashSet;
 
-use super::form::{FORMS, View};
+use super::form::FORMS;
 use super::limit::has_low_row;
 use super::probed::Ability;
 use super::runtime::Runtime;
 use super::uses::Uses;
+use super::view::View;
 use super::{Evidence, Fault, Limit, Numbers, Target};
 use crate::dtype::DType;
 use crate::infer::Call;

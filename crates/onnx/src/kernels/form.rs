@@ -6,13 +6,13 @@ use super::limit::{
 use super::probed::Ability;
 use super::runtime::Runtime;
 use super::uses::overwrites_state;
+use super::view::{View, sorted_size};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::model::Node;
 use crate::operator::OpType;
-use crate::operator::properties::{COMPARISONS, POINTWISE, REDUCTIONS, VIEW_OPS};
-use crate::tensor::Tensor;
-use crate::value::{Dim, Type, ValueId, Values};
+use crate::operator::properties::{COMPARISONS, REDUCTIONS};
+use crate::value::{Dim, Type};
 
 /// A form of a node.
 pub(super) struct Form {
@@ -36,6 +36,8 @@ impl Form {
             | Ability::AttentionSoftcapMask
             | Ability::DftLaterAxis
             | Ability::LstmSharedInput
+            | Ability::CastFloatToByte
+            | Ability::BitShiftLeftBytes
             | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability, oldest),
             _ => runtime.lacks(self.ability),
         }
@@ -50,220 +52,6 @@ impl Form {
         view.node.op.onnx().is_some_and(|op| (self.test)(op, view))
     }
 }
-
-/// A test of a node.
-type Test<'t> = &'t dyn Fn(&Node) -> bool;
-
-/// Calls a function with each node that reads a value.
-type Readers<'r> = dyn Fn(ValueId, &mut dyn FnMut(&Node)) + 'r;
-
-/// A node with what is known about its values.
-pub(crate) struct View<'a> {
-    pub node: &'a Node,
-    pub values: &'a Values,
-    /// True for a value that something reads.
-    pub is_read: &'a dyn Fn(ValueId) -> bool,
-    /// True for positions from `TopK` whose readers see the order of equal elements.
-    pub shows_order: &'a dyn Fn(ValueId) -> bool,
-    /// Calls a function with each node of the same graph that is before it, until the function returns true.
-    pub earlier: &'a dyn Fn(Test<'_>) -> bool,
-    /// Calls a function with each node of the same graph that reads a value.
-    pub readers: &'a Readers<'a>,
-}
-
-/// Returns the number of elements that a `TopK` sorts, and how often it sorts them.
-pub(crate) fn sorted_size(node: &Node, values: &Values) -> Option<(i64, i64)> {
-    let ty = values[node.inputs.first().copied()??].ty.as_ref()?;
-    let axis = match node.attr("axis") {
-        Some(&Attr::Int(axis)) => axis,
-        _ => -1,
-    };
-    let axis = crate::infer::axis_from_front(axis, ty.rank())?;
-    let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
-    let others = sizes.iter().enumerate().filter(|&(at, _)| at != axis);
-    Some((sizes[axis], others.map(|(_, &size)| size).product()))
-}
-
-impl View<'_> {
-    fn input(&self, at: usize) -> Option<ValueId> {
-        self.node.inputs.get(at).copied().flatten()
-    }
-
-    fn ty(&self, at: usize) -> Option<&Type> {
-        self.values[self.input(at)?].ty.as_ref()
-    }
-
-    fn rank(&self, at: usize) -> Option<usize> {
-        self.ty(at).map(|ty| ty.rank())
-    }
-
-    fn dtype(&self, at: usize) -> Option<DType> {
-        self.ty(at).map(|ty| ty.dtype)
-    }
-
-    fn result(&self, at: usize) -> Option<&Type> {
-        self.values[*self.node.outputs.get(at)?].ty.as_ref()
-    }
-
-    fn tensor(&self, at: usize) -> Option<&Tensor> {
-        self.values[self.input(at)?].tensor.as_deref()
-    }
-
-    fn ints(&self, at: usize) -> Vec<i64> {
-        self.tensor(at).and_then(|tensor| tensor.ints()).unwrap_or_default()
-    }
-
-    fn is_computed(&self, at: usize) -> bool {
-        self.input(at).is_some() && self.tensor(at).is_none()
-    }
-
-    fn has_negative(&self, at: usize) -> bool {
-        self.ints(at).iter().any(|&int| int < 0)
-    }
-
-    fn text(&self, name: &str) -> &str {
-        match self.node.attr(name) {
-            Some(Attr::Str(text)) => text,
-            _ => "",
-        }
-    }
-
-    fn int(&self, name: &str) -> i64 {
-        match self.node.attr(name) {
-            Some(&Attr::Int(int)) => int,
-            _ => 0,
-        }
-    }
-
-    /// True if a list of integers contains another integer than `usual`.
-    fn has_other(&self, name: &str, usual: i64) -> bool {
-        match self.node.attr(name) {
-            Some(Attr::Ints(ints)) => ints.iter().any(|&int| int != usual),
-            _ => false,
-        }
-    }
-
-    fn combines(&self, by: &str) -> bool {
-        self.text("reduction") == by
-    }
-
-    /// True if a window has no attribute that says its step. Runtimes know the other defaults.
-    fn has_defaults(&self) -> bool {
-        self.node.attr("strides").is_none()
-    }
-
-    /// True if a `Resize` of images changes the size of the batch or of the channels.
-    fn enlarges_outer_axes(&self) -> bool {
-        let sizes = self.ty(0).zip(self.result(0));
-        sizes.is_some_and(|(before, after)| {
-            before.rank() > 2 && before.shape.get(..2) != after.shape.get(..2)
-        })
-    }
-
-    /// True if a transform is not along the axis before the parts.
-    fn has_outer_axis(&self) -> bool {
-        let axis = self.ints(2).first().copied().unwrap_or(-2);
-        let rank = self.rank(0).unwrap_or_default() as i64;
-        axis != -2 && axis != rank - 2
-    }
-
-    /// True if a transform cuts its input (`Less`) or adds zeros to it (`Greater`).
-    fn has_length(&self, order: std::cmp::Ordering) -> bool {
-        let whole = self.ty(0).and_then(|ty| {
-            let axis = self.ints(2).first().copied().unwrap_or(-2);
-            let axis = crate::infer::axis_from_front(axis, ty.rank())?;
-            ty.shape.get(axis)?.known()
-        });
-        self.ints(1).first().zip(whole).is_some_and(|(length, whole)| length.cmp(&whole) == order)
-    }
-
-    /// True if a `Slice` has another step than one along an axis that a `Reshape` before it makes.
-    fn skips_in_reshaped(&self) -> bool {
-        let (axes, steps) = (self.ints(3), self.ints(4));
-        let (Some(x), Some(ty)) = (self.input(0), self.ty(0)) else { return false };
-        let is_new = |before: &Type, axis: i64| {
-            let axis = crate::infer::axis_from_front(axis, ty.rank());
-            axis.is_none_or(|axis| before.shape.get(..=axis) != ty.shape.get(..=axis))
-        };
-        let skipped = || axes.iter().zip(&steps).filter(|&(_, &step)| step != 1);
-        let reshapes = |node: &Node| {
-            let before = node.inputs.first().copied().flatten();
-            let before = before.and_then(|before| self.values[before].ty.as_ref());
-            node.op == OpType::Reshape
-                && node.outputs.contains(&x)
-                && before.is_some_and(|before| skipped().any(|(&axis, _)| is_new(before, axis)))
-        };
-        skipped().next().is_some() && (self.earlier)(&reshapes)
-    }
-
-    /// True if the result of a reduction is read both as it is and with other axes, or is the same as that of an
-    /// earlier one with other axes. A `Gather` may take it apart.
-    fn is_reduced_twice(&self) -> bool {
-        let Some(&result) = self.node.outputs.first() else { return false };
-        let Some(ty) = self.result(0).filter(|ty| ty.rank() > 0) else { return false };
-        let (mut reads, mut gathers) = (0, 0);
-        (self.readers)(result, &mut |node| {
-            reads += 1;
-            gathers += usize::from(node.op == OpType::Gather);
-        });
-        if reads == gathers {
-            return false;
-        }
-        let is_other = |node: &Node| {
-            let shape = |value: &ValueId| self.values[*value].ty.as_ref().map(|ty| &ty.shape);
-            let differs = node.outputs.first().and_then(shape).is_none_or(|it| *it != ty.shape);
-            node.op == self.node.op && node.inputs.first() == self.node.inputs.first() && differs
-        };
-        reads > 1 && self.moves(result, MAX_MOVES) || (self.earlier)(&is_other)
-    }
-
-    /// True if a layout op reads a value, perhaps after a few elementwise operators.
-    fn moves(&self, value: ValueId, steps: usize) -> bool {
-        let (mut is_moved, mut results) = (false, Vec::new());
-        (self.readers)(value, &mut |node| {
-            is_moved |= node.op.is(VIEW_OPS);
-            if node.op.is(POINTWISE) {
-                results.extend(node.outputs.first().copied());
-            }
-        });
-        is_moved || steps > 0 && results.into_iter().any(|next| self.moves(next, steps - 1))
-    }
-
-    /// Returns the number of states of a `Scan`.
-    fn states(&self) -> usize {
-        let scanned = usize::try_from(self.int("num_scan_inputs")).unwrap_or(0);
-        self.node.inputs.len().saturating_sub(scanned)
-    }
-
-    /// True if a runtime was seen to compute this form correctly, although it computes the operator wrongly for some
-    /// numbers.
-    pub(super) fn is_exempt(&self, op: OpType, runtime: &Runtime) -> bool {
-        op == OpType::BitShift
-            && self.text("direction") == "LEFT"
-            && !runtime.lacks(Ability::BitShiftLeft)
-    }
-
-    /// True if an operand is a constant of `uint32` with a number that does not fit into `int32`.
-    fn has_high_constant(&self) -> bool {
-        let constants = (0..self.node.inputs.len()).filter_map(|at| self.tensor(at));
-        let is_high = |&int: &i64| int > i64::from(i32::MAX);
-        let mut unsigned = constants.filter(|tensor| tensor.dtype == DType::U32);
-        unsigned.any(|tensor| tensor.ints().is_some_and(|ints| ints.iter().any(is_high)))
-    }
-
-    fn is_empty(&self) -> bool {
-        let is_zero = |ty: &Type| ty.shape.contains(&Dim::Known(0));
-        let values = self.node.inputs.iter().flatten().chain(&self.node.outputs);
-        // A list of no sizes or axes is a constant.
-        let is_empty = |&id: &ValueId| {
-            self.values[id].tensor.is_none() && self.values[id].ty.as_ref().is_some_and(is_zero)
-        };
-        values.into_iter().any(is_empty)
-    }
-}
-
-/// The most elementwise operators between a reduction and a layout op.
-const MAX_MOVES: usize = 3;
 
 /// The operators that read a sequence step by step.
 const RECURRENT: [OpType; 3] = [OpType::LSTM, OpType::GRU, OpType::RNN];
@@ -538,6 +326,14 @@ forms! {
         let result = it.result(0).map(|ty| ty.dtype);
         op == OpType::Cast && it.dtype(0).is_some_and(DType::is_float) && result == Some(DType::Bool)
     };
+    CastFloatToByte: "a `Cast` of floats to `uint8` ends at 127",
+        |op, it| op == OpType::Cast
+            && it.dtype(0).is_some_and(DType::is_float)
+            && it.result(0).is_some_and(|ty| ty.dtype == DType::U8);
+    BitShiftLeftBytes: "a `BitShift` to the left keeps the largest number instead of dropping bits",
+        |op, it| op == OpType::BitShift
+            && it.text("direction") == "LEFT"
+            && it.dtype(0).is_some_and(|dtype| dtype.bits() < 32);
     ArgMaxSelectLast: "`ArgMax` cannot return the last of equal elements",
         |op, it| matches!(op, OpType::ArgMax | OpType::ArgMin) && it.int("select_last_index") == 1;
     AttentionBoolMask: "an `Attention` takes no mask of flags",

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashSet;
 
-use super::form::{FORMS, Form, View};
+use super::form::{FORMS, Form};
 use super::probed::Ability;
 use super::runtime::Runtime;
+use super::view::View;
 use crate::attr::Attr;
 use crate::model::Graph;
 use crate::operator::OpType;
@@ -88,6 +89,10 @@ pub enum Limit {
     ResizeRows,
     /// A constant of `uint32` contains a number that does not fit into `int32`.
     HighConstant,
+    /// A `Cast` makes `uint8` from floats.
+    CastToByte,
+    /// A `BitShift` to the left drops bits of bytes.
+    ShiftedBytes,
 }
 
 /// Numbers up to this one are very low for an [`Limit::LowMask`].
@@ -161,6 +166,8 @@ impl Limit {
                 &[Ability::ResizeVector, Ability::ResizeMatrix, Ability::ResizeOuterAxes]
             }
             Limit::HighConstant => &[Ability::UnsignedHighConstant],
+            Limit::CastToByte => &[Ability::CastFloatToByte],
+            Limit::ShiftedBytes => &[Ability::BitShiftLeftBytes],
         }
     }
 

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 
 use super::behavior::{When, Wrong};
 use super::device::{DEVICES, Device};
-use super::form::View;
 use super::runtime::{RUNTIMES, Runtime};
 pub(super) use super::runtime::{Release, Row};
+use super::view::View;
 use super::{Kernel, Limit, Lookup, Support};
 use crate::dtype::DType;
 use crate::operator::OpType;
@@ -191,6 +191,12 @@ impl Target {
     pub fn is_ordinary(self, op: OpType, dtype: DType) -> bool {
         let is_met = |row: &Wrong| row.is_ordinary(dtype);
         !self.ranges().any(|range| range.rounds(dtype) || range.faults(op, dtype).any(is_met))
+    }
+
+    /// True if no kernel of `op` computes large numbers of a type with fewer digits.
+    pub fn keeps_digits(self, op: OpType, dtype: DType) -> bool {
+        let is_met = |row: &Wrong| row.when.iter().any(|it| matches!(it, When::Any | When::Large));
+        !self.ranges().any(|range| range.faults(op, dtype).any(is_met))
     }
 
     /// Returns the numbers of a type for which a kernel of `op` is wrong in ordinary programs.

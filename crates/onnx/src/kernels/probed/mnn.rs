@@ -451,19 +451,20 @@ const ABILITIES: &[Ability] = &[
 
 #[rustfmt::skip]
 const MISCOMPUTED: &[Ability] = &[
-    Ability::ArgMaxSelectLast, Ability::AveragePoolDilation, Ability::BroadcastComparison, Ability::CastFloatToBool,
-    Ability::ConvOneDimension, Ability::ConvOneDimensionDilation, Ability::ConvTransposeOneDimension,
-    Ability::DequantizePerAxis, Ability::EinsumDiagonal, Ability::EinsumTrace, Ability::EmptyReshape,
-    Ability::EmptySplit, Ability::GatherElementsNegative, Ability::GatherNdBatchPoints, Ability::GatherNdNegative,
-    Ability::Gelu, Ability::LstmReverse, Ability::MatMulIntegers, Ability::MatMulMatricesConstantVector,
-    Ability::MaxPoolDilation, Ability::MaxPoolIndices, Ability::OneHotNegative, Ability::OneHotOutOfRange,
-    Ability::PowIntegerExponent, Ability::QuantizePerAxis, Ability::ReduceEmptyAxes, Ability::ReduceNoAxes,
-    Ability::ResizeCubic, Ability::ResizeCubicAntialias, Ability::ResizeCubicKeys, Ability::ResizeExcludeOutside,
-    Ability::ResizeLinearAntialias, Ability::ResizeMatrix, Ability::ResizeOuterAxes, Ability::ResizeThreeDimensions,
-    Ability::ResizeVector, Ability::ScalarConstantOfShape, Ability::ScatterElementsAddDuplicates,
-    Ability::ScatterElementsMaxDuplicates, Ability::ScatterElementsMinDuplicates, Ability::ScatterElementsMulDuplicates,
-    Ability::ScatterElementsNegative, Ability::ScatterNdAdd, Ability::ScatterNdAddDuplicates, Ability::ScatterNdEntry,
-    Ability::ScatterNdInnerSlices, Ability::ScatterNdMaxDuplicates, Ability::ScatterNdMinDuplicates,
-    Ability::ScatterNdMulDuplicates, Ability::SmallSigned, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers,
-    Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::WhereBroadcastElse
+    Ability::ArgMaxSelectLast, Ability::AveragePoolDilation, Ability::BitShiftLeftBytes, Ability::BroadcastComparison,
+    Ability::CastFloatToBool, Ability::ConvOneDimension, Ability::ConvOneDimensionDilation,
+    Ability::ConvTransposeOneDimension, Ability::DequantizePerAxis, Ability::EinsumDiagonal, Ability::EinsumTrace,
+    Ability::EmptyReshape, Ability::EmptySplit, Ability::GatherElementsNegative, Ability::GatherNdBatchPoints,
+    Ability::GatherNdNegative, Ability::Gelu, Ability::LstmReverse, Ability::MatMulIntegers,
+    Ability::MatMulMatricesConstantVector, Ability::MaxPoolDilation, Ability::MaxPoolIndices, Ability::OneHotNegative,
+    Ability::OneHotOutOfRange, Ability::PowIntegerExponent, Ability::QuantizePerAxis, Ability::ReduceEmptyAxes,
+    Ability::ReduceNoAxes, Ability::ResizeCubic, Ability::ResizeCubicAntialias, Ability::ResizeCubicKeys,
+    Ability::ResizeExcludeOutside, Ability::ResizeLinearAntialias, Ability::ResizeMatrix, Ability::ResizeOuterAxes,
+    Ability::ResizeThreeDimensions, Ability::ResizeVector, Ability::ScalarConstantOfShape,
+    Ability::ScatterElementsAddDuplicates, Ability::ScatterElementsMaxDuplicates, Ability::ScatterElementsMinDuplicates,
+    Ability::ScatterElementsMulDuplicates, Ability::ScatterElementsNegative, Ability::ScatterNdAdd,
+    Ability::ScatterNdAddDuplicates, Ability::ScatterNdEntry, Ability::ScatterNdInnerSlices,
+    Ability::ScatterNdMaxDuplicates, Ability::ScatterNdMinDuplicates, Ability::ScatterNdMulDuplicates,
+    Ability::SmallSigned, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKSmallestTies,
+    Ability::TopKSomeOfManyTies, Ability::TopKTies, Ability::WhereBroadcastElse
 ];
