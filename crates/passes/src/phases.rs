@@ -283,7 +283,7 @@ pub static PHASES: &[Phase] = &[
     ),
     phase(
         "integers",
-        "Integers are divided before the formulas of the targets, whose own quotients are small.",
+        "Integers are divided and added before the formulas of the targets, whose own quotients are small.",
         &[nodes("keep-digits", "divides and adds `int32` exactly if a runtime does so in float32", targets::integers::run).when(When::Always)],
     )
     .raw(),

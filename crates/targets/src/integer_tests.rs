@@ -122,7 +122,15 @@ fn bytes_are_shifted_by_a_table_of_powers() {
         r#"graph g(x:u8[4], s:u8[4]) -> (y, z)
 y:u8[4] = BitShift(x, s) {direction="LEFT"}
 z:u8[4] = BitShift(x, s) {direction="RIGHT"}"#,
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:u8[4], s:u8[4]) -> (y, z)
+            %0 = Cast(s) {to=7}  # 2
+            %1 = Gather(const i32[16], %0) {axis=0}  # 2
+            %2 = Cast(x) {to=6}  # 2
+            %3 = Mul(%2, %1)  # 2
+            y:u8[4] = Cast(%3) {to=2}  # 2
+            z:u8[4] = BitShift(x, s) {direction="RIGHT"}  # 3
+        "#]],
     );
 }
 
@@ -134,7 +142,24 @@ fn unsigned_numbers_are_shifted_by_computed_distances() {
         r#"graph g(x:u32[4], s:u32[4]) -> (y, z)
 y:u32[4] = BitShift(x, s) {direction="RIGHT"}
 z:u32[4] = BitShift(x, s) {direction="LEFT"}"#,
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:u32[4], s:u32[4]) -> (y, z)
+            %0 = Cast(x) {to=6}  # 2
+            %1 = Cast(s) {to=7}  # 2
+            %2 = BitwiseAnd(%0, -65536:i32)  # 2
+            %3 = Div(%2, 65536:i32)  # 2
+            %4 = BitwiseAnd(%3, 65535:i32)  # 2
+            %5 = Gather(const i32[32], %1) {axis=0}  # 2
+            %6 = Div(%4, %5)  # 2
+            %7 = Gather(const i32[32], %1) {axis=0}  # 2
+            %8 = Mul(%6, %7)  # 2
+            %9 = BitwiseAnd(%0, 65535:i32)  # 2
+            %10 = Gather(const i32[32], %1) {axis=0}  # 2
+            %11 = Div(%9, %10)  # 2
+            %12 = BitwiseOr(%8, %11)  # 2
+            y:u32[4] = Cast(%12) {to=12}  # 2
+            z:u32[4] = BitShift(x, s) {direction="LEFT"}  # 3
+        "#]],
     );
 }
 
@@ -147,7 +172,13 @@ fn bytes_are_made_from_floats_by_way_of_larger_integers() {
 y:u8[4] = Cast(x) {to=2}
 z:u8[4] = Cast(i) {to=2}
 w:i8[4] = Cast(x) {to=3}",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:f32[4], i:i32[4]) -> (y, z, w)
+            %0 = Cast(x) {to=6}  # 2
+            y:u8[4] = Cast(%0) {to=2}  # 2
+            z:u8[4] = Cast(i) {to=2}  # 3
+            w:i8[4] = Cast(x) {to=3}  # 4
+        "#]],
     );
 }
 
@@ -156,7 +187,16 @@ fn the_negative_of_a_large_integer_is_a_difference() {
     let graph = "graph g(x:i32[4], f:f32[4]) -> (y, z)
 y:i32[4] = Neg(x)
 z:f32[4] = Neg(f)";
-    check_for("iree", operators::run, graph, expect![[r#""#]]);
+    check_for(
+        "iree",
+        operators::run,
+        graph,
+        expect![[r#"
+        graph g(x:i32[4], f:f32[4]) -> (y, z)
+        y:i32[4] = Sub(0:i32, x)  # 2
+        z:f32[4] = Neg(f)  # 3
+    "#]],
+    );
 }
 
 #[test]
@@ -168,7 +208,37 @@ fn integers_are_divided_twice_if_they_may_be_large() {
 y:i32[4] = Div(x, d)
 small:i32[4] = Cast(b) {to=6}
 z:i32[4] = Div(small, d)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:i32[4], b:u8[4], d:i32[4]) -> (y, z)
+            %0 = Cast(d) {to=1}  # 2
+            %1 = Cast(x) {to=1}  # 2
+            %2 = Mul(%1, 0.5)  # 2
+            %3 = Div(%2, %0)  # 2
+            %4 = Cast(%3) {to=6}  # 2
+            %5 = Mul(%4, 2:i32)  # 2
+            %6 = Mul(%5, d)  # 2
+            %7 = Sub(x, %6)  # 2
+            %8 = Cast(%7) {to=1}  # 2
+            %9 = Div(%8, %0)  # 2
+            %10 = Cast(%9) {to=6}  # 2
+            %11 = Mul(%10, d)  # 2
+            %12 = Sub(%7, %11)  # 2
+            %13 = Add(%5, %10)  # 2
+            %14 = Less(x, 0:i32)  # 2
+            %15 = Less(d, 0:i32)  # 2
+            %16 = Xor(%14, %15)  # 2
+            %17 = Less(%12, 0:i32)  # 2
+            %18 = Xor(%17, %14)  # 2
+            %19 = Equal(%12, 0:i32)  # 2
+            %20 = Not(%19)  # 2
+            %21 = And(%18, %20)  # 2
+            %22 = Add(%13, 1:i32)  # 2
+            %23 = Sub(%13, 1:i32)  # 2
+            %24 = Where(%16, %22, %23)  # 2
+            y:i32[4] = Where(%21, %24, %13)  # 2
+            small = Cast(b) {to=6}  # 3
+            z:i32[4] = Div(small, d)  # 4
+        "#]],
     );
 }
 
@@ -176,8 +246,24 @@ z:i32[4] = Div(small, d)",
 fn integers_are_divided_once_if_products_have_fewer_digits() {
     let graph = "graph g(x:i32[4], d:i32[4]) -> (y)
 y:i32[4] = Div(x, d)";
-    check_for("mnn", integers::run, graph, expect![[r#""#]]);
-    check_for("tract", integers::run, graph, expect![[r#""#]]);
+    check_for(
+        "mnn",
+        integers::run,
+        graph,
+        expect![[r#"
+        graph g(x:i32[4], d:i32[4]) -> (y)
+        y:i32[4] = Div(x, d)  # 2
+    "#]],
+    );
+    check_for(
+        "tract",
+        integers::run,
+        graph,
+        expect![[r#"
+        graph g(x:i32[4], d:i32[4]) -> (y)
+        y:i32[4] = Div(x, d)  # 2
+    "#]],
+    );
 }
 
 #[test]
@@ -189,7 +275,22 @@ fn integers_are_added_as_digits_if_they_may_be_large() {
 y:i32[2] = ReduceSum(x, [1]:i64) {keepdims=0}
 small:i32[4] = Cast(b) {to=6}
 z:i32[1] = ReduceSum(small)",
-        expect![[r#""#]],
+        expect![[r#"
+            graph g(x:i32[2,4], b:u8[4]) -> (y, z)
+            %0 = BitwiseAnd(x, -65536:i32)  # 2
+            %1 = Cast(%0) {to=1}  # 2
+            %2 = Mul(%1, 1.5258789e-5)  # 2
+            %3 = ReduceSum(%2, [1]:i64) {keepdims=0}  # 2
+            %4 = Cast(%3) {to=6}  # 2
+            %5 = Mul(%4, 65536:i32)  # 2
+            %6 = BitwiseAnd(x, 65535:i32)  # 2
+            %7 = Cast(%6) {to=1}  # 2
+            %8 = ReduceSum(%7, [1]:i64) {keepdims=0}  # 2
+            %9 = Cast(%8) {to=6}  # 2
+            y:i32[2] = Add(%5, %9)  # 2
+            small = Cast(b) {to=6}  # 3
+            z:i32[1] = ReduceSum(small)  # 4
+        "#]],
     );
 }
 
@@ -197,5 +298,86 @@ z:i32[1] = ReduceSum(small)",
 fn many_integers_are_added_as_three_digits() {
     let graph = "graph g(x:i32[300]) -> (y)
 y:i32[] = ReduceSum(x, [0]:i64) {keepdims=0}";
-    check_for("openvino", integers::run, graph, expect![[r#""#]]);
+    check_for(
+        "openvino",
+        integers::run,
+        graph,
+        expect![[r#"
+        graph g(x:i32[300]) -> (y)
+        %0 = BitwiseAnd(x, -4194304:i32)  # 2
+        %1 = Cast(%0) {to=1}  # 2
+        %2 = Mul(%1, 2.3841858e-7)  # 2
+        %3 = ReduceSum(%2, [0]:i64) {keepdims=0}  # 2
+        %4 = Cast(%3) {to=6}  # 2
+        %5 = Mul(%4, 4194304:i32)  # 2
+        %6 = BitwiseAnd(x, 4192256:i32)  # 2
+        %7 = Cast(%6) {to=1}  # 2
+        %8 = Mul(%7, 0.00048828125)  # 2
+        %9 = ReduceSum(%8, [0]:i64) {keepdims=0}  # 2
+        %10 = Cast(%9) {to=6}  # 2
+        %11 = Mul(%10, 2048:i32)  # 2
+        %12 = Add(%5, %11)  # 2
+        %13 = BitwiseAnd(x, 2047:i32)  # 2
+        %14 = Cast(%13) {to=1}  # 2
+        %15 = ReduceSum(%14, [0]:i64) {keepdims=0}  # 2
+        %16 = Cast(%15) {to=6}  # 2
+        y:i32[] = Add(%12, %16)  # 2
+    "#]],
+    );
+}
+
+#[test]
+fn integers_are_added_as_digits_before_they_are_widened() {
+    check_for(
+        "openvino",
+        integers::run,
+        "graph g(x:i32[4]) -> (y)
+wide:i64[4] = Cast(x) {to=7}
+sum:i64[] = ReduceSum(wide, [0]:i64) {keepdims=0}
+y:i32[] = Cast(sum) {to=6}",
+        expect![[r#"
+            graph g(x:i32[4]) -> (y)
+            %0 = BitwiseAnd(x, -65536:i32)  # 3
+            %1 = Cast(%0) {to=1}  # 3
+            %2 = Mul(%1, 1.5258789e-5)  # 3
+            %3 = ReduceSum(%2, [0]:i64) {keepdims=0}  # 3
+            %4 = Cast(%3) {to=6}  # 3
+            %5 = Mul(%4, 65536:i32)  # 3
+            %6 = BitwiseAnd(x, 65535:i32)  # 3
+            %7 = Cast(%6) {to=1}  # 3
+            %8 = ReduceSum(%7, [0]:i64) {keepdims=0}  # 3
+            %9 = Cast(%8) {to=6}  # 3
+            %10 = Add(%5, %9)  # 3
+            sum = Cast(%10) {to=7}  # 3
+            y:i32[] = Cast(sum) {to=6}  # 4
+        "#]],
+    );
+}
+
+#[test]
+fn unsigned_numbers_are_compared_by_the_signs_of_differences() {
+    check_for(
+        "openvino",
+        operators::run,
+        "graph g(x:u32[4], z:u32[4]) -> (y, w)
+y:bool[4] = Less(x, z)
+w:bool[4] = Equal(x, z)",
+        expect![[r#"
+            graph g(x:u32[4], z:u32[4]) -> (y, w)
+            %0 = Cast(x) {to=6}  # 2
+            %1 = Cast(z) {to=6}  # 2
+            %2 = Less(%0, 0:i32)  # 2
+            %3 = Less(%1, 0:i32)  # 2
+            %4 = Sub(%0, %1)  # 2
+            %5 = Less(%4, 0:i32)  # 2
+            %6 = Xor(%2, %3)  # 2
+            %7 = And(%6, %3)  # 2
+            %8 = Not(%6)  # 2
+            %9 = And(%8, %5)  # 2
+            y:bool[4] = Or(%7, %9)  # 2
+            %10 = BitwiseXor(x, z)  # 3
+            %11 = Cast(%10) {to=6}  # 3
+            w:bool[4] = Equal(%11, 0:i32)  # 3
+        "#]],
+    );
 }

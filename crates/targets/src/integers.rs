@@ -50,11 +50,16 @@ fn divide(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.settle(quotient)
 }
 
-/// Adds `int32` as digits of 16 or 11 bits, whose sums in float32 are exact. The sum of their multiples wraps.
+/// Adds `int32` as digits of 16 or 11 bits, whose sums in float32 are exact. The sum of their multiples wraps, and so
+/// does that of `int64`, which the runtime stores in 32 bits.
 fn add(edit: &mut Patch<'_, '_>) -> Outcome {
     let (index, dtype, target) = (edit.root(), DType::I32, edit.target());
-    let x = edit.input(index, 0)?;
-    if edit.ty(x)?.dtype != dtype || target.keeps_digits(OpType::ReduceSum, dtype) {
+    let summed = edit.ty(edit.input(index, 0)?)?.dtype;
+    let x = match summed {
+        DType::I64 => edit.input(edit.made_by(edit.input(index, 0)?, OpType::Cast)?, 0)?,
+        _ => edit.input(index, 0)?,
+    };
+    if edit.ty(x)?.dtype != dtype || target.keeps_digits(OpType::ReduceSum, summed) {
         return None;
     }
     let size = |value| edit.ty(value)?.shape.iter().map(Dim::known).product::<Option<i64>>();
@@ -106,7 +111,10 @@ fn add(edit: &mut Patch<'_, '_>) -> Outcome {
         });
         above = place;
     }
-    edit.done(&[], total?)
+    match summed {
+        DType::I64 => edit.done(&[], cast(total?, summed)),
+        _ => edit.done(&[], total?),
+    }
 }
 
 /// `0 − x`, for runtimes whose `Neg` has the digits of float32

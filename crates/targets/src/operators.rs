@@ -177,12 +177,15 @@ fn several(edit: &mut Patch<'_, '_>, op: OpType) -> Formula {
             pair(
                 edit,
                 match op {
-                    OpType::Less => |a, b| signed(a).less(signed(b)),
-                    OpType::LessOrEqual => |a, b| signed(a).less_equal(signed(b)),
-                    OpType::Greater => |a, b| signed(a).greater(signed(b)),
-                    _ => |a, b| signed(a).greater_equal(signed(b)),
+                    OpType::Less => |a, b| below(a, b),
+                    OpType::LessOrEqual => |a, b| below(b, a).logical_not(),
+                    OpType::Greater => |a, b| below(b, a),
+                    _ => |a, b| below(a, b).logical_not(),
                 },
             )
+        }
+        OpType::Equal if edit.ty(first)?.dtype == DType::U32 => {
+            pair(edit, |a, b| a.bitwise_xor(b).cast(DType::I32).equal(0.0))
         }
         OpType::Div => integers::quotient(edit, first, second?),
         OpType::Xor => pair(edit, |a, b| a.equal(b).logical_not()),
@@ -378,9 +381,13 @@ fn extreme(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     }))
 }
 
-/// Returns a number of `uint32` as one of `int32` that compares in the same way: the first bit is flipped.
-fn signed(x: Expr<'_>) -> Expr<'_> {
-    x.cast(DType::I32).bitwise_xor(f64::from(i32::MIN))
+/// `a < b` for `uint32`. The runtime may compare in float32, in which only the signs of large integers are sure.
+fn below<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
+    let (a, b) = (a.cast(DType::I32), b.cast(DType::I32));
+    let (is_high, other_is_high) = (a.less(0.0), b.less(0.0));
+    let is_below = (a - b).less(0.0);
+    let is_one_high = is_high.xor(other_is_high);
+    is_one_high.and(other_is_high).or(is_one_high.logical_not().and(is_below))
 }
 
 /// The remainder of a division that is rounded to zero.

@@ -458,7 +458,7 @@ def take_along(x, i):
         jnp.take_along_axis(x, i[:, None], 1),
         x[jnp.arange(4), i],
         jnp.put_along_axis(x, i[:, None], 0.0, 1, inplace=False),
-        jnp.choose(i % 2, [x[:, 0], x[:, 1]]),
+        jnp.choose(i % 2, [x[:, 0], x[:, 1]], mode="clip"),
         jnp.select([x > 1, x < -1], [x * 2, x * 3], 0),
         jnp.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v * v]),
     )
