@@ -73,7 +73,7 @@ fn add(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     let digits: &[i64] = match count {
         ..=256 => &[16, 0],
-        ..=8192 => &[22, 11, 0],
+        257..=8192 => &[22, 11, 0],
         _ => return declined("the number of elements is large"),
     };
     let is_exact = |op| target.keeps_digits(op, dtype);
@@ -146,18 +146,15 @@ pub(super) fn shifted_bytes(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     let (x, by) = (edit.input(index, 0)?, edit.input(index, 1)?);
     let (dtype, wide) = (edit.ty(x)?.dtype, DType::I32);
-    let product = match edit.tensor(by).and_then(|by| by.ints()).as_deref() {
-        Some(&[by]) => {
-            let factor = f64::from(2u32.checked_pow(u32::try_from(by).ok()?)?);
-            edit.formula([x], |[x]| (x.cast(wide) * factor).cast(dtype))
-        }
-        _ => {
-            let powers = table(edit, 16, |distance| 1 << distance)?;
-            edit.formula([x, by, powers], |[x, by, powers]| {
-                let factor = powers.gather(by.cast(DType::I64), 0);
-                (x.cast(wide) * factor).cast(dtype)
-            })
-        }
+    let product = if let Some(&[by]) = edit.tensor(by).and_then(|by| by.ints()).as_deref() {
+        let factor = f64::from(2u32.checked_pow(u32::try_from(by).ok()?)?);
+        edit.formula([x], |[x]| (x.cast(wide) * factor).cast(dtype))
+    } else {
+        let powers = table(edit, 16, |distance| 1 << distance)?;
+        edit.formula([x, by, powers], |[x, by, powers]| {
+            let factor = powers.gather(by.cast(DType::I64), 0);
+            (x.cast(wide) * factor).cast(dtype)
+        })
     };
     edit.settle(product)
 }
