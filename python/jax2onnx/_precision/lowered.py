@@ -13,6 +13,12 @@ from .sensitivity import number
 
 VERSION: Final = 1
 _SHOWN: Final = 10
+_FLOATING_POINT: Final = (
+    onnx.TensorProto.FLOAT,
+    onnx.TensorProto.DOUBLE,
+    onnx.TensorProto.FLOAT16,
+    onnx.TensorProto.BFLOAT16,
+)
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,8 @@ class Lowering:
         budget: The largest error that was allowed.
         metric: What the error is: `"error"`, `"snr"` or `"metric"`, if it is a function.
         held_back: The number of sets of inputs that were held back to measure the error.
-        bytes_before: The bytes of the weights before.
-        bytes_after: The bytes of the weights after.
+        bytes_before: The bytes of the weights before, without arrays of integers such as indices.
+        bytes_after: The bytes of these weights after, with their scales.
         bytes_short: The bytes of the weights that have the shorter type.
         inserted: The number of nodes that were inserted.
         model: The name of the model.
@@ -173,6 +179,13 @@ def bytes_of_weights(
         _bytes(tensor)
         for tensor in _tensors(model)
         if (code is None or tensor.data_type == code) and (names is None or tensor.name in names)
+    )
+
+
+def bytes_of_others(model: onnx.ModelProto) -> int:
+    """Return the bytes of the arrays of a model that are not floating-point numbers."""
+    return sum(
+        _bytes(tensor) for tensor in _tensors(model) if tensor.data_type not in _FLOATING_POINT
     )
 
 

@@ -19,7 +19,7 @@ from .calibration import bound
 from .casting import Caster
 from .errors import decibels, worst_output
 from .formats import FORMATS, Format, format_of
-from .lowered import Lowered, LoweredLine, Lowering, bytes_of_weights
+from .lowered import Lowered, LoweredLine, Lowering, bytes_of_others, bytes_of_weights
 from .quantizing import quantizable
 from .ranking import Group, groups_of
 from .reasons import reason
@@ -441,6 +441,7 @@ class _Task:
                 why = self._why_lowered(group, rounded, rest, choice)
                 lowered.append(_line(group, why))
         before = self._analysis.loaded.proto
+        others = bytes_of_others(before)
         notes = list(self._notes)
         if not held_back:
             notes.append(
@@ -458,8 +459,8 @@ class _Task:
             self._judge.shown(self._judge.budget),
             self._judge.name,
             held_back,
-            bytes_of_weights(before),
-            bytes_of_weights(made),
+            bytes_of_weights(before) - others,
+            bytes_of_weights(made) - others,
             bytes_of_weights(
                 made, None if self._short is not None else self._kind.code, self._short
             ),

@@ -11,7 +11,7 @@ from .calibration import Ranges
 from .errors import LOST, worst_output
 from .formats import Format
 from .samples import Feeds
-from .sites import Facts, Part, Weight
+from .sites import MIXING, Facts, Part, Weight
 from .switched import Switched
 
 #: At least so many groups are rounded alone.
@@ -25,6 +25,8 @@ _AS_MUCH: Final = 0.9
 _LIKE: Final = 0.5
 #: The severity of what cannot be stored at all, and of what partly vanishes.
 _BEYOND, _VANISHING = 1e6, 1e3
+#: The severity of what has the scale of much larger numbers.
+_MIXED: Final = 1.0
 #: A sum loses so many of its addends that it may stand still.
 _ABSORBING: Final = 0.25
 
@@ -86,6 +88,8 @@ def severity(facts: Facts, kind: Format) -> float:
         size = max(size, _VANISHING * facts.values.vanishing / max(facts.values.size, 1))
     if facts.graph.key and facts.absorbed > _ABSORBING:
         size = max(size, facts.absorbed * len(facts.graph.key))
+    if mixes_ranges(facts, kind):
+        size = max(size, _MIXED)
     if facts.outlier is not None and not kind.is_float:
         size = max(size, facts.own_error * 2)
     return size
@@ -97,6 +101,11 @@ def exceeds(facts: Facts, weight: Weight) -> bool:
     A comparison with the largest number of `float32` does not show it.
     """
     return weight.range.overflowing > 0 and facts.own_error > 0
+
+
+def mixes_ranges(facts: Facts, kind: Format) -> bool:
+    """Return whether elements of a result get the scale of others that are much larger."""
+    return not kind.is_float and bool(facts.results) and facts.node.op_type in MIXING
 
 
 def follows(facts: Facts, group: Group) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 from .._comparing.lines import SourceLine
 from .._words import quoted
 from .formats import Format
-from .ranking import Group, exceeds, severity
+from .ranking import Group, exceeds, mixes_ranges, severity
 from .sites import Facts, Weight
 
 #: A share from which on something is worth a sentence.
@@ -32,6 +32,8 @@ def problem(facts: Facts, kind: Format) -> str:
             return "underflow"
     if facts.outlier is not None and not kind.is_float:
         return "outlier"
+    if mixes_ranges(facts, kind):
+        return "mixed"
     if facts.values.size and facts.values.vanishing > _MANY * facts.values.size:
         return "underflow"
     if facts.graph.key and (facts.absorbed > _ABSORBING or _stands_still(facts, kind)):
@@ -79,6 +81,12 @@ def reason(group: Group, kind: Format) -> str:
         return (
             f"channel {channel} is {ratio:,.0f} times as large as the median channel, so that "
             f"{name} has few steps left for the others{where}"
+        )
+    if what == "mixed":
+        step = (facts.values.most - facts.values.least) / 255
+        return (
+            f"the steps of {name} are {_number(step)} in a result that contains values up to "
+            f"{_number(facts.values.largest)}{where}"
         )
     return _rounding(group, facts, kind) + where
 

@@ -27,6 +27,8 @@ CHOOSING: Final = frozenset(
         *("RandomNormal", "RandomNormalLike", "RandomUniformLike", "Scan", "Loop", "If"),
     )
 )
+#: Operators among them whose result may have the range of one operand, and elements of another.
+MIXING: Final = ("Where", "Concat", "Pad", "Max", "Min")
 #: Operators that compute with integers or scales of their own.
 _QUANTIZED: Final = frozenset(
     (

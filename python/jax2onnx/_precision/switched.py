@@ -294,11 +294,11 @@ class _Writer:
         weight = facts.weights.get(position)
         tensor = facts.graph.initializer(name)
         if weight is None and facts.is_dynamic:
-            return self._round_by_content(graph, name)
+            return self._round_by_content(graph, name, dtype)
         if weight is None:
             return self._round(graph, name, dtype, (place, name))
         if tensor is None:
-            return self._round_by_content(graph, name)
+            return self._round_by_content(graph, name, dtype)
         array = np.asarray(facts.graph.model.array(tensor))
         return self._stored(graph, array, facts.axis(position, array.ndim))
 
@@ -317,6 +317,10 @@ class _Writer:
         if self._format.is_float:
             return self._cast(graph, self._cast(graph, name, self._format.code), _code(dtype))
         slot = self._constant(graph, np.asarray(self.slots.setdefault(key, len(self.slots))))
+        # Scales are float32.
+        is_wide = np.dtype(dtype) == np.float64
+        if is_wide:
+            name = self._cast(graph, name, TensorProto.FLOAT)
         settings = []
         for which in (_SCALES, _ZEROS):
             settings.append(self._name())
@@ -324,14 +328,17 @@ class _Writer:
         whole, result = self._name(), self._name()
         graph.node.append(helper.make_node("QuantizeLinear", [name, *settings], [whole]))
         graph.node.append(helper.make_node("DequantizeLinear", [whole, *settings], [result]))
-        return result
+        return self._cast(graph, result, TensorProto.DOUBLE) if is_wide else result
 
-    def _round_by_content(self, graph: onnx.GraphProto, name: str) -> str:
+    def _round_by_content(self, graph: onnx.GraphProto, name: str, dtype: Any) -> str:
         """Round a weight whose contents come from outside of the graph."""
+        is_wide = dtype is not None and np.dtype(dtype) == np.float64
+        if is_wide:
+            name = self._cast(graph, name, TensorProto.FLOAT)
         whole, scale, zero, result = (self._name() for _ in range(4))
         graph.node.append(helper.make_node("DynamicQuantizeLinear", [name], [whole, scale, zero]))
         graph.node.append(helper.make_node("DequantizeLinear", [whole, scale, zero], [result]))
-        return result
+        return self._cast(graph, result, TensorProto.DOUBLE) if is_wide else result
 
     def _cast(self, graph: onnx.GraphProto, name: str, code: int) -> str:
         result = self._name()

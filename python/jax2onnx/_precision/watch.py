@@ -16,6 +16,7 @@ from .errors import relative_error
 from .formats import Format, stored
 from .sites import (
     INSIDE,
+    MIXING,
     PRODUCTS,
     Facts,
     Range,
@@ -36,6 +37,8 @@ _MAX_ITERATIONS: Final = 512
 #: Operators whose result is close to their first operand.
 _BOUNDING: Final = ("Identity", "Relu", "Max", "Min", "Clip", "Reshape", "Squeeze", "Unsqueeze")
 _LOW: Final = "|low"
+#: A result has another scale than an operand if its range is so many times as large.
+_MIXED: Final = 4.0
 #: A channel is an outlier if it is so many times as large as the median one.
 _OUTLIER: Final = 16.0
 _MAX_OUTLIER_ELEMENTS: Final = 1 << 24
@@ -174,11 +177,26 @@ class Watch:
         if self._format.name == "int4":
             # Only weights are stored in four bits.
             found.given &= set(found.weights)
-        elif rounds(node):
+        elif rounds(node) or self._mixes(graph, node, values):
             found.results = results
         elif not results:
             found.given.clear()
         return found if found.matters else None
+
+    def _mixes(self, graph: Graph, node: onnx.NodeProto, values: Values) -> bool:
+        """Return whether a result has one scale for elements that had another one before.
+
+        The number of a mask and the scores that it replaces are an example.
+        """
+        if self._format.is_float or node.domain or node.op_type not in MIXING:
+            return False
+        sizes = [_size(contents(graph, values, name)) for name in node.input if name]
+        computed = [
+            size
+            for size, name in zip(sizes, filter(None, node.input), strict=True)
+            if size and not is_given(graph, name)
+        ]
+        return bool(computed) and _size(values.get(node.output[0])) > _MIXED * min(computed)
 
     def _range(self, array: Array) -> Range:
         """Return what the numbers of an array are like."""
@@ -412,6 +430,14 @@ class _Walk(Walk):
             super()._enter(place, number, values, oracle)
         except _EnoughError:
             self._watch.look_at_results(place.graph, number, values)
+
+
+def _size(array: Any) -> float:
+    """Return the largest finite distance from 0; 0 if there is none."""
+    if array is None or not is_long(array.dtype):
+        return 0.0
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max(initial=0.0))
 
 
 def _is_long(array: Any) -> bool:

@@ -133,6 +133,15 @@ def test_networks_with_loops_stay_within_the_budget(number: int, to: str) -> Non
         assert report.bytes_short >= 0.8 * report.bytes_after
 
 
+def test_indices_are_not_counted_as_weights() -> None:
+    indices = np.arange(4000, dtype=np.int32) * 7 % 16
+    weight = np.linspace(-1, 1, 256, dtype=np.float32).reshape(16, 16)
+    model = to_onnx(lambda x: jnp.tanh(x[:, indices]).reshape(-1, 16) @ weight, [("B", 16)])
+    _, report = lower_precision(model, samples(8, 2, 16), to="float16")
+    assert report.bytes_before == 4 * 256
+    assert report.bytes_after == report.bytes_short == 2 * 256
+
+
 def test_inputs_and_outputs_are_converted_if_wanted(model: onnx.ModelProto) -> None:
     short, _ = lower_precision(model, samples(4, 4, 16), convert_inputs_and_outputs=True)
     codes = {value.type.tensor_type.elem_type for value in short.graph.input}

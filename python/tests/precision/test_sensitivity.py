@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,45 @@ def test_a_channel_that_takes_all_steps_of_int8_is_found() -> None:
     assert first is not None
     assert first.line in (line_of(wide_channel, "1e4"), line_of(wide_channel, "tanh"))
     assert first.error > 0.05
+
+
+def masked(x: Any) -> Any:
+    scores = x @ W1
+    rest = jnp.where(scores > 0, scores, -1e9)
+    return jnp.tanh(jax.nn.softmax(rest) @ W1)
+
+
+def test_a_mask_that_takes_all_steps_of_int8_is_found() -> None:
+    first = ranked(masked, X, to="int8").first
+    assert first is not None
+    assert first.line == line_of(masked, "-1e9")
+    assert first.error > 0.05
+    assert re.match(r"the steps of int8 are 3\.9e6 in a result .* up to 1\.0e9 at", first.reason)
+
+
+def test_a_choice_between_numbers_of_one_range_is_not_rounded() -> None:
+    def cut(x: Any) -> Any:
+        scores = x @ W1
+        return jnp.tanh(jnp.where(scores > -0.5, scores, 0.1) @ W1)
+
+    ops = {op for line in ranked(cut, X, to="int8").lines for op in line.ops}
+    assert "Tanh" in ops
+    assert "Where" not in ops
+
+
+def best_two(x: Any) -> Any:
+    best, _ = lax.top_k(jnp.tanh(x @ W1), 2)
+    return best / (3 + best.sum(-1, keepdims=True))
+
+
+def test_values_in_float64_are_rounded_by_the_scales_of_int8() -> None:
+    model = to_onnx(best_two, [X], provenance="indexed")
+    assert TensorProto.DOUBLE in {
+        attribute.i for node in model.graph.node for attribute in node.attribute
+    }
+    result = sensitivity(model, [X], to="int8")
+    assert result.notes == ()
+    assert all(line.is_measured for line in result.lines)
 
 
 def handed_on(x: Any) -> Any:
