@@ -27,6 +27,7 @@ OWN: Final = "com.microsoft"
 #: The products that ONNX Runtime computes with integers if it sees a weight in few bits.
 _MATRICES: Final = ("MatMul", "Gemm")
 #: A bias that needs more steps would leave no room for the sum.
+_OFFSET: Final = 128
 _MAX_BIAS: Final = float(1 << 30)
 
 
@@ -74,12 +75,19 @@ class Storer:
             if (site, VALUES) in self._parts
             for ranged in each.ranged.values()
         }
+        #: The weights of products with operands that are rounded.
+        self._in_integers = {
+            (each.graph.place, each.node.input[position])
+            for site, each in facts.items()
+            if (site, VALUES) in self._parts and (site, WEIGHTS) in self._parts
+            for position in each.given
+        }
         self.casts = 0
         self.short: set[str] = set()
         self._used = set(all_names(loaded.proto))
         #: The weights in few bits, with the names of the numbers and the scales, and their sums.
         self._stored: dict[str, tuple[Stored, list[str]]] = {}
-        self._dequantized: dict[tuple[str, bool], str] = {}
+        self._dequantized: dict[tuple[str, bool, bool], str] = {}
         self._products: dict[tuple[str, ...], list[str]] = {}
         #: The weights that some node reads as whole numbers.
         self._replaced: set[str] = set()
@@ -188,9 +196,15 @@ class Storer:
                 if tensor is None or facts.graph.initializer(name) is None:
                     continue
                 axis = facts.axis(position, len(tensor.dims))
-                is_exact = self._has_exact_operands and (site, VALUES) not in self._parts
+                has_values = (site, VALUES) in self._parts
+                is_exact = self._has_exact_operands and not has_values
                 node.input[position] = self._read_weight(
-                    tensor, axis, node, head, is_exact=is_exact and node.op_type in _MATRICES
+                    tensor,
+                    axis,
+                    node,
+                    head,
+                    is_exact=is_exact and node.op_type in _MATRICES,
+                    has_offset=(facts.graph.place, name) in self._in_integers,
                 )
         if (site, VALUES) in self._parts:
             for position in facts.operands:
@@ -238,14 +252,8 @@ class Storer:
         key = tensor.name, "matrix"
         if key not in self._products:
             values = known.values.T if is_transposed else known.values
-            if is_transposed:
-                self._products[key] = [
-                    self._add_short(tensor, values, self._format.name),
-                    self._add(tensor, known.scales, f"{tensor.name}.scale"),
-                ]
-            else:
-                self._products[key] = self._names(tensor, *self._stored[tensor.name])
-        whole, scale = self._products[key]
+            self._products[key] = self._with_offset(tensor, values, known.scales, ())
+        whole, scale, offset_of_whole = self._products[key]
         operand = node.input[0]
         place = str(id(written)), operand
         if place not in self._products:
@@ -257,7 +265,7 @@ class Storer:
         steps, result = [self._fresh(f"{node.output[0]}.{each}") for each in ("sum", "product")]
         total, both = self._fresh(f"{node.output[0]}.float32"), self._fresh(f"{operand}.scales")
         written += [
-            self._node("MatMulInteger", [short, whole, zero], [steps], node),
+            self._node("MatMulInteger", [short, whole, zero, offset_of_whole], [steps], node),
             self._node("Cast", [steps], [total], node, to=onnx.TensorProto.FLOAT),
             self._node("Mul", [step, scale], [both], node),
         ]
@@ -363,17 +371,22 @@ class Storer:
         head: list[onnx.NodeProto],
         *,
         is_exact: bool,
+        has_offset: bool,
     ) -> str:
         """Return the name of the numbers of a weight that is stored in few bits."""
-        key = tensor.name, is_exact
+        known, names = self._store(tensor, axis)
+        has_offset = has_offset and known.block is None and self._format.name == "int8"
+        key = tensor.name, is_exact, has_offset
         if key not in self._dequantized:
-            known, names = self._store(tensor, axis)
-            inputs = list(self._names(tensor, known, names))
+            if has_offset:
+                inputs = self._with_offset(tensor, known.values, known.scales, known.scales.shape)
+            else:
+                inputs = list(self._names(tensor, known, names))
             result = self._fresh(f"{tensor.name}.dequantized")
             if is_exact:
                 self._multiply_by_scales(tensor, known, inputs, result, reader, head)
             else:
-                if reader.op_type == "Gemm" and known.block is None:
+                if reader.op_type == "Gemm" and known.block is None and not has_offset:
                     # ONNX Runtime's kernel with integers wants to see that there is no offset.
                     zeros = np.zeros(known.scales.shape, np.int8)
                     inputs.append(self._add(tensor, zeros, f"{tensor.name}.zero"))
@@ -383,6 +396,21 @@ class Storer:
                 head.append(self._node("DequantizeLinear", inputs, [result], reader, **attributes))
             self._dequantized[key] = result
         return self._dequantized[key]
+
+    def _with_offset(
+        self, tensor: onnx.TensorProto, values: Array, scales: Array, shape: tuple[int, ...]
+    ) -> list[str]:
+        """Add the numbers of a weight as unsigned ones, with their scales and offsets.
+
+        Products of unsigned and signed integers overflow 16 bits in ONNX Runtime on CPUs without
+        VNNI. Products of unsigned ones are exact on every CPU.
+        """
+        whole = (values.astype(np.int16) + _OFFSET).astype(np.uint8)
+        return [
+            self._add_short(tensor, whole, "uint8"),
+            self._add(tensor, scales, f"{tensor.name}.scale"),
+            self._add(tensor, np.full(shape, _OFFSET, np.uint8), f"{tensor.name}.zero"),
+        ]
 
     def _multiply_by_scales(
         self,

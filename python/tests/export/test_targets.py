@@ -137,7 +137,8 @@ def test_large_integers_are_divided_in_float32_without_a_loss() -> None:
 
 def test_bits_are_shifted_by_computed_distances_for_another_runtime() -> None:
     x = np.array([[0, 1, 2**31, 2**32 - 1, 123456789, 2**31 - 1, 77, 2**31 + 9], range(8)])
-    x = np.concatenate([x, x[:, ::-1], x + [[0], [11]], x + [[0], [24]]], axis=1).astype(np.uint32)
+    more = [x + np.array([[0], [distance]]) for distance in (11, 24)]
+    x = np.concatenate([x, x[:, ::-1], *more], axis=1).astype(np.uint32)
 
     def shifts(x: Any) -> Any:
         number, distance = x

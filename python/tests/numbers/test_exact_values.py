@@ -157,7 +157,7 @@ ATTENTIONS = [
 ]
 
 
-# A product of larger numbers overflows in some orders of its sum, and JAX's order depends on the CPU.
+# Sums of larger products overflow in some orders, and JAX's order depends on the CPU.
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 1e37])
 @pytest.mark.parametrize("attend", ATTENTIONS)
 def test_a_mask_chooses_and_does_not_add(attend: Any, special: float) -> None:
