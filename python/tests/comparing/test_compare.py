@@ -320,7 +320,8 @@ def test_a_quantized_model_is_compared(tmp_path: Path) -> None:
 
     path, quantized = tmp_path / "model.onnx", tmp_path / "int8.onnx"
     to_onnx(layers, [(6, 4)], provenance="indexed", return_mode="file", output_path=path)
-    quantize_dynamic(path, quantized, weight_type=QuantType.QInt8)
+    # Products with signed weights saturate on some CPUs.
+    quantize_dynamic(path, quantized, weight_type=QuantType.QUInt8)
     report = compare(path, quantized, [X])
     assert report.rows[0].statistics.loss > 1e-4
     assert report.rows[0].line is not None
