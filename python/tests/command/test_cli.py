@@ -327,7 +327,7 @@ def test_a_file_that_cannot_be_written_is_said(monkeypatch: Any, capfd: Any) -> 
         monkeypatch, capfd, "our_models:predict", "-i", "f32[2,4]", "-o", "no/m.onnx"
     )
     assert code == 1
-    assert err.startswith("error: cannot write 'no/m.onnx': No such file or directory (there is no ")
+    assert err.startswith("error: cannot write 'no/m.onnx': No such file or directory (there is")
 
 
 NO_LINES = "note: `explain` and `view` cannot show your lines; add `--provenance indexed`\n"
