@@ -122,7 +122,7 @@ def conversion(results: Results, layers: int, rounds: int) -> None:
 
 
 def small_exports(results: Results, rounds: int) -> None:
-    """What an export of a small nnx model costs beside its trace."""
+    """Export small nnx models, and compare the time with that of the trace."""
     for name, (net, spec) in {
         "MLP": (models.mlp(), jax.ShapeDtypeStruct((8, 64), np.float32)),
         "GPT": (

@@ -30,7 +30,7 @@ pub fn run_recurrences(edit: &mut Patch<'_, '_>) -> Outcome {
     split(edit, &Kind { max_states: 8, reads_before: true, is_found: leaves_loop })
 }
 
-/// What the first part of a scan may be.
+/// A shape that the first part of a scan may have.
 struct Kind {
     max_states: usize,
     /// True if the second part may read the states before a step too.

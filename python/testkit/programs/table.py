@@ -8,7 +8,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from . import functions, idioms, integers, layouts, operations, others, sizes
+from . import functions, idioms, integers, layouts, operations, others, recurrences, sizes
 from .operations import Operation
 
 FAMILIES: Final[dict[str, list[Operation]]] = {
@@ -44,6 +44,7 @@ FAMILIES: Final[dict[str, list[Operation]]] = {
         functions.matrices,
         functions.transforms,
         functions.more_complexes,
+        recurrences.recurrences,
     )
 }
 
@@ -100,6 +101,8 @@ THEMES: Final = {
     "masks": Theme(("masked", "masked", "norms", "products", "activations"), _FLOATS,
                    (np.float64,), 0.3),
     "control": Theme(("control", "rare", "mixed", "indices", "integers"), _MIXED),
+    "recurrences": Theme(("recurrences", "recurrences", "smooth", "moving", "arithmetic"),
+                         (*_FLOATS, np.int32), (np.float64, np.float32), symbolic=0.1),
     "functions": Theme(("arrays", "slices", "signals", "scipy", "matrices", "transforms"),
                        (*_FLOATS, *_MIXED)),
 }  # fmt: skip

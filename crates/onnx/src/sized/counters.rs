@@ -13,7 +13,7 @@ use crate::value::{Dim, ValueId};
 /// The maximum number of nodes between a counter and the condition.
 const MAX_DEPTH: usize = 8;
 
-/// What is known about the end of a loop.
+/// The end of a loop, as far as a counter tells it.
 pub(super) enum End {
     /// The condition ends the loop, and nothing else does.
     Exact(Countdown),
