@@ -249,6 +249,6 @@ def linear_algebra_has_loops_of_its_own() -> Traced:
     def fn(a: jax.Array, b: jax.Array) -> Any:
         spd = a @ a.T + jnp.eye(3)  # <- dot_general add *
         lower = jnp.linalg.cholesky(spd)  # <- cholesky *
-        return jnp.linalg.solve(spd, b), jnp.sum(lower)  # <- lu reduce_sum *
+        return jnp.linalg.solve(spd, b), jnp.sum(lower)  # <- lu reduce_sum add? *
 
     return fn, [(3, 3), (3,)]

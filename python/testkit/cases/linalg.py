@@ -242,10 +242,11 @@ CASES = [
     *both("lu.7x6", linalg.lu, (normal(7, 6),)),
     *both("lu.batch of large ones", linalg.lu, (normal(2, 5, 6),)),
     *both("lu.singular large one", linalg.lu, (np.ones((5, 5), np.float32),)),
-    Case(
+    # On some CPUs, LAPACK chooses a NaN as a pivot. Here none is a candidate before the last one.
+    *both(
         "lu.nan in a large one",
         linalg.lu,
-        (np.where(np.arange(36).reshape(6, 6) == 13, np.nan, normal(6, 6)).astype(np.float32),),
+        (np.where(np.arange(36).reshape(6, 6) == 5, np.nan, normal(6, 6)).astype(np.float32),),
     ),
     *both("lu.ties", linalg.lu, (np.array([[1, 2], [-1, 3], [1, 0]], np.float32),)),
     *both("lu.singular", linalg.lu, (np.ones((3, 3), np.float32),)),

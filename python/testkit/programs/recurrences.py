@@ -12,7 +12,7 @@ from .operations import Draw, Operation, Shape, pick, unary
 #: A step reads the state `s` before it, and two inputs: `z[0]` from the operand, and `z[1]` from -1
 #: to 1.
 _DECAYS = (
-    *("0.9", "0.5", "-0.8", "1.0", "jax.nn.sigmoid(z[1])", "jax.nn.sigmoid(z[0]).mean()"),
+    *("0.9", "0.5", "-0.8", "1.0", "jax.nn.sigmoid(z[1])", "jnp.exp(-(z[0] ** 2)).mean()"),
     *("jnp.exp(-jnp.abs(z[0]))", "(z[1] > 0)", "z[1]", "jnp.tanh(z[0])"),
 )
 _INPUTS = ("z[0]", "z[1] * z[0]", "z[1]", "z[0][::-1]", "jnp.tanh(z[0])", "1.0")
@@ -32,7 +32,7 @@ _CHOICES = ("jnp.where({flag}, {one}, {other})", "lax.select({flag}, {one}, {oth
 _RESULTS = ("{new}", "{old}", "{new} * z[0]", "jnp.tanh({new}) + {old}")
 _MIXED = (
     "{decay} * {old} + z[0][:, None] * z[1]",
-    "{old} * jax.nn.sigmoid(z[0])[:, None] + z[1][:, None] * z[0]",
+    "{old} * jnp.exp(-(z[0] ** 2))[:, None] + z[1][:, None] * z[0]",
     "{old} - z[1][:, None] * (z[1] @ {old}) / 3 + z[1][:, None] * z[0]",
     "jnp.where({flag}.any(), 0.5, {old}) * {decay} + z[0]",
     "{old} @ weight(3, 3, dtype={old}.dtype) / 2 + z[0]",
@@ -88,7 +88,7 @@ def _update(random: np.random.Generator, index: int, flag: str) -> str:
 
 def _squares(random: np.random.Generator, shapes: Sequence[Shape]) -> dict[str, Any]:
     """States of matrices, as in linear attention."""
-    decay = pick(random, (*_DECAYS[:5], "jax.nn.sigmoid(z[0])[:, None]"))
+    decay = pick(random, (*_DECAYS[:5], "jnp.exp(-(z[0] ** 2))[:, None]"))
     update = pick(random, _MIXED).format(decay=decay, old="s[0]", flag="(z[1] > 0.2)")
     result = pick(random, ("z[1] @ a", "a", "s[0] @ z[1]", "(a * z[0]).sum(0)"))
     step = f"lambda s, z: (lambda a: ((a,), ({result},)))({update})"

@@ -335,7 +335,7 @@ IDIOMS = [
     ),
     Idiom(
         "loop",
-        lambda x: jax.lax.fori_loop(0, 200, lambda i, v: v * 0.9, x),
+        lambda x: jax.lax.fori_loop(0, 200, lambda i, v: jnp.tanh(v * 0.9), x),
         [ROUND_ZERO],
         ["Scan"],
     ),

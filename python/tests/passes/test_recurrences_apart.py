@@ -129,3 +129,15 @@ def test_the_number_of_steps_may_be_symbolic(name: str) -> None:
         check(model, fn, X[:steps], A[:steps])
     many = draw(1000, SIZE, seed=5), gates(1000, SIZE, seed=6)
     check(model, fn, *many)
+
+
+@pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev, jax.hessian])
+def test_a_derivative_may_have_a_symbolic_number_of_steps(
+    derivative: Any,
+) -> None:
+    def fn(x: jax.Array) -> jax.Array:
+        return lax.scan(lambda c, t: (c * t + 1, c), jnp.float32(1), x)[1].sum()
+
+    model = bench.convert(derivative(fn), [("T",)])
+    for steps in (0, 1, 3, 40):
+        check(model, derivative(fn), X[:steps, 0] * 0.1)

@@ -216,6 +216,14 @@ impl Edit<'_> {
     /// all of its results must be replaced.
     pub(super) fn replace_output(&mut self, index: usize, output: usize, by: ValueId) {
         let replaced = self.graph.nodes[index].outputs[output];
+        let by = if self.graph.outputs.contains(&replaced) && !self.can_be_output(by) {
+            let origin = self.whole_origin(index);
+            let (copy, identity) = self.copied(by, replaced, origin);
+            self.insert_before(index, identity);
+            copy
+        } else {
+            by
+        };
         self.replace_value(replaced, by);
         self.keep_output(replaced, by);
         self.drop_node(index);
@@ -370,12 +378,9 @@ impl Edit<'_> {
             let is_output = self.graph.outputs.contains(&output);
             let is_made = nodes.iter().any(|node| node.outputs.contains(&result));
             if is_output && (!is_made || self.graph.outputs.contains(&result)) {
-                // An operand or another output cannot be this output too.
-                let ty = self.values[output].ty.clone();
-                let copy = self.values.add(Value { ty, ..Value::default() });
-                let identity = Op::new(OpType::Identity, &[result]);
-                nodes.push(identity.into_node(&[copy], origin, false));
-                result = copy;
+                let identity;
+                (result, identity) = self.copied(result, output, origin);
+                nodes.push(identity);
             }
             match nodes.iter_mut().find(|node| node.outputs.contains(&result)) {
                 Some(maker) => maker.origin = self.table.absorb(maker.origin, origin),
@@ -388,6 +393,13 @@ impl Edit<'_> {
             self.insert_before(index, node);
         }
         self.drop_node(index);
+    }
+
+    /// Copies a value that cannot be an output: an operand of the graph, or another output.
+    fn copied(&mut self, value: ValueId, output: ValueId, origin: OriginId) -> (ValueId, Node) {
+        let ty = self.values[output].ty.clone();
+        let copy = self.values.add(Value { ty, ..Value::default() });
+        (copy, Op::new(OpType::Identity, &[value]).into_node(&[copy], origin, false))
     }
 
     /// If `before` is an output of the graph, `after` becomes the output and gets its name.
