@@ -138,6 +138,10 @@ fn print_candidates(
                     err,
                     "\nhint: `jax2onnx blame MODEL {file}` lists the nodes of each line"
                 )?;
+            } else if is_number(wanted)
+                && let Some(last) = document.scan.nodes.len().checked_sub(1)
+            {
+                writeln!(err, "\nhint: the nodes of the model are `#0` to `#{last}`")?;
             } else if !nearest.is_empty() {
                 let names: Vec<String> =
                     nearest.iter().map(|name| format!("`{}`", clean(name))).collect();
@@ -149,6 +153,11 @@ fn print_candidates(
         Matches::One(_) => {}
     }
     Ok(())
+}
+
+/// True for the number of a node, as in `#12`.
+fn is_number(wanted: &str) -> bool {
+    wanted.strip_prefix('#').is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
 /// Returns the file of a line: `model.py` of `model.py:12`.

@@ -171,6 +171,20 @@ fn a_missing_name_lists_similar_names() {
 }
 
 #[test]
+fn a_missing_number_lists_the_numbers() {
+    check(
+        "where indexed.onnx #999",
+        &expect![[r#"
+            exit 1
+            --- stderr
+            no node or value has the name `#999`
+
+            hint: the nodes of the model are `#0` to `#10`
+        "#]],
+    );
+}
+
+#[test]
 fn a_name_that_the_runtime_made_is_resolved() {
     check(
         "where indexed.onnx head/sin/MatMulAddFusion",
