@@ -82,7 +82,7 @@ def analyze(
         except Exception as error:
             raise _refused(loaded, error) from None
         check_outputs(outputs, place_of(number, samples))
-    groups = groups_of(watch.facts.values(), lines)
+    groups = groups_of(watch.facts.values(), lines, by_part=is_ranked)
     found = Analysis(loaded, graph, lines, watch, groups, samples)
     if is_ranked:
         effects = None

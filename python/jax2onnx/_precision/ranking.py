@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .. import _progress
@@ -11,7 +11,7 @@ from .calibration import Ranges
 from .errors import LOST, worst_output
 from .formats import Format
 from .samples import Feeds
-from .sites import MIXING, Facts, Part, Weight
+from .sites import MIXING, Facts, Part, Range, Weight
 from .switched import Switched
 
 #: At least so many groups are rounded alone.
@@ -27,6 +27,8 @@ _LIKE: Final = 0.5
 _BEYOND, _VANISHING = 1e6, 1e3
 #: The severity of what has the scale of much larger numbers.
 _MIXED: Final = 1.0
+#: The operand of a product that is a bias.
+_BIAS: Final = 2
 #: A sum loses so many of its addends that it may stand still.
 _ABSORBING: Final = 0.25
 
@@ -60,17 +62,67 @@ class Group:
         return min(each.order for each in self.facts)
 
 
-def groups_of(facts: Iterable[Facts], lines: Lines) -> list[Group]:
-    """Return the nodes that round, by line, in the order of execution."""
+def groups_of(facts: Iterable[Facts], lines: Lines, *, by_part: bool = False) -> list[Group]:
+    """Return the nodes that round, by line, in the order of execution.
+
+    A product may add the bias of a later line, and its weight may contain a factor of a later line.
+
+    Args:
+        facts: What is known of the nodes.
+        lines: The lines of the nodes.
+        by_part: Whether the weights and the result of such a node have lines of their own.
+            Otherwise, the node has the line of the part that exceeds the range, or its first line.
+    """
     found: dict[object, Group] = {}
     for each in facts:
-        if not each.matters:
-            continue
         known = lines.of_node(each.graph, each.number)
-        line = known[0] if known else None
-        key: object = each.site if line is None else line.place
-        found.setdefault(key, Group(line)).facts.append(each)
+        first, last = _weights_line(each, lines, known), _result_line(each, lines, known)
+        if first != last and by_part:
+            chosen = [(_weights_alone(each), first), (_result_alone(each), last)]
+        elif any(exceeds(each, weight) for weight in each.weights.values()):
+            chosen = [(each, first)]
+        else:
+            line = last if each.values.overflowing else next(iter(known), None)
+            chosen = [(each, line)]
+        for part, line in chosen:
+            if part.matters:
+                key: object = part.site if line is None else line.place
+                found.setdefault(key, Group(line)).facts.append(part)
     return sorted(found.values(), key=lambda group: group.order)
+
+
+def _weights_line(facts: Facts, lines: Lines, known: Sequence[SourceLine]) -> SourceLine | None:
+    """Return the line of the weight that loses most; None if it is not known."""
+    weights = facts.weights.values()
+    worst = max(weights, key=lambda each: (exceeds(facts, each), each.error), default=None)
+    if worst is not None and worst.position >= _BIAS:
+        return _result_line(facts, lines, known)
+    folded = [] if worst is None else lines.of_weight(facts.graph, worst.name)
+    return next((each for each in (*folded, *known) if each in known), None)
+
+
+def _result_line(facts: Facts, lines: Lines, known: Sequence[SourceLine]) -> SourceLine | None:
+    """Return the line that computes the result of a node; None if it is not known."""
+    if not known:
+        return None
+    first = known[0]
+    for weight in facts.weights.values():
+        # A weight that contains a factor has lines, that of the factor first.
+        folded = lines.of_weight(facts.graph, weight.name)
+        first = next((each for each in folded if each in known), first)
+    same = [each for each in known if (each.file, each.function) == (first.file, first.function)]
+    return max(same, key=lambda each: each.line or 0)
+
+
+def _weights_alone(facts: Facts) -> Facts:
+    """Return a node without its result."""
+    error = max((each.error for each in facts.weights.values()), default=0.0)
+    return replace(facts, results=set(), operands=set(), values=Range(), own_error=error)
+
+
+def _result_alone(facts: Facts) -> Facts:
+    """Return a node without its weights."""
+    return replace(facts, given=set(), weights={})
 
 
 def severity(facts: Facts, kind: Format) -> float:

@@ -207,6 +207,64 @@ def test_the_line_that_computes_a_bad_value_is_before_those_that_hand_it_on(seed
     assert first.line == line_of(handed_on, "wide = ")
 
 
+WIDE = np.ones(8, np.float32)
+WIDE[3] = 2e5
+
+
+def scaled(x: Any) -> Any:
+    hidden = x @ W1
+    hidden = hidden * WIDE
+    hidden = jax.nn.relu(hidden)
+    return hidden / WIDE
+
+
+def shifted(x: Any) -> Any:
+    hidden = x @ W1
+    hidden = hidden + 1e5 * W1[0]
+    return hidden / jnp.abs(hidden).max()
+
+
+def outlier_with_bias(x: Any) -> Any:
+    hidden = x @ (W1 * WIDE)
+    hidden = hidden + W1[0]
+    return hidden / jnp.abs(hidden).max()
+
+
+@pytest.mark.parametrize(
+    ("fn", "text", "op"),
+    [
+        (scaled, "* WIDE", "MatMul"),
+        (shifted, "+ 1e5", "Gemm"),
+        (outlier_with_bias, "(W1 * WIDE)", "Gemm"),
+    ],
+)
+def test_a_product_with_a_scale_or_a_bias_is_charged_to_the_line_that_exceeds(
+    fn: Callable[..., Any], text: str, op: str
+) -> None:
+    first = ranked(fn, X).first
+    assert first is not None
+    assert first.line == line_of(fn, text)
+    assert first.ops == (op,)
+    assert first.error == math.inf
+
+
+def moved_far(x: Any) -> Any:
+    hidden = x @ W1
+    hidden = hidden + 700 * jnp.sign(W1[0])
+    return jnp.sin(hidden)
+
+
+@pytest.mark.parametrize("to", ["bfloat16", "int8"])
+def test_a_bias_that_makes_the_steps_large_is_charged_to_its_line(to: str) -> None:
+    result = ranked(moved_far, X, to=to)
+    first = result.first
+    assert first is not None
+    assert first.line == line_of(moved_far, "+ 700")
+    assert first.error > 0.3
+    (product,) = [line for line in result.lines if line.line == line_of(moved_far, "x @ W1")]
+    assert product.error < 0.1, "the weights alone"
+
+
 def test_lines_are_sorted_and_complete() -> None:
     result = ranked(overflowing, X)
     errors = [line.error for line in result.lines]
