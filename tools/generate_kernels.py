@@ -52,12 +52,17 @@ def describe() -> dict[str, Any]:
 
     onnxruntime.set_default_logger_severity(4)
     kernels = collections.defaultdict(list)
+    others = set()
     for kernel in runtime.get_all_opkernel_def():
         first, last = kernel.version_range
-        if (kernel.domain, kernel.provider) == ("", "CPUExecutionProvider"):
+        if kernel.provider != "CPUExecutionProvider":
+            continue
+        if kernel.domain or not onnx.defs.has(kernel.op_name):
+            others.add((kernel.domain, kernel.op_name))
+        else:
             kernels[kernel.op_name].append((first, last, dict(kernel.type_constraints)))
     opset = max(version for version in range(OLDEST_OPSET, NEWEST_OPSET + 1) if loads(version))
-    return {"opset": opset, "kernels": kernels}
+    return {"opset": opset, "kernels": kernels, "others": sorted(others)}
 
 
 def loads(opset: int) -> bool:
@@ -155,6 +160,17 @@ def rows(runtimes: list[dict[str, Any]]) -> list[tuple[str, int, int, Signature]
     return table
 
 
+def other_rows(runtimes: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+    """Each operator that is not of ONNX, with the first release since which all have it."""
+    table = []
+    for domain, op in runtimes[-1]["others"]:
+        lacking = [
+            at for at, runtime in enumerate(runtimes) if [domain, op] not in runtime["others"]
+        ]
+        table.append((domain, op, lacking[-1] + 1 if lacking else 0))
+    return table
+
+
 def text() -> str:
     runtimes = [described(version) for version in releases.RELEASES]
     first, last = releases.RELEASES[0], releases.RELEASES[-1]
@@ -181,6 +197,9 @@ def text() -> str:
             f"    Row {{ op: OpType::{op}, since: {since}, until: {until}, "
             f"inputs: &{list(inputs)}, outputs: &{list(outputs)}, types: &[{masks}] }},"
         )
+    lines += ["];", "", "#[rustfmt::skip]", "pub(super) const OTHERS: &[(&str, &str, usize)] = &["]
+    for domain, op, since in other_rows(runtimes):
+        lines.append(f'    ("{domain}", "{op}", {since}),')
     return "\n".join([*lines, "];", ""])
 
 

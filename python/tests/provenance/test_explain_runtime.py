@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import onnx.reference
 import onnxruntime
 import pytest
 from flax import nnx
@@ -377,3 +378,20 @@ def test_invalid_arguments_of_profile_are_refused(model: Path) -> None:
         jax2onnx.profile(model, [FEEDS["x"], FEEDS["x"]], by="colour")  # type: ignore[arg-type]
     with pytest.raises(jax2onnx.InputSpecError, match="`N` is 3 in `x` and 4 in `y`"):
         jax2onnx.profile(model, FEEDS)
+
+
+def test_a_scan_that_the_reference_evaluator_refuses_leads_to_the_reversed_one(
+    tmp_path: Path,
+) -> None:
+    def both(xs: jax.Array) -> Any:
+        first = jax.lax.scan(lambda c, x: (c * 0.5 + x, c), jnp.zeros(3), xs)
+        return first, jax.lax.scan(lambda c, x: (c - x, c), jnp.zeros(3), xs, reverse=True)
+
+    model = tmp_path / "both.onnx"
+    jax2onnx.to_onnx(both, [(5, 3)], return_mode="file", output_path=model, provenance="indexed")
+    with pytest.raises(RuntimeError, match="direction") as raised:
+        onnx.reference.ReferenceEvaluator(str(model))
+    command = [sys.executable, "-m", "jax2onnx", "explain", str(model), "--format", "json"]
+    answer = subprocess.run(command, input=str(raised.value), capture_output=True, text=True)
+    [found] = json.loads(answer.stdout)["findings"]
+    assert found["lines"][0]["line"] == both.__code__.co_firstlineno + 2, answer.stdout

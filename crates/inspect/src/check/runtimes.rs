@@ -20,6 +20,10 @@ pub(super) fn check(document: &Document<'_>, target: Target, findings: &mut Find
                 findings.warning("target-fallback", finding.node, format_args!("{finding}"));
                 continue;
             }
+            Lack::Unknown => {
+                findings.warning("target-unknown", finding.node, format_args!("{finding}"));
+                continue;
+            }
             lack if lack.is_wrong() => "target-wrong",
             _ => "target-missing",
         };

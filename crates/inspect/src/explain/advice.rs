@@ -118,6 +118,7 @@ fn op_of(clue: &Clue) -> Option<&str> {
         Clue::Context { op, .. }
         | Clue::Op { op, .. }
         | Clue::Unnamed { op }
+        | Clue::Other { op, .. }
         | Clue::Numbered { op, .. } => Some(op),
         Clue::Operands(operands) => match operands.ops.as_slice() {
             [op] => Some(op),

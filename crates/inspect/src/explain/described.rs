@@ -1,7 +1,7 @@
 //! Finds nodes by their operands or their position, for messages that do not name them.
 
 use onnx::DType;
-use onnx::scan::{Dim, Node, ValueType};
+use onnx::scan::{Attribute, AttributeValue, Dim, Node, ValueType};
 use provenance::outline::GraphPlace;
 use rustc_hash::FxHashSet;
 
@@ -52,6 +52,18 @@ pub(super) fn of_attribute(document: &Document<'_>, attribute: &str) -> Culprits
     let nodes = nodes_where(document, is_it);
     let mut found = few(nodes, &format!("{} ", ops.join(" or ")), MAX_LISTED);
     found.how = format!("{} without `{attribute}`", found.how.replace("  ", " "));
+    found
+}
+
+/// Returns the nodes of an operator in which an attribute has another value than 0.
+pub(super) fn of_other(document: &Document<'_>, op: &str, attribute: &str) -> Culprits {
+    let is_other = |node: &Node<'_>| match node.attribute(attribute).map(Attribute::value) {
+        Some(AttributeValue::Ints(values)) => values.iter().any(|&value| value != 0),
+        _ => false,
+    };
+    let nodes = nodes_where(document, |node| node.op == op && is_other(node));
+    let mut found = few(nodes, op, MAX_LISTED);
+    found.how = format!("{} with `{attribute}`", found.how);
     found
 }
 

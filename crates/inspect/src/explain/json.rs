@@ -58,6 +58,7 @@ fn clue(clue: &Clue) -> Value {
         Clue::Argument { position } => json!({"input": position}),
         Clue::Numbered { position, op } => json!({"position": position, "op": op}),
         Clue::Lacking { attribute } => json!({"attribute": attribute}),
+        Clue::Other { op, attribute } => json!({"op": op, "attribute": attribute}),
         Clue::Broadcast { sizes } => json!({"sizes": sizes}),
         Clue::Product => json!({"op": "MatMul", "domain": null}),
         Clue::Fused { name, operation } => json!({"value": name, "op": operation}),

@@ -248,6 +248,7 @@ fn of_clue(document: &Document<'_>, clue: &Clue, outer: Option<usize>) -> Culpri
             described::of_fused(document, of_output(document, name, None), operation)
         }
         Clue::Lacking { attribute } => described::of_attribute(document, attribute),
+        Clue::Other { op, attribute } => described::of_other(document, op, attribute),
         Clue::Broadcast { sizes } => described::of_broadcast(document, *sizes),
         Clue::Operands(operands) => described::of_operands(document, operands, outer),
         Clue::Op { op, domain } => of_op(document, op, domain.as_deref(), false),

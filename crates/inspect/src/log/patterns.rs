@@ -28,6 +28,8 @@ pub enum Clue {
     Numbered { position: usize, op: String },
     /// A node without an attribute that its operator requires.
     Lacking { attribute: String },
+    /// A node whose attribute has another value than 0.
+    Other { op: String, attribute: &'static str },
     /// Weights in a file beside the model, by the name of the file and their offset.
     External { file: Option<String>, offset: Option<u64> },
     /// A product whose operands do not fit.
@@ -71,6 +73,8 @@ enum About {
     External,
     Value(Role),
     Op,
+    /// An operator and an attribute that the sentence implies.
+    Other(&'static str, &'static str),
     /// An operator that the sentence implies.
     OpNamed(&'static str),
     /// A node, if the model has one with that name, because other texts contain such words too.
@@ -199,6 +203,23 @@ const SENTENCES: &[(About, &str)] = &[
     (About::OpNamed("GatherElements"), "gather_elements.cc:"),
     (About::OpNamed("Attention"), "attention_helper.h:"),
     (About::Product, "Incompatible dimensions for matrix multiplication"),
+    // The reference evaluator of onnx.
+    (
+        About::Other("Scan", "scan_input_directions"),
+        "Scan is not implemented for other output input_direction than 0",
+    ),
+    (
+        About::Other("Scan", "scan_output_directions"),
+        "Scan is not implemented for other output output_direction than 0",
+    ),
+    (
+        About::Other("Scan", "scan_input_axes"),
+        "Scan is not implemented for other input axes than 0",
+    ),
+    (
+        About::Other("Scan", "scan_output_axes"),
+        "Scan is not implemented for other output axes than 0",
+    ),
     (About::Lacking, "Required attribute '{value}' is missing"),
     (
         About::Broadcast,
@@ -285,7 +306,11 @@ pub(super) fn clues(text: &Squeezed<'_>) -> Clues {
     let is_vague = |clue: &Clue| {
         matches!(
             clue,
-            Clue::Op { .. } | Clue::Lacking { .. } | Clue::Broadcast { .. } | Clue::Product
+            Clue::Op { .. }
+                | Clue::Lacking { .. }
+                | Clue::Other { .. }
+                | Clue::Broadcast { .. }
+                | Clue::Product
         )
     };
     let is_exact = |clue: &Clue| !is_vague(clue) && !matches!(clue, Clue::Inner { .. });
@@ -347,6 +372,7 @@ fn clue(about: About, found: SentenceMatch) -> Option<Clue> {
             named(holes.value).map(|name| Clue::Fused { name, operation })
         }
         About::Lacking => named(holes.value).map(|attribute| Clue::Lacking { attribute }),
+        About::Other(op, attribute) => Some(Clue::Other { op: op.to_owned(), attribute }),
         About::Broadcast => {
             let sizes = [holes.number?.parse().ok()?, holes.number2?.parse().ok()?];
             Some(Clue::Broadcast { sizes })

@@ -109,6 +109,10 @@ fn messages_of_other_runtimes_are_read() {
             &[Clue::Numbered { position: 143, op: "Resize".into() }],
         ),
         (
+            "RuntimeError: Scan is not implemented for other output input_direction than 0.",
+            &[Clue::Other { op: "Scan".into(), attribute: "scan_input_directions" }],
+        ),
+        (
             "Error: failed to call OrtRun(). ERROR_CODE: 1, ERROR_MESSAGE: Non-zero status code returned while \
              running Add node. Name:'add' Status Message: shape\n    at process.processTicksAndRejections \
              (node:internal/process/task_queues:95:5)",

@@ -41,6 +41,8 @@ pub enum Lack {
     Input(DType),
     /// It has no such operator.
     Operator,
+    /// The operator is not of ONNX, and nobody asked the runtime for it.
+    Unknown,
     /// It has no kernel of the operator for a type.
     Type(DType),
     /// Its kernel of the operator computes wrong numbers for a type.
@@ -71,6 +73,7 @@ impl Lack {
             Lack::Opset { .. }
             | Lack::Input(_)
             | Lack::Operator
+            | Lack::Unknown
             | Lack::Type(_)
             | Lack::Fallback { .. } => false,
             Lack::Wrong(..) | Lack::WrongOnDevice { .. } => true,
@@ -90,6 +93,9 @@ impl std::fmt::Display for Finding {
                 write!(f, "{runtime} {version} does not take the input `{op}` of {dtype}")
             }
             Lack::Operator => write!(f, "{runtime} {version} has no `{op}`"),
+            Lack::Unknown => {
+                return write!(f, "`{op}` is not of ONNX: {runtime} {version} may not have it");
+            }
             Lack::Type(dtype) => write!(f, "{runtime} {version} has no `{op}` of {dtype}"),
             Lack::Wrong(dtype, numbers) => {
                 let whose = match numbers {
@@ -228,9 +234,17 @@ impl Auditor<'_> {
             Operator::Composite(_) => return None,
             Operator::Foreign(_) => {
                 let called = (node.op.domain(), node.op.name());
-                let is_function = self.functions.contains(&called);
-                return (!is_function || self.runtime.lacks(Ability::Functions))
-                    .then_some(Lack::Operator);
+                if self.functions.contains(&called) {
+                    return self.runtime.lacks(Ability::Functions).then_some(Lack::Operator);
+                }
+                let oldest = self.target.oldest_of(self.runtime);
+                let has = self.runtime.has_other(called.0, called.1, oldest);
+                return match has {
+                    Some(true) => None,
+                    // A device may have kernels of its own.
+                    Some(false) if !self.target.has_device() => Some(Lack::Operator),
+                    _ => Some(Lack::Unknown),
+                };
             }
         };
         if !self.target.has(op, self.opset) {
@@ -319,5 +333,37 @@ impl Auditor<'_> {
         };
         let form = FORMS.iter().find(|form| form.ability == Ability::AttentionLowMask)?;
         is_low.then_some(Lack::Form { says: form.says, is_wrong: true, is_rare: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what a runtime lacks for a node of another domain.
+    fn lacks(target: &str, op: &str) -> Vec<String> {
+        let graph = format!("graph g(x:f32[3]) -> (y)\ny:f32[3] = {op}(x)");
+        let model = crate::text::parse_graph(&graph).unwrap();
+        let found = audit(&model, Target::parse([target]).unwrap()).into_iter();
+        found.map(|finding| finding.to_string()).collect()
+    }
+
+    #[test]
+    fn onnx_runtime_has_the_operators_of_other_domains_that_its_releases_list() {
+        assert_eq!(lacks("onnxruntime", "com.microsoft::FastGelu"), Vec::<String>::new());
+        assert_eq!(lacks("onnxruntime", "ai.onnx.ml::Scaler"), Vec::<String>::new());
+        let missing = ["ONNX Runtime 1.23 has no `LinearAttention`"];
+        assert_eq!(lacks("onnxruntime", "com.microsoft::LinearAttention"), missing);
+        let of_newest = lacks("onnxruntime>=1.31", "com.microsoft::LinearAttention");
+        assert_eq!(of_newest, Vec::<String>::new());
+        assert_eq!(lacks("onnxruntime", "nobody::Op"), ["ONNX Runtime 1.23 has no `Op`"]);
+    }
+
+    #[test]
+    fn an_operator_of_another_domain_is_unknown_to_the_table_of_another_runtime() {
+        for (target, name) in [("openvino", "OpenVINO 2026.4"), ("tract", "tract 0.23")] {
+            let unknown = format!("`FastGelu` is not of ONNX: {name} may not have it");
+            assert_eq!(lacks(target, "com.microsoft::FastGelu"), [unknown]);
+        }
     }
 }

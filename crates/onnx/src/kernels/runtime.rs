@@ -63,6 +63,9 @@ pub(crate) struct Runtime {
     pub constants: u32,
     /// The types that it computes in narrower ones. Inputs of a model cannot have them.
     pub demoted: &'static [DType],
+    /// The operators that are not of ONNX, by domain and name, each with the first release that has it; `None` if they are
+    /// not known.
+    pub others: Option<&'static [(&'static str, &'static str, usize)]>,
     /// True if it runs an operator without a kernel as the function by which ONNX defines it.
     pub has_functions: bool,
     /// True if it has the optimizations of ONNX Runtime, some of which are wrong.
@@ -85,6 +88,7 @@ impl Runtime {
             interface: probed.inputs,
             constants: probed.constants,
             demoted: probed.demoted,
+            others: None,
             has_functions: false,
             optimizes: false,
             evidence: match probed.source {
@@ -121,6 +125,14 @@ impl Runtime {
         }
     }
 
+    /// Says whether it has an operator that is not of ONNX, from the `oldest` of its releases on; `None` if that is not
+    /// known.
+    pub fn has_other(&self, domain: &str, name: &str, oldest: usize) -> Option<bool> {
+        let others = self.others?;
+        let found = others.binary_search_by(|&(of, op, _)| (of, op).cmp(&(domain, name)));
+        Some(found.is_ok_and(|at| others[at].2 <= oldest))
+    }
+
     pub fn takes_constant(&self, dtype: DType) -> bool {
         self.constants >> dtype.code() & 1 == 1
     }
@@ -154,6 +166,7 @@ pub(crate) static RUNTIMES: &[Runtime] = &[
         interface: u32::MAX,
         constants: u32::MAX,
         demoted: &[],
+        others: Some(generated::OTHERS),
         has_functions: true,
         optimizes: true,
         evidence: Evidence::Run,
