@@ -11,7 +11,7 @@ from .calibration import Ranges
 from .errors import LOST, worst_output
 from .formats import Format
 from .samples import Feeds
-from .sites import MIXING, Facts, Part, Range, Weight
+from .sites import MIXING, PRODUCTS, Facts, Part, Range, Weight
 from .switched import Switched
 
 #: At least so many groups are rounded alone.
@@ -95,22 +95,26 @@ def _weights_line(facts: Facts, lines: Lines, known: Sequence[SourceLine]) -> So
     """Return the line of the weight that loses most; None if it is not known."""
     weights = facts.weights.values()
     worst = max(weights, key=lambda each: (exceeds(facts, each), each.error), default=None)
-    if worst is not None and worst.position >= _BIAS:
+    if worst is not None and (worst.position >= _BIAS or lines.of_weight(facts.graph, worst.name)):
         return _result_line(facts, lines, known)
-    folded = [] if worst is None else lines.of_weight(facts.graph, worst.name)
-    return next((each for each in (*folded, *known) if each in known), None)
+    return next(iter(known), None)
 
 
 def _result_line(facts: Facts, lines: Lines, known: Sequence[SourceLine]) -> SourceLine | None:
-    """Return the line that computes the result of a node; None if it is not known."""
-    if not known:
-        return None
-    first = known[0]
+    """Return the line that computes the result of a node; None if it is not known.
+
+    Other lines may only move what the node computes, or compute the same.
+    """
+    if not known or facts.node.op_type not in PRODUCTS:
+        return known[0] if known else None
+    last = [known[0]]
+    if len(known) == 2 and any(facts.node.input[_BIAS:]):
+        last.append(known[1])
     for weight in facts.weights.values():
         # A weight that contains a factor has lines, that of the factor first.
         folded = lines.of_weight(facts.graph, weight.name)
-        first = next((each for each in folded if each in known), first)
-    same = [each for each in known if (each.file, each.function) == (first.file, first.function)]
+        last += [each for each in folded[:1] if each in known]
+    same = [each for each in last if (each.file, each.function) == (last[0].file, last[0].function)]
     return max(same, key=lambda each: each.line or 0)
 
 

@@ -311,9 +311,9 @@ def _is_sure(groups: Sequence[Group], number: int, analysis: "Analysis", kind: F
     if not group.is_measured or group.line is None or group.error < _LARGE:
         return False
     worst = culprit(group, kind)
-    places = {line.place for line in analysis.lines.of_node(worst.graph, worst.number)}
-    if len(places) != 1:
-        return False
+    for each in group.facts:
+        if len({line.place for line in analysis.lines.of_node(each.graph, each.number)}) != 1:
+            return False
     others = [other for place, other in enumerate(groups) if place != number]
     if group.error > _CLEAR * max((other.error for other in others), default=0.0):
         return True

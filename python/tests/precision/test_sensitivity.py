@@ -265,6 +265,28 @@ def test_a_bias_that_makes_the_steps_large_is_charged_to_its_line(to: str) -> No
     assert product.error < 0.1, "the weights alone"
 
 
+def differences_of_sums(x: Any) -> Any:
+    sums = jnp.cumsum(jnp.tanh(x @ W1) + 8.0, -1)
+    return x + (sums[..., -1:] - sums) * 0.1 + jnp.diff(sums, axis=-1, prepend=0.0) - 8.0
+
+
+def test_a_node_of_two_lines_that_is_no_product_belongs_to_the_line_that_computes_it() -> None:
+    first = ranked(differences_of_sums, X, to="bfloat16").first
+    assert first is not None
+    assert first.line == line_of(differences_of_sums, "jnp.cumsum")
+
+
+def test_a_transposed_product_belongs_to_the_line_of_the_product() -> None:
+    def network(x: Any) -> Any:
+        wide = x @ (1e5 * W1)
+        turned = wide.T
+        return turned / jnp.abs(turned).max()
+
+    first = ranked(network, X).first
+    assert first is not None
+    assert first.line == line_of(network, "1e5")
+
+
 def test_lines_are_sorted_and_complete() -> None:
     result = ranked(overflowing, X)
     errors = [line.error for line in result.lines]
