@@ -328,6 +328,10 @@ def branches() -> list[Ability]:
         ability("IfDifferentShapes", "bool c, float[3] x, float[2] z", "float y",
                 "y = If <then_branch = a () => (float[N] ta) { ta = Neg(x) }, else_branch = e () "
                 "=> (float[M] te) { te = Neg(z) }> (c)", given=(False,)),
+        ability("IfMultipliesProduct", "bool c, float[3,3] x", "float y",
+                "y = If <then_branch = a () => (float[3,3] ta) { p = MatMul(x, x) "
+                "ta = MatMul(x, p) }, else_branch = e () => (float[3,3] te) { te = Neg(x) }> (c)",
+                given=(True,)),
         ability("IfInIf", f"bool c, bool c2, {one}", "float y",
                 "y = If <then_branch = a () => (float[3] ta) { ta = If <then_branch = a2 () => "
                 "(float[3] tb) { tb = Add(x, w) }, else_branch = e2 () => (float[3] tc) "

@@ -21,7 +21,7 @@ use super::{forms, operators};
 
 /// The most nodes of a branch that is computed although its results may not be chosen.
 const MAX_BRANCH: usize = 8;
-/// The same for a runtime that takes no second `If`.
+/// The same for a runtime that does not take the `If`.
 const MAX_NEEDED_BRANCH: usize = 256;
 /// The most elements of a result of such a branch.
 const MAX_CHOSEN: i64 = 1 << 20;
@@ -249,8 +249,9 @@ pub(super) fn choice(edit: &mut Patch<'_, '_>) -> Outcome {
         _ => None,
     };
     let (on_true, on_false) = (branch("then_branch")?, branch("else_branch")?);
-    // A runtime that takes no second `If` computes both branches, whatever they cost.
-    let is_needed = edit.target().has_limit(Limit::IfTwice);
+    // A runtime that takes no second `If`, or not these branches, computes both of them, whatever they cost.
+    let is_needed =
+        edit.target().has_limit(Limit::IfTwice) || edit.has_limit(index, Limit::BranchProducts);
     let max_nodes = if is_needed { MAX_NEEDED_BRANCH } else { MAX_BRANCH };
     let is_short = |edit: &Patch<'_, '_>, branch: &Graph| {
         branch.nodes.len() <= max_nodes

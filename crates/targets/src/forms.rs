@@ -15,10 +15,25 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.has_limit(edit.root(), Limit::HighConstant) {
         return high_constants(edit);
     }
+    if edit.has_limit(edit.root(), Limit::NeutralAxes) {
+        return added_axes(edit);
+    }
     match edit.node(edit.root()).op.onnx()? {
         OpType::Squeeze => squeeze(edit),
         OpType::Slice => dynamic_slice(edit).or_else(|| reversing_slice(edit)),
-        OpType::If if edit.has_limit(edit.root(), Limit::IfTwice) => device::choice(edit),
+        OpType::If
+            if [Limit::IfTwice, Limit::BranchProducts]
+                .iter()
+                .any(|&limit| edit.has_limit(edit.root(), limit)) =>
+        {
+            device::choice(edit)
+        }
+        OpType::Mul if edit.has_limit(edit.root(), Limit::IntegerSquare) => {
+            let x = edit.input(edit.root(), 0)?;
+            // All of these operations wrap.
+            let square = edit.formula([x], |[x]| x * (x + 1.0) - x);
+            edit.settle(square)
+        }
         OpType::MatMul => product_with_vector(edit),
         OpType::Where => repeated_choice(edit),
         OpType::GatherND => batch_of_points(edit),
@@ -78,6 +93,16 @@ fn high_constants(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     let op = Op::of(edit.node(index), operands);
     edit.done(&[], op)
+}
+
+/// Adds the axes of a product with 1 or a sum with 0, for runtimes that drop such an operation with its axes.
+fn added_axes(edit: &mut Patch<'_, '_>) -> Outcome {
+    let (a, b) = edit.pair(edit.root())?;
+    let (x, constant) = if edit.tensor(b).is_some() { (a, b) } else { (b, a) };
+    let count = edit.ty(constant)?.rank().checked_sub(edit.ty(x)?.rank())?;
+    let axes: Vec<usize> = (0..count).collect();
+    let made = edit.formula([x], |[x]| x.unsqueeze(&axes));
+    edit.settle(made)
 }
 
 /// Repeats the last operand of a choice, for runtimes that repeat only the others.

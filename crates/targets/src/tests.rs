@@ -398,3 +398,85 @@ y:i64[4] = ArgMax(x) {axis=1, keepdims=0}",
         "#]],
     );
 }
+
+#[test]
+fn branches_that_multiply_by_a_product_are_computed_both_where_a_runtime_does_not_take_them() {
+    check_for(
+        "mnn",
+        forms::run,
+        "graph g(c:bool[], x:f32[3,3]) -> (y, z)
+y:f32[3,3] = If(c) {else_branch={
+  graph e() -> (a)
+  a:f32[3,3] = Abs(x)
+}, then_branch={
+  graph t() -> (b)
+  p:f32[3,3] = MatMul(x, x)
+  q:f32[3,3] = Exp(p)
+  b:f32[3,3] = MatMul(x, q)
+}}
+z:f32[3,3] = If(c) {else_branch={
+  graph e2() -> (a2)
+  a2:f32[3,3] = Abs(x)
+}, then_branch={
+  graph t2() -> (b2)
+  p2:f32[3,3] = MatMul(x, x)
+  b2:f32[3,3] = MatMul(p2, x)
+}}",
+        expect![[r#"
+            graph g(c:bool[], x:f32[3,3]) -> (y, z)
+            %0 = MatMul(x, x)  # 7
+            %1 = Exp(%0)  # 8
+            %2 = MatMul(x, %1)  # 9
+            %3 = Abs(x)  # 4
+            y:f32[3,3] = Where(c, %2, %3)  # 2
+            z:f32[3,3] = If(c) {else_branch={  # 11
+              graph e2() -> (a2)
+              a2:f32[3,3] = Abs(x)  # 13
+            }, then_branch={
+              graph t2() -> (b2)
+              p2 = MatMul(x, x)  # 16
+              b2:f32[3,3] = MatMul(p2, x)  # 17
+            }}
+        "#]],
+    );
+}
+
+#[test]
+fn a_product_with_one_that_adds_axes_is_a_reshape_where_a_runtime_drops_it() {
+    check_for(
+        "rten",
+        forms::run,
+        "graph g(x:f32[3]) -> (y, z, w)
+y:f32[1,3] = Mul([[1.0]], x)
+z:f32[1,1,3] = Sub(x, [[[0.0]]])
+w:f32[1,3] = Mul(x, [[2.0]])",
+        expect![[r#"
+            graph g(x:f32[3]) -> (y, z, w)
+            y:f32[1,3] = Unsqueeze(x, [0]:i64)  # 2
+            z:f32[1,1,3] = Unsqueeze(x, [0, 1]:i64)  # 3
+            w:f32[1,3] = Mul(x, [[2.0]])  # 4
+        "#]],
+    );
+}
+
+#[test]
+fn an_integer_is_squared_by_two_operands_where_a_runtime_squares_floats() {
+    check_for(
+        "tract",
+        forms::run,
+        "graph g(x:i32[3], v:u8[3], f:f32[3]) -> (y, z, w)
+y:i32[3] = Mul(x, x)
+z:u8[3] = Mul(v, v)
+w:f32[3] = Mul(f, f)",
+        expect![[r#"
+            graph g(x:i32[3], v:u8[3], f:f32[3]) -> (y, z, w)
+            %0 = Add(x, 1:i32)  # 2
+            %1 = Mul(x, %0)  # 2
+            y:i32[3] = Sub(%1, x)  # 2
+            %2 = Add(v, 1:u8)  # 3
+            %3 = Mul(v, %2)  # 3
+            z:u8[3] = Sub(%3, v)  # 3
+            w:f32[3] = Mul(f, f)  # 4
+        "#]],
+    );
+}

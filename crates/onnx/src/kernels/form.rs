@@ -1,7 +1,8 @@
 //! The forms of nodes that were probed, and how to recognize them.
 
 use super::limit::{
-    captures, ends, has_low_row, has_several, has_unread_input, reads_result, restarts,
+    adds_axes, captures, ends, has_low_row, has_several, has_unread_input, multiplies_by_product,
+    reads_result, restarts,
 };
 use super::probed::Ability;
 use super::runtime::Runtime;
@@ -106,12 +107,12 @@ forms! {
         |op, it| op.is(REDUCTIONS) && it.is_reduced_twice();
     IfTwice: "a graph cannot contain two `If`",
         |op, it| op == OpType::If && (it.earlier)(&|node| node.op == OpType::If);
+    IfMultipliesProduct: "a branch cannot multiply matrices by a product of others",
+        |op, it| op == OpType::If && it.node.bodies().any(multiplies_by_product);
+    MulOneAddsAxis: "an operation with 1 or 0 does not add axes", |op, it| adds_axes(op, it);
     MulItself: "a `Mul` of integers cannot square them", |op, it| {
-        let is_of_them = it.dtype(0).is_some_and(|dtype| {
-            use DType::{I16, I64, U16, U32, U64};
-            matches!(dtype, I16 | I64 | U16 | U32 | U64)
-        });
-        op == OpType::Mul && is_of_them && it.input(0) == it.input(1)
+        let is_int = it.dtype(0).is_some_and(DType::is_int);
+        op == OpType::Mul && is_int && it.input(0) == it.input(1)
     };
     LoopScanOutput: "a `Loop` cannot stack results",
         |op, it| op == OpType::Loop && it.node.outputs.len() > it.node.inputs.len().saturating_sub(2);

@@ -49,6 +49,12 @@ pub enum Limit {
     SliceReverses,
     /// A graph has an `If` before this one.
     IfTwice,
+    /// A branch multiplies matrices by a product of others.
+    BranchProducts,
+    /// A product with 1, or a sum with 0, has more axes than the other operand.
+    NeutralAxes,
+    /// A `Mul` of an array of integers with itself.
+    IntegerSquare,
     /// A `Squeeze` lists axes from the end, or not in order.
     SqueezeUnordered,
     /// A product with a vector.
@@ -131,6 +137,9 @@ impl Limit {
                 Ability::SliceStepReshaped,
             ],
             Limit::IfTwice => &[Ability::IfTwice],
+            Limit::BranchProducts => &[Ability::IfMultipliesProduct],
+            Limit::NeutralAxes => &[Ability::MulOneAddsAxis],
+            Limit::IntegerSquare => &[Ability::MulItself],
             Limit::SqueezeUnordered => &[Ability::SqueezeUnordered],
             Limit::MatMulVector => &[
                 Ability::MatMulMatricesVector,
@@ -264,6 +273,38 @@ pub(super) fn has_unread_input(body: &Graph) -> bool {
         unread.remove(&value);
     });
     !unread.is_empty()
+}
+
+/// True for a product with 1, or a sum with 0, that only adds axes to the other operand.
+pub(super) fn adds_axes(op: OpType, view: &View<'_>) -> bool {
+    let neutral = match op {
+        OpType::Mul | OpType::Div => 1.0,
+        OpType::Add | OpType::Sub => 0.0,
+        _ => return false,
+    };
+    let is_neutral = |tensor: &Tensor| {
+        let is_number = tensor.shape.iter().all(|&size| size == 1);
+        is_number && tensor.dtype.is_float() && tensor.all_floats(|number| number == neutral)
+    };
+    let adds = |constant: usize, other: usize| {
+        view.tensor(constant).is_some_and(is_neutral)
+            && view.rank(other).is_some_and(|rank| view.rank(constant) > Some(rank))
+    };
+    adds(1, 0) || matches!(op, OpType::Mul | OpType::Add) && adds(0, 1)
+}
+
+/// True if the second operand of a product of matrices depends on another product in the same body.
+pub(super) fn multiplies_by_product(body: &Graph) -> bool {
+    let mut products = FxHashSet::default();
+    body.nodes.iter().any(|node| {
+        let is_product = matches!(node.op.onnx(), Some(OpType::MatMul | OpType::Gemm));
+        let depends = |input: &Option<ValueId>| input.is_some_and(|id| products.contains(&id));
+        let is_wrong = is_product && node.inputs.get(1).is_some_and(depends);
+        if is_product || node.inputs.iter().any(depends) {
+            products.extend(node.outputs.iter().copied());
+        }
+        is_wrong
+    })
 }
 
 /// True if a node in the body of a `Scan` reads a result after the first `states` ones.

@@ -228,7 +228,7 @@ const ABILITIES: &[Ability] = &[
     Ability::MatMulVectorConstantVector, Ability::MatMulVectorMatrices, Ability::MatMulVectorMatrix,
     Ability::MatMulVectors, Ability::MatMulVectorsRead, Ability::MaxOneOperand, Ability::MaxPoolCeil,
     Ability::MaxPoolDefaultAttributes, Ability::MaxPoolDilation, Ability::MaxPoolPads, Ability::MaxThreeOperands,
-    Ability::MulItself, Ability::PassesInput, Ability::PowComputed, Ability::PowFractional,
+    Ability::MulItself, Ability::MulOneAddsAxis, Ability::PassesInput, Ability::PowComputed, Ability::PowFractional,
     Ability::PowNegativeExponent, Ability::PowSeveralExponents, Ability::RangeFloats, Ability::ReduceAllAxes,
     Ability::ReduceBooleans, Ability::ReduceDynamicAxes, Ability::ReduceEmptyAxes, Ability::ReduceMaxAllAxes,
     Ability::ReduceNegativeAxes, Ability::ReduceNoAxes, Ability::ReduceSeveralAxes, Ability::ReductionTwice,
