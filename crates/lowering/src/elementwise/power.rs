@@ -1,6 +1,6 @@
 //! Powers and roots.
 
-use onnx::{DType, Expr};
+use onnx::Expr;
 
 use crate::ctx::{Ctx, Eqn};
 use crate::elementwise::special::in_single;
@@ -41,8 +41,7 @@ pub(crate) fn pow<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 
 /// `1 / √x`
 pub(crate) fn rsqrt(x: Expr<'_>) -> Expr<'_> {
-    let wide = if x.dtype().bits() == 8 { x.cast(DType::F32) } else { x };
-    wide.sqrt().recip().cast(x.dtype())
+    in_single([x], |[x]| x.sqrt().recip())
 }
 
 /// `∛x = sign(x) · |x|^⅓`, with one Newton step that corrects the rounding of ⅓
@@ -74,6 +73,20 @@ mod tests {
                 %1 = Mul(in_0, %0)
                 %2 = Mul(%0, %0)
                 out_0:f32[3] = Mul(%1, %2)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_reciprocal_of_a_root_is_rounded_once() {
+        check(
+            "x:bf16[3] -> y:bf16[3] = rsqrt x",
+            expect![[r#"
+                graph test(in_0:bf16[3]) -> (out_0)
+                %0 = Cast(in_0) {to=1}
+                %1 = Sqrt(%0)
+                %2 = Reciprocal(%1)
+                out_0:bf16[3] = Cast(%2) {to=16}
             "#]],
         );
     }
