@@ -101,7 +101,7 @@ class Emulation:
             are_given = [isinstance(each, core.Literal) or is_given[each] for each in eqn.invars]
             found = self._equation(eqn, values, are_given, own)
             known |= dict(zip(eqn.outvars, found, strict=True))
-            # What moves weights computes weights.
+            # A primitive that moves weights returns weights.
             moved = eqn.primitive.name in MOVES and all(are_given)
             is_given |= dict.fromkeys(eqn.outvars, moved)
         return [
