@@ -18,11 +18,17 @@ SAMPLE ?= 32
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null)
 export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 
+# Python compiles a module once, not in each process that a test starts, even if the environment forbids it to write
+# beside the sources.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
+
 .PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-wheel-quick test-oldest-runtime test-jax-versions test-runtimes test-libraries test-faults test-precision-faults docs wheel build bench bench-runtime generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
-	@echo "make test               run all checks and a sample of the tests, which depends on the commit"
+	@echo "make test               run the Rust tests and a sample of the Python tests, which depends on the commit"
+	@echo "make check              check formats, lints and types"
 	@echo "make test-quick         run the Rust unit tests, and a small sample of the Python tests"
 	@echo "make test-all           run all checks and all tests, with the release build and for other CPUs"
 	@echo "make bench              measure the cost of an export, as ratios"
@@ -59,8 +65,7 @@ demo-wheel: $(VENV)/maturin
 # While pip installs JAX and the libraries on one core, the other one compiles.
 test: $(VENV)/maturin
 	@$(MAKE) --no-print-directory -j2 $(VENV)/installed compile
-	@$(MAKE) --no-print-directory develop
-	@$(MAKE) --no-print-directory -j2 --output-sync check test-rust
+	@$(MAKE) --no-print-directory -j2 --output-sync develop test-rust
 	@$(MAKE) --no-print-directory test-python
 	@$(MAKE) --no-print-directory -j2 --output-sync test-oldest-runtime test-wheel-quick
 
@@ -70,10 +75,11 @@ test-all:
 	$(PYTEST) python/tests
 	$(PY) tools/test_wheel.py
 
-# No crate has examples in its comments that `cargo test` without targets would run.
+# Without the Python module, which has no tests in Rust. No crate has examples in its comments.
+CARGO_TEST := cargo test --quiet --workspace --all-targets --exclude jax2onnx-python
 compile: | tools
-	cargo test --quiet --workspace --all-targets --no-run
-	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	$(CARGO_TEST) --no-run
+	cargo build --quiet --package jax2onnx-python
 
 check: develop
 	cargo fmt --all --check
@@ -90,7 +96,7 @@ test-quick: develop
 	JAX2ONNX_TEST_SEED= $(PYTEST_HERE) -m "not slow" --sample 60 $(QUICK)
 
 test-rust: | tools
-	JAX2ONNX_TEST_SAMPLE=$(SAMPLE) cargo test --quiet --workspace --all-targets
+	JAX2ONNX_TEST_SAMPLE=$(SAMPLE) $(CARGO_TEST)
 
 test-python: develop
 	$(PYTEST) --sample $(SAMPLE) python/tests

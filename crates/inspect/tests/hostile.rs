@@ -4,8 +4,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
+use cpu_time::ThreadTime;
 use inspect::{ModelFile, Recorded, Weights};
 use onnx::scan::{FormatError, scan};
 use provenance::codec::encode;
@@ -171,30 +171,16 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the CPU time of this thread, which does not depend on what else the machine does.
-#[cfg(unix)]
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-#[cfg(not(unix))]
-fn cpu_time() -> Duration {
-    use std::sync::LazyLock;
-    use std::time::Instant;
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    START.elapsed()
-}
-
 /// Checks that eight times as much takes far less than 64 times as long. Caches and other threads disturb a
 /// measurement, so one of several is enough.
 #[track_caller]
 fn takes_linear_time(ask: impl Fn(&[u8]), input: impl Fn(u32) -> Vec<u8>, count: u32) {
     let (small, large) = (input(count / 8), input(count));
     let cost = |data: &[u8]| {
-        let start = cpu_time();
+        // CPU time of this thread does not depend on what else the machine does.
+        let start = ThreadTime::now();
         ask(data);
-        cpu_time().saturating_sub(start).as_secs_f64()
+        start.elapsed().as_secs_f64()
     };
     let mut ratios = (0..5).map(|_| {
         let cost_of_small = cost(&small).max(1e-3);

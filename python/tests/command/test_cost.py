@@ -199,6 +199,7 @@ def test_formulas_are_the_costs_of_models_of_fixed_sizes(function: Callable[...,
 NETWORKS = ["nnx causal block", "linen unet", "haiku convolutional", "linen gru", "ode solver"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_node_of_a_network_costs_something_known_at_a_line(name: str) -> None:
     function, operands = networks.NETWORKS[name]()

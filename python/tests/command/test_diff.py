@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -42,6 +42,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write(name: str, source: str, output: str, **options: Any) -> None:
     """Export a version of the program."""
     Path(f"{name}.py").write_text(textwrap.dedent(source))
+    # Python takes compiled code for fresh if a change within a second keeps the length of the file.
+    Path(importlib.util.cache_from_source(f"{name}.py")).unlink(missing_ok=True)
     importlib.invalidate_caches()
     sys.modules.pop(name, None)
     module = importlib.import_module(name)

@@ -207,6 +207,7 @@ def test_no_string_of_a_map_controls_the_terminal(
     assert HOSTILE in asker.seen
 
 
+@pytest.mark.slow
 def test_no_string_of_a_profile_controls_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

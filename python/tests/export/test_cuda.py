@@ -199,6 +199,7 @@ def test_rows_that_are_masked_completely_are_averages() -> None:
     assert min(constants[name].min() for name in mask.input[1:]) == np.float32(-1e20)
 
 
+@pytest.mark.slow
 def test_a_recurrent_network_copies_no_flag() -> None:
     cell = nnx.RNN(nnx.OptimizedLSTMCell(3, 4, rngs=nnx.Rngs(0)))
     model = jax2onnx.to_onnx(cell, [(2, 5, 3)], target="onnxruntime-cuda")

@@ -128,6 +128,7 @@ def test_loops_and_branches_carry_float32(dtype: Any) -> None:
     assert all(node.op_type != "Cast" for node in body.node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_networks_of_flax_agree_with_jax(dtype: Any) -> None:
     class Net(nnx.Module):
@@ -146,6 +147,7 @@ def test_networks_of_flax_agree_with_jax(dtype: Any) -> None:
     assert_near(lambda x: net(x), [x], dtype, steps=8)
 
 
+@pytest.mark.slow
 def test_compare_finds_no_fault_in_a_fast_model() -> None:
     fn = block(jnp.float16)
     x = RNG.standard_normal((2, 8, 64)).astype(np.float16)

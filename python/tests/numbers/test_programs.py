@@ -41,6 +41,7 @@ def test_a_random_program_computes_what_jax_computes(seed: int) -> None:
         pytest.fail(f"{difference(small) or found}\n\n{small}", pytrace=False)
 
 
+@pytest.mark.slow
 def test_a_seed_always_creates_the_same_program_and_its_text_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

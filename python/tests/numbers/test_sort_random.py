@@ -121,6 +121,7 @@ def test_the_bits_of_the_other_setting(width: int, shape: tuple[int, ...]) -> No
         bench.assert_same(one_found, one_want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partitionable", [True, False])
 def test_gamma_numbers_of_either_setting(partitionable: bool) -> None:
     def fn(key: Any, a: jax.Array) -> Any:

@@ -127,6 +127,7 @@ def jax2onnx_in(where: Path, *arguments: object) -> str:
     return ran.stdout + ran.stderr
 
 
+@pytest.mark.slow
 def test_a_line_of_a_cell_has_the_name_and_the_text_of_the_cell(ran: notebooks.Ran) -> None:
     shown = ran.text(NUMBERS["find_nan"])
     assert "--> In [2]:3:12, in scale\n" in shown

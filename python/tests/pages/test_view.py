@@ -60,6 +60,7 @@ def test_a_click_on_a_node_highlights_its_lines(opened: Opened) -> None:
         assert clean(op) in opened.details()
 
 
+@pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("opened", ["cnn"], indirect=True)
 def test_the_expression_of_a_node_is_underlined(opened: Opened) -> None:
@@ -83,6 +84,7 @@ def test_a_line_that_became_nothing_says_why(opened: Opened) -> None:
     assert words["unused = jnp.exp(x)  # noqa: F841 - the page says that it is dead"] == "dead"
 
 
+@pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("opened", ["gpt2"], indirect=True)
 def test_the_search_finds_nodes_lines_weights_operators_and_shapes(opened: Opened) -> None:

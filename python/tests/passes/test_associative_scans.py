@@ -104,6 +104,7 @@ def test_matrices_and_batches_of_any_size() -> None:
         np.testing.assert_array_equal(found, np.maximum.accumulate(x, 1))
 
 
+@pytest.mark.slow
 def test_a_scan_has_few_nodes() -> None:
     x, a = draw(256, 8), draw(256, 8)
     assert len(nodes(check(along(jnp.add, 0), x))) <= 74

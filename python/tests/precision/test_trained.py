@@ -171,6 +171,7 @@ TASKS = {
 LEAST = {"classifier": 0.8, "language model": 0.3, "regressor": 0.9}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_a_trained_model_keeps_its_accuracy(name: str) -> None:
     task = TASKS[name]()

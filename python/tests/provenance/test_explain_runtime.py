@@ -277,6 +277,7 @@ def test_the_time_of_an_optimised_transformer_has_the_users_lines(
         assert [run["warmup"] for run in found["runs"]] == [True, False, False, False]
 
 
+@pytest.mark.slow
 def test_the_kernels_have_the_lines_that_asked_for_them(
     gpt: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import onnx
+import pytest
 
 from jax2onnx.testing import expect_graph
 from testkit import ROOT
@@ -29,6 +30,7 @@ def test_the_list_of_primitives_is_fresh() -> None:
     check("primitives.py")
 
 
+@pytest.mark.slow
 def test_the_types_that_onnx_infers_are_fresh() -> None:
     check("generate_types.py")
 

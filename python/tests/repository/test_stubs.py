@@ -27,6 +27,7 @@ def test_the_stubs_are_those_of_the_module(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_the_package_says_that_it_has_types() -> None:
     assert (PACKAGE / "py.typed").exists()
     assert set(jax2onnx.__all__) <= set(dir(jax2onnx))

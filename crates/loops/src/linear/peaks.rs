@@ -65,7 +65,8 @@ impl Peak {
             None => Decay::None,
         };
         let (shape, join) = (self.shape.clone(), self.join);
-        Ok(Series { carry: self.carry, size: shape.iter().product(), shape, decay, join, added })
+        let size = shape.iter().product();
+        Ok(Series { carry: self.carry, size, shape, decay, join, added, scale: 1.0 })
     }
 }
 

@@ -10,6 +10,9 @@ use crate::{Carry, Counted};
 /// The number of steps of a chunk if the number of all steps is symbolic.
 const CHUNK: i64 = 32;
 
+/// The largest number of chunks whose starts are computed by one product.
+const MAX_CHUNKS: i64 = 256;
+
 /// A state with the arrays of all steps that its update reads.
 pub(super) struct Series {
     pub carry: Carry,
@@ -20,6 +23,8 @@ pub(super) struct Series {
     pub join: Join,
     /// `[steps, size]`
     pub added: ValueId,
+    /// A constant factor of what the steps add, if the decay is one number.
+    pub scale: f64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -84,7 +89,11 @@ pub(super) fn states(
     scan: &Counted,
     all: &[&Series],
 ) -> Result<Vec<ValueId>> {
-    let sizes = &Sizes::of(edit, scan, all[0].added)?;
+    let chunk = match all[0].decay {
+        Decay::Number(_) => chunk_of_powers(&scan.iterations),
+        _ => chunk_of(&scan.iterations),
+    };
+    let sizes = &Sizes::of(edit, scan, all[0].added, chunk)?;
     match all[0].decay {
         Decay::Number(decay) => {
             all.iter().map(|one| by_powers(edit, scan, one, decay, sizes)).collect()
@@ -115,12 +124,11 @@ struct Pads {
 }
 
 impl Sizes {
-    fn of(edit: &mut Patch<'_, '_>, scan: &Counted, array: ValueId) -> Result<Sizes> {
+    fn of(edit: &mut Patch<'_, '_>, scan: &Counted, array: ValueId, chunk: i64) -> Result<Sizes> {
         let unknown = "no sizes";
         let steps = scan.iterations.clone();
         let most = i64::MAX;
         if let Some(known) = steps.known() {
-            let chunk = chunk_of(&scan.iterations);
             let count = (known + chunk - 1) / chunk;
             let padding = chunk * count - known;
             let mut pads = [0; 4];
@@ -161,9 +169,23 @@ impl Sizes {
 pub(super) fn chunk_of(steps: &Dim) -> i64 {
     let Some(steps) = steps.known() else { return CHUNK };
     let root = (steps as f64).sqrt().ceil() as i64;
+    divisor_near(steps, root, |chunk| chunk + steps / chunk)
+}
+
+/// The same for products with powers of the decay, for which both products together have the fewest multiplications.
+fn chunk_of_powers(steps: &Dim) -> i64 {
+    let Some(steps) = steps.known() else { return CHUNK };
+    let root = (2.0 * (steps as f64).cbrt()).ceil() as i64;
+    let count = |chunk: i64| steps / chunk;
+    let least = (steps + MAX_CHUNKS - 1) / MAX_CHUNKS;
+    divisor_near(steps, root.max(least), |chunk| steps * chunk + count(chunk) * count(chunk))
+}
+
+/// Returns the cheapest of the divisors between half a number and twice this number. The number itself if there is none.
+fn divisor_near(steps: i64, number: i64, cost: impl Fn(i64) -> i64) -> i64 {
     let divides = |chunk: &i64| steps % chunk == 0;
-    let exact = (root / 2 + 1..=2 * root).filter(divides).min_by_key(|chunk| chunk + steps / chunk);
-    exact.unwrap_or(root)
+    let exact = (number / 2 + 1..=2 * number).filter(divides).min_by_key(|&chunk| cost(chunk));
+    exact.unwrap_or(number)
 }
 
 /// Returns an array over steps as an array over chunks and their steps.
@@ -205,20 +227,25 @@ fn repeated(
     Ok(edit.insert(Op::new(OpType::Expand, &[row, shape])))
 }
 
-/// Returns a table, in which the order of rows and columns is reversed if the loop runs backwards.
+/// Returns a table, in which the order of each axis is reversed if the loop runs backwards.
 fn table(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
-    [rows, columns]: [i64; 2],
-    entry: impl Fn(i64, i64) -> f64,
+    sizes: &[i64],
+    entry: impl Fn(&[i64]) -> f64,
 ) -> Result<ValueId> {
-    let flip = |place: i64, size: i64| if scan.is_reverse { size - 1 - place } else { place };
-    let entries: Vec<f64> = (0..rows)
-        .flat_map(|row| (0..columns).map(move |column| (row, column)))
-        .map(|(row, column)| entry(flip(row, rows), flip(column, columns)))
-        .map(normal)
-        .collect();
-    let tensor = Tensor::of_floats(DType::F32, vec![rows, columns], &entries).ok_or("no table")?;
+    let count = sizes.iter().product();
+    let place = |mut index: i64| {
+        let mut place = sizes.to_vec();
+        for axis in place.iter_mut().rev() {
+            let size = *axis;
+            *axis = if scan.is_reverse { size - 1 - index % size } else { index % size };
+            index /= size;
+        }
+        place
+    };
+    let entries: Vec<f64> = (0..count).map(|index| normal(entry(&place(index)))).collect();
+    let tensor = Tensor::of_floats(DType::F32, sizes.to_vec(), &entries).ok_or("no table")?;
     Ok(edit.constant(tensor, &[]))
 }
 
@@ -238,21 +265,25 @@ fn by_powers(
     let chunk = sizes.chunk;
     let power = |exponent: i64| if exponent < 0 { 0.0 } else { decay.powf(exponent as f64) };
     let added = in_chunks(edit, series.added, series.size, sizes)?;
-    let within = table(edit, scan, [chunk, chunk], |row, column| power(row - column))?;
-    let local = edit.insert(Op::new(OpType::MatMul, &[within, added]));
-    // The state before each chunk, from what the earlier chunks add and from the first state.
-    let place = edit.integer(if scan.is_reverse { 0 } else { chunk - 1 }).ok_or("no index")?;
-    let ends = edit.insert(Op::new(OpType::Gather, &[local, place]).attr("axis", 1));
+    // What each chunk adds to the state, and from that and from the first state, the state before each chunk.
+    let last = table(edit, scan, &[chunk], |column| series.scale * power(chunk - 1 - column[0]))?;
+    let ends = edit.insert(Op::new(OpType::MatMul, &[last, added]));
     let starts = if let Some(count) = sizes.count {
         starts_by_powers(edit, scan, series, ends, [count, chunk], power)?
     } else {
         let decay = filled(edit, &[1], normal(power(chunk)))?;
         starts_by_loop(edit, scan, &[series], Factor::Same(decay), &[ends])?[0]
     };
-    let starts = edit.unsqueeze(starts, &[1]).ok_or("no axes")?;
-    let powers = table(edit, scan, [chunk, 1], |row, _| power(row + 1))?;
-    let decayed = edit.insert(Op::new(OpType::Mul, &[powers, starts]));
-    let states = edit.insert(Op::new(OpType::Add, &[local, decayed]));
+    let mut parts = [edit.unsqueeze(starts, &[1]).ok_or("no axes")?, added];
+    if scan.is_reverse {
+        parts.reverse();
+    }
+    let parts = edit.insert(Op::new(OpType::Concat, &parts).attr("axis", 1));
+    let powers = table(edit, scan, &[chunk, chunk + 1], |place| match place[1] {
+        0 => power(place[0] + 1),
+        column => series.scale * power(place[0] + 1 - column),
+    })?;
+    let states = edit.insert(Op::new(OpType::MatMul, &[powers, parts]));
     in_steps(edit, states, series.size, sizes)
 }
 
@@ -265,18 +296,18 @@ fn starts_by_powers(
     [count, chunk]: [i64; 2],
     power: impl Fn(i64) -> f64,
 ) -> Result<ValueId> {
-    let between = |row: i64, column: i64| match row - 1 - column {
+    let between = |place: &[i64]| match place[0] - 1 - place[1] {
         chunks if chunks < 0 => 0.0,
         chunks => power(chunks * chunk),
     };
-    let between = table(edit, scan, [count, count], between)?;
+    let between = table(edit, scan, &[count, count], between)?;
     let starts = edit.insert(Op::new(OpType::MatMul, &[between, ends]));
     let is_zero = |tensor: &Tensor| tensor.all_floats(|number| number == 0.0);
     if edit.tensor(series.carry.initial).is_some_and(is_zero) {
         return Ok(starts);
     }
     let initial = shaped(edit, series.carry.initial, &[1, series.size])?;
-    let powers = table(edit, scan, [count, 1], |row, _| power(row * chunk))?;
+    let powers = table(edit, scan, &[count, 1], |place| power(place[0] * chunk))?;
     let initial = edit.insert(Op::new(OpType::Mul, &[powers, initial]));
     Ok(edit.insert(Op::new(OpType::Add, &[starts, initial])))
 }

@@ -268,16 +268,15 @@ fn a_constant_decay_is_computed_by_powers() {
                 o:f32[2] = Identity(n)  # 6
               }, num_scan_inputs=1}
             }, then_branch={
-              graph recurrence/chunks() -> (%13)
-              %5 = Reshape(x, [6, 6, 2]:i64)  # 2 4 5 6
-              %6 = MatMul(const f32[6,6], %5)  # 2 4 5 6
-              %7 = Gather(%6, 5:i64) {axis=1}  # 2 4 5 6
-              %8 = MatMul(const f32[6,6], %7)  # 2 4 5 6
-              %9 = Unsqueeze(%8, [1]:i64)  # 2 4 5 6
-              %10 = Mul([[0.5], [0.25], [0.125], [0.0625], [0.03125], [0.015625]], %9)  # 2 4 5 6
-              %11 = Add(%6, %10)  # 2 4 5 6
-              %12 = Reshape(%11, [36, 2]:i64)  # 2 4 5 6
-              %13:f32[36,2] = Identity(%12)  # 6
+              graph recurrence/chunks() -> (%12)
+              %5 = Reshape(x, [9, 4, 2]:i64)  # 2 4 5 6
+              %6 = MatMul([0.125, 0.25, 0.5, 1.0], %5)  # 2 4 5 6
+              %7 = MatMul(const f32[9,9], %6)  # 2 4 5 6
+              %8 = Unsqueeze(%7, [1]:i64)  # 2 4 5 6
+              %9 = Concat(%8, %5) {axis=1}  # 2 4 5 6
+              %10 = MatMul(const f32[4,5], %9)  # 2 4 5 6
+              %11 = Reshape(%10, [36, 2]:i64)  # 2 4 5 6
+              %12:f32[36,2] = Identity(%11)  # 6
             }}
         "#]],
     );
