@@ -379,43 +379,26 @@ fn series_of(
     let decay = if let Some(decay) = decay {
         decay
     } else if let Some(decay) = constant_decay(edit, &decays)? {
-        match edit.target().has_device() {
-            // A GPU may multiply matrices with reduced precision.
-            true => {
-                let steps =
-                    split.batches.steps.known().ok_or("the number of steps is not known")?;
-                Decay::Array(filled(edit, &[steps, 1], decay)?)
-            }
-            false => Decay::Number(decay),
+        // A GPU may multiply matrices with reduced precision.
+        if edit.target().has_device() {
+            let steps = split.batches.steps.known().ok_or("the number of steps is not known")?;
+            Decay::Array(filled(edit, &[steps, 1], decay)?)
+        } else {
+            Decay::Number(decay)
         }
     } else {
         let sizes = if adds.is_empty() { bounds_of_product(split) } else { (0.0, MAX_DECAY) };
         Decay::Array(decay_of_steps(edit, split, &decays, &axes, sizes, guards)?)
     };
     let (scale, scaled) = match (decay, &adds[..]) {
-        (Decay::Number(_), &[term]) => scale_of(edit, term),
-        _ => (1.0, None),
+        (Decay::Number(_), &[term]) => term.scaled(edit).unzip(),
+        _ => (None, None),
     };
     let adds = scaled.as_ref().map_or(adds, |term| vec![term]);
     let added = sum(edit, split, &adds, &axes)?;
     let added = split.full(edit, added, &axes)?;
     let added = split.reshape(edit, added, None, &[size])?;
-    Ok(Series { carry, size, shape, decay, join: Join::Sum, added, scale })
-}
-
-/// Separates the constant factors of a term, unless they are large: the guard adds up the numbers without them.
-fn scale_of(edit: &Patch<'_, '_>, term: &Term) -> (f64, Option<Term>) {
-    let number = |factor: &Factor| match factor {
-        Factor::Value { id, .. } => edit.tensor(*id)?.number(),
-        _ => None,
-    };
-    let (constants, factors): (Vec<&Factor>, Vec<&Factor>) =
-        term.factors.iter().partition(|factor| number(factor).is_some());
-    let scale: f64 = constants.into_iter().filter_map(number).product();
-    if factors.is_empty() || !(scale.abs() <= 1.0) {
-        return (1.0, None);
-    }
-    (scale, Some(Term { factors: factors.into_iter().cloned().collect(), ..term.clone() }))
+    Ok(Series { carry, size, shape, decay, join: Join::Sum, added, scale: scale.unwrap_or(1.0) })
 }
 
 /// Returns the smallest and the largest factor whose product over the steps of a chunk is a normal number.

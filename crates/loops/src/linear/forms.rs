@@ -85,6 +85,21 @@ pub(super) struct Term {
     pub of: Of,
 }
 
+impl Term {
+    /// Separates constant factors, unless they are large: guards add up the numbers without them.
+    pub(super) fn scaled(&self, edit: &Edit<'_>) -> Option<(f64, Term)> {
+        let number = |factor: &Factor| match factor {
+            Factor::Value { id, .. } => edit.tensor(*id)?.number(),
+            _ => None,
+        };
+        let (constants, factors): (Vec<Factor>, Vec<Factor>) =
+            self.factors.iter().cloned().partition(|factor| number(factor).is_some());
+        let scale: f64 = constants.iter().filter_map(number).product();
+        require(!factors.is_empty() && scale.abs() <= 1.0)?;
+        Some((scale, Term { factors, ..self.clone() }))
+    }
+}
+
 /// A value as a sum of terms.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
