@@ -390,21 +390,20 @@ fn series_of(
         let sizes = if adds.is_empty() { bounds_of_product(split) } else { (0.0, MAX_DECAY) };
         Decay::Array(decay_of_steps(edit, split, &decays, &axes, sizes, guards)?)
     };
-    let (scale, scaled) = match (decay, &adds[..]) {
-        (Decay::Number(_), &[term]) => term.scaled(edit).unzip(),
-        _ => (None, None),
+    let scaled = match (decay, &adds[..]) {
+        (Decay::Number(_), &[term]) => term.scaled(edit),
+        _ => None,
     };
-    let adds = scaled.as_ref().map_or(adds, |term| vec![term]);
+    let (scale, adds) = scaled.as_ref().map_or((1.0, adds), |(scale, term)| (*scale, vec![term]));
     let added = sum(edit, split, &adds, &axes)?;
     let added = split.full(edit, added, &axes)?;
     let added = split.reshape(edit, added, None, &[size])?;
-    Ok(Series { carry, size, shape, decay, join: Join::Sum, added, scale: scale.unwrap_or(1.0) })
+    Ok(Series { carry, size, shape, decay, join: Join::Sum, added, scale })
 }
 
 /// Returns the smallest and the largest factor whose product over the steps of a chunk is a normal number.
 fn bounds_of_product(split: &Split<'_>) -> (f64, f64) {
-    let steps = series::chunk_of(&split.batches.steps);
-    let most = (120.0 / steps as f64).exp2();
+    let most = (120.0 / series::chunk_of(&split.batches.steps) as f64).exp2();
     (1.0 / most, most)
 }
 
