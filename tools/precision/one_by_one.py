@@ -1,4 +1,8 @@
-"""Round one node after another, each in a model of its own: what a tool without cuts does."""
+"""Round one node after another, each in a model of its own: what a tool without cuts does.
+
+It does the least that is possible: the model is in memory, the data is one set of inputs, only the
+result of the node is rounded, and a session runs each model once.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +63,8 @@ def _nodes(model: onnx.ModelProto) -> list[tuple[Any, int]]:
 def _run(model: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    # Threads that wait would look busy.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

@@ -219,6 +219,8 @@ def free_names(nodes: Iterable[onnx.NodeProto], outputs: Iterable[str] = ()) -> 
 def names_read(node: onnx.NodeProto) -> list[str]:
     names = dict.fromkeys(name for name in node.input if name)
     for attribute in node.attribute:
+        if not attribute.HasField("g") and not attribute.graphs:
+            continue
         for graph in (attribute.g, *attribute.graphs):
             own = {value.name for value in graph.input} | {each.name for each in graph.initializer}
             outputs = [value.name for value in graph.output]

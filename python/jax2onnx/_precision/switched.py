@@ -1,6 +1,7 @@
 """Make a model in which groups of nodes can be rounded, each on its own, without a new session."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,8 @@ _SCALES: Final = "jax2onnx.scales"
 _ZEROS: Final = "jax2onnx.zeros"
 _FLAG: Final = "jax2onnx.flag."
 _OWN: Final = "jax2onnx.own."
+#: The first opset in which the sizes of `Split` are an operand.
+_SPLIT_SIZES: Final = 13
 #: The inputs that say what is rounded, and how.
 _SETTINGS: Final = {_FLAGS: np.bool_, _SCALES: np.float32, _ZEROS: np.uint8}
 
@@ -97,6 +100,8 @@ class _Writer:
             (each.domain, each.name, each.overload) for each in loaded.proto.functions
         }
         self._has_blocks = has_blocks(loaded.proto)
+        opsets = [each.version for each in loaded.proto.opset_import if not each.domain]
+        self._opset = max(opsets, default=1)
 
     def model(self) -> onnx.ModelProto:
         """Return the model."""
@@ -120,13 +125,17 @@ class _Writer:
 
     def _split(self) -> list[onnx.NodeProto]:
         """Return nodes that compute a value for each flag."""
-        found = []
-        for number in range(self._count):
-            index = f"{_OWN}index.{number}"
-            tensor = numpy_helper.from_array(np.asarray(number, np.int64))
-            found.append(helper.make_node("Constant", [], [index], value=tensor))
-            found.append(helper.make_node("Gather", [_FLAGS, index], [f"{_FLAG}{number}"]))
-        return found
+        if not self._count:
+            return []
+        flags = [f"{_FLAG}{number}" for number in range(self._count)]
+        if self._opset < _SPLIT_SIZES:
+            return [helper.make_node("Split", [_FLAGS], flags, axis=0)]
+        sizes = f"{_OWN}sizes"
+        tensor = numpy_helper.from_array(np.ones(self._count, np.int64))
+        return [
+            helper.make_node("Constant", [], [sizes], value=tensor),
+            helper.make_node("Split", [_FLAGS, sizes], flags, axis=0),
+        ]
 
     def _function(self, function: onnx.FunctionProto) -> onnx.FunctionProto:
         """Return a function that takes the settings as further operands."""
@@ -242,8 +251,8 @@ class _Writer:
         choice = graph.node.add(op_type="If", name=self._name())
         choice.input.append(f"{_FLAG}{flag}")
         choice.output.extend(results.values())
-        choice.attribute.append(helper.make_attribute("then_branch", branches[0]))
-        choice.attribute.append(helper.make_attribute("else_branch", branches[1]))
+        for name, branch in zip(("then_branch", "else_branch"), branches, strict=True):
+            choice.attribute.add(name=name, type=onnx.AttributeProto.GRAPH, g=branch)
         return results
 
     def _add(
@@ -342,7 +351,7 @@ class _Writer:
 
     def _cast(self, graph: onnx.GraphProto, name: str, code: int) -> str:
         result = self._name()
-        graph.node.append(helper.make_node("Cast", [name], [result], to=code))
+        graph.node.add(op_type="Cast", input=[name], output=[result], attribute=[_to(code)])
         return result
 
     def _constant(self, graph: onnx.GraphProto, array: Array) -> str:
@@ -354,6 +363,11 @@ class _Writer:
     def _name(self) -> str:
         self._names += 1
         return f"{_OWN}{self._names}"
+
+
+@cache
+def _to(code: int) -> onnx.AttributeProto:
+    return helper.make_attribute("to", code)
 
 
 def _code(dtype: Any) -> int:

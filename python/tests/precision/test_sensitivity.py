@@ -20,6 +20,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import jax2onnx
 from jax2onnx import ConfigError, InputSpecError, sensitivity, to_onnx
+from jax2onnx._comparing.running import Runner
+from jax2onnx._precision.watch import Watch
 
 RANDOM = np.random.default_rng(5)
 W1 = RANDOM.standard_normal((8, 8)).astype(np.float32)
@@ -428,3 +430,80 @@ def test_the_result_is_text_json_and_html() -> None:
     assert known["first"]["error"] == "inf"
     assert [line["line"] for line in known["lines"]] == [line.line for line in result.lines]
     assert "exceed float16" in result._repr_html_()
+
+
+def nested_loops(x: Any) -> Any:
+    def outer(state: Any, row: Any) -> Any:
+        driven = jnp.tanh(state @ W1 + row)
+
+        def inner(total: Any, factor: Any) -> Any:
+            total = 0.5 * total + jnp.sin(total) * factor * row
+            return total, jnp.cos(total)
+
+        last, waves = lax.scan(inner, driven, jnp.linspace(0.4, 1.1, 3))
+        return last, waves.sum(0)
+
+    return lax.scan(outer, x[0], x, reverse=True)
+
+
+def counted(x: Any) -> Any:
+    def step(state: Any) -> Any:
+        number, total = state
+        return number + 1, jnp.tanh(total * 1.1 + 0.1)
+
+    return lax.while_loop(lambda state: state[0] < 9, step, (0, x))[1]
+
+
+def stacked_weights(x: Any) -> Any:
+    weights = jnp.stack([W1, W1 * 70000, W1 / 3])
+    return lax.scan(lambda state, weight: (jnp.tanh(state @ weight), state), x, weights)
+
+
+@pytest.mark.parametrize("fn", [nested_loops, counted, stacked_weights])
+def test_all_iterations_at_once_look_like_one_after_another(
+    fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = to_onnx(fn, [X], provenance="indexed")
+    found = sensitivity(model, [X], to="float16").lines
+    monkeypatch.setattr(Watch, "records", lambda *_: False)
+    expected = sensitivity(model, [X], to="float16").lines
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.line, one.nodes, one.iterations) == (other.line, other.nodes, other.iterations)
+        assert one.own_error == pytest.approx(other.own_error, rel=1e-4)
+        assert one.error == other.error
+        assert one.largest == other.largest
+        assert one.overflow == other.overflow
+
+
+def test_a_long_loop_is_run_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(length: int) -> int:
+        x = np.ones((length, 8), np.float32)
+        model = to_onnx(nested_loops, [x], provenance="indexed")
+        runs = 0
+        run = Runner.run
+
+        def counting(self: Runner, feeds: Any) -> Any:
+            nonlocal runs
+            runs += 1
+            return run(self, feeds)
+
+        monkeypatch.setattr(Runner, "run", counting)
+        sensitivity(model, [x])
+        monkeypatch.setattr(Runner, "run", run)
+        return runs
+
+    assert count(60) == count(6)
+
+
+def test_a_loop_with_branches_is_looked_at_step_by_step() -> None:
+    def branching(x: Any) -> Any:
+        def step(state: Any, row: Any) -> Any:
+            state = lax.cond(row.sum() > 0, lambda s: s * 3e4, lambda s: s * 0.5, state)
+            return jnp.tanh(state), state.sum()
+
+        return lax.scan(step, x[0], jnp.abs(x) + 2)
+
+    first = ranked(branching, X * 3).first
+    assert first is not None
+    assert first.line == line_of(branching, "3e4")
