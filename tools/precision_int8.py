@@ -1,10 +1,13 @@
 """Compare int8 models of `jax2onnx.lower_precision` with those of ONNX Runtime's tools.
 
-    python tools/precision_int8.py [--budget 0.02]
+    python tools/precision_int8.py [--budget 0.02] [--libraries]
 
 ONNX Runtime's `quantize_static` quantizes all nodes, with scales per channel. Then the node whose
 error `qdq_loss_debug` ranks first is excluded, until the outputs are as good as those of jax2onnx
-on data that neither has seen. The table shows the bytes of weights in 8 bits of both.
+on data that neither has seen. The tool tries signed and unsigned weights, because products of
+unsigned operands and signed weights saturate on some CPUs, and takes what has more bytes in 8 bits.
+The table shows the bytes of weights in 8 bits of both. With `--libraries`, the networks are those
+that are written with flax, haiku, equinox and JAX.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import onnxruntime
 from onnx import TensorProto
 from onnxruntime import quantization
 from onnxruntime.quantization import qdq_loss_debug
+from precision.libraries import BUILDERS
 from precision.networks import NETWORKS
 
 import jax2onnx
@@ -65,6 +69,7 @@ def excluded_until(
     new: list[dict[str, Any]],
     wanted: float,
     folder: Path,
+    weights: quantization.QuantType,
 ) -> tuple[int, float, int]:
     """Return the bytes in 8 bits, the error, and how many nodes had to be excluded."""
     source, target = str(folder / "model.onnx"), str(folder / "int8.onnx")
@@ -77,12 +82,13 @@ def excluded_until(
             target,
             Reader(samples),
             per_channel=True,
-            weight_type=quantization.QuantType.QInt8,
+            weight_type=weights,
             activation_type=quantization.QuantType.QUInt8,
             nodes_to_exclude=excluded,
         )
         found = error(model, target, new)
-        short = bytes_of_weights(onnx.load(target), TensorProto.INT8)
+        made = onnx.load(target)
+        short = sum(bytes_of_weights(made, code) for code in (TensorProto.INT8, TensorProto.UINT8))
         if found <= wanted or not short:
             return short, found, len(excluded)
         if not ranked:
@@ -115,18 +121,25 @@ def _ranked(source: str, target: str, samples: list[dict[str, Any]], folder: Pat
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--budget", type=float, default=0.02)
-    budget = parser.parse_args().budget
+    parser.add_argument("--libraries", action="store_true")
+    arguments = parser.parse_args()
+    budget = arguments.budget
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     print("| network | int8 bytes | error | int8 bytes of ONNX Runtime | error | excluded |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for fn, inputs in NETWORKS:
+    networks = [
+        (fn.__name__, fn, inputs) for fn, inputs in (() if arguments.libraries else NETWORKS)
+    ]
+    for build in BUILDERS if arguments.libraries else ():
+        networks.append((build.__name__, *build()))
+    for name, fn, inputs in networks:
         model = jax2onnx.to_onnx(fn, list(inputs), provenance="indexed")
         names = [value.name for value in model.graph.input]
         samples = [
             {
-                name: array + RANDOM.standard_normal(array.shape).astype(np.float32)
-                for name, array in zip(names, inputs, strict=True)
+                each: array + RANDOM.standard_normal(array.shape).astype(np.float32)
+                for each, array in zip(names, inputs, strict=True)
             }
             for _ in range(24)
         ]
@@ -134,13 +147,16 @@ def main() -> None:
         try:
             short, report = jax2onnx.lower_precision(model, known, to="int8", budget=budget)
         except jax2onnx.ConfigError as problem:
-            print(f"| {fn.__name__} | 0 | {problem} |")
+            print(f"| {name} | 0 | {problem} |")
             continue
         own = error(model, short, new)
         with tempfile.TemporaryDirectory() as folder:
-            theirs = excluded_until(model, known, new, own, Path(folder))
+            theirs = max(
+                excluded_until(model, known, new, own, Path(folder), weights)
+                for weights in (quantization.QuantType.QInt8, quantization.QuantType.QUInt8)
+            )
         print(
-            f"| {fn.__name__} | {report.bytes_short} | {own:.2g} | {theirs[0]} | {theirs[1]:.2g} "
+            f"| {name} | {report.bytes_short} | {own:.2g} | {theirs[0]} | {theirs[1]:.2g} "
             f"| {theirs[2]} |",
             flush=True,
         )

@@ -41,6 +41,8 @@ class Scope:
         self.place, self.outer = place, outer
         self.names: dict[str, dict[bool, str]] = {}
         self.pending: dict[str, onnx.TensorProto] = {}
+        #: The types that weights had.
+        self.types: dict[str, np.dtype[Any]] = {}
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
         self.has_weights = place[0] != "function"
@@ -271,6 +273,7 @@ class Caster:
             self._lazy[id(scope), name] = tensor
         else:
             scope.names[name] = {is_short: name}
+            scope.types[name] = array.dtype
             self._write_weight(scope, tensor, array, name, is_short=is_short)
 
     @cached_property
@@ -331,6 +334,8 @@ class Caster:
         return result
 
     def _dtype(self, scope: Scope, home: Scope, name: str) -> np.dtype[Any]:
+        if name in home.types:
+            return home.types[name]
         found = self._types.get((home.place, name)) or self._types.get((scope.place, name))
         return found if found is not None and is_long(found) else np.dtype(np.float32)
 

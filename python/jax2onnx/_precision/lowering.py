@@ -356,16 +356,13 @@ class _Task:
             known = {node.name: node.op_type for node in _nodes(made) if node.name}
             names = sorted((name for name in known if name in words), key=len, reverse=True)
             operators = [known[name] for name in names if known[name] not in ("If", "Loop", "Scan")]
-            operators += [
-                op for op in set(known.values()) if f"{op}(" in words or f"({op})" in words
-            ]
+            # Nodes of other exporters may have no names.
+            every = sorted({node.op_type for node in _nodes(made)} - {"If", "Loop", "Scan"})
+            operators += [op for op in every if f" {op}(" in words or f"({op})" in words]
             fresh = [op for op in operators if op not in self._refused and op != "Cast"][:1]
             if not fresh:
                 # The runtime writes an operator as others, which have no kernels.
-                others = {op for op in known.values() if _is_function(op)} | {
-                    node.op_type for node in _nodes(made) if _is_function(node.op_type)
-                }
-                fresh = sorted(others - self._refused)
+                fresh = sorted({op for op in every if _is_function(op)} - self._refused)
             if not fresh or len(self._refused) >= _MAX_REFUSED:
                 said = words.strip().partition("\n")[0]
                 raise ConfigError(

@@ -376,3 +376,33 @@ def test_compare_finds_the_lines_of_the_new_model(model: onnx.ModelProto) -> Non
     report = jax2onnx.compare(model, short, samples(1, 4, 16)[0], rtol=2e-2, atol=1e-3)
     assert report.first is None
     assert {row.line.line for row in report.rows if row.line} >= {line_of(network, "x @ W1")}
+
+
+def unnamed(*nodes: onnx.NodeProto, dtype: Any, weight: int = 16) -> onnx.ModelProto:
+    """Return a model of `x` whose nodes have no names, with the weight `w`."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    weights = [numpy_helper.from_array(W1[:, :weight].astype(dtype), "w")]
+    inputs = [helper.make_tensor_value_info("x", kind, [4, 16])]
+    outputs = [helper.make_tensor_value_info("y", kind, [4, weight])]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_operators_without_kernels_keep_their_type_if_nodes_have_no_names() -> None:
+    model = unnamed(
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Tanh", ["h"], ["y"]),
+        dtype=np.float32,
+    )
+    short, report = lower_precision(model, samples(8, 4, 16), to="bfloat16", budget=0.05)
+    assert "no kernels in bfloat16 for `MatMul`" in str(report)
+    new = np.ones((4, 16), np.float32)
+    assert error_of(model, short, [new]) < 0.05
+
+
+def test_a_short_weight_of_a_product_of_float64_becomes_float64_again() -> None:
+    model = unnamed(helper.make_node("MatMul", ["x", "w"], ["y"]), dtype=np.float64)
+    data = [[each.astype(np.float64) for each in some] for some in samples(8, 4, 16)]
+    short, report = lower_precision(model, data, to="bfloat16", budget=0.05)
+    assert report.bytes_after == report.bytes_before // 4
+    assert error_of(model, short, [np.ones((4, 16))]) < 0.05
