@@ -34,6 +34,13 @@ from jax2onnx._precision.lowered import bytes_of_weights
 RANDOM = np.random.default_rng(4)
 
 
+def noisy(array: Any) -> Any:
+    """Return other numbers of the same kind."""
+    if array.dtype != np.float32:
+        return array
+    return array + RANDOM.standard_normal(array.shape).astype(np.float32)
+
+
 class Reader(quantization.CalibrationDataReader):
     """Feeds samples to the calibration."""
 
@@ -137,10 +144,7 @@ def main() -> None:
         model = jax2onnx.to_onnx(fn, list(inputs), provenance="indexed")
         names = [value.name for value in model.graph.input]
         samples = [
-            {
-                each: array + RANDOM.standard_normal(array.shape).astype(np.float32)
-                for each, array in zip(names, inputs, strict=True)
-            }
+            {each: noisy(np.asarray(array)) for each, array in zip(names, inputs, strict=True)}
             for _ in range(24)
         ]
         known, new = samples[:16], samples[16:]

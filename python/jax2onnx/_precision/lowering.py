@@ -511,9 +511,15 @@ class _Task:
             lines.append(f"{place}{error}")
         if len(ordered) > _SHOWN:
             lines.append(f"and {len(ordered) - _SHOWN} more lines")
+        why = ""
+        if alone and not self._kind.is_float and max(alone.values()) <= judge.budget:
+            why = (
+                ", because the errors of your sets of inputs differ so much that new sets may "
+                "exceed it: pass more sets"
+            )
         return ConfigError(
             f"the model cannot be in {kind} within the budget of {judge.shown(judge.budget):.3g}"
-            f"{unit}; in the way: {'; '.join(lines)}"
+            f"{unit}{why}; in the way: {'; '.join(lines)}"
         )
 
 

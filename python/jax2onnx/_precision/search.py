@@ -245,7 +245,7 @@ class WholeSearch:
             if self._items[number].parts[0][0] in sites
         ]
         if values and share:
-            self._choose_scales({*chosen, *values})
+            self._choose_scales({*chosen, *values}, target * share)
             chosen = self._largest(chosen, values, target * share)
         parts = {part for number in chosen for part in self._items[number].parts}
         alone: dict[int, float] = {}
@@ -256,13 +256,19 @@ class WholeSearch:
         errors = self._trials.errors(chosen)
         return Choice(parts, errors, alone, self._trials.scales.all)
 
-    def _choose_scales(self, chosen: Collection[int]) -> None:
-        """Choose how ranges follow from the data, by the error of what they are for."""
+    def _choose_scales(self, chosen: Collection[int], target: float) -> None:
+        """Choose how ranges follow from the data, by the error of what they are for.
+
+        New data is safest with the widest ranges, which are the first ones, unless their steps are
+        so large that the budget is nearly used up.
+        """
         errors: list[float] = []
         for number, scales in enumerate(self._to_try):
             _progress.stage(f"trying ranges {number + 1} of {len(self._to_try)}")
             self._trials.scales = scales
             errors.append(self._trials.error(chosen, min(errors, default=math.inf)))
+            if errors[-1] <= target / 2:
+                return
         best = min(range(len(errors)), key=errors.__getitem__)
         self._trials.scales = self._to_try[best]
 

@@ -216,3 +216,24 @@ def test_the_bytes_of_a_stored_weight_are_known_before(
         assert size == bytes_of(shape, axis, kind, has_blocks=has_blocks)
         error = np.square(found.array() - array).mean() / np.square(array).mean()
         assert error < (1e-4 if name == "int8" else 0.02)
+
+
+def test_new_data_beyond_the_samples_stays_within_a_wide_budget() -> None:
+    network, (start,) = NETWORKS[0]
+    model = exported(network, start)
+    random = np.random.default_rng(2)
+    data = [
+        [start + random.standard_normal(start.shape).astype(np.float32)] for _ in range(16 + 200)
+    ]
+    short, _ = lower_precision(model, data[:16], to="int8", budget=0.1)
+    assert any(node.op_type == "QuantizeLinear" for node in short.graph.node)
+    assert max(error_of(model, short, inputs) for inputs in data[16:]) < 0.1
+
+
+def test_a_refusal_says_that_samples_differ_too_much() -> None:
+    network, (start,) = NETWORKS[5]
+    model = exported(network, start)
+    random = np.random.default_rng(7)
+    data = [[start + random.standard_normal(start.shape).astype(np.float32)] for _ in range(16)]
+    with pytest.raises(ConfigError, match="differ so much that new sets may exceed it: pass more"):
+        lower_precision(model, data, to="int8", budget=0.1)
