@@ -25,7 +25,7 @@ use crate::layout_ops;
 use algebra::rewrite::RewriteNode;
 
 pub(crate) use booleans::number_behind;
-pub(crate) use branches::take_deep_branches;
+pub(crate) use branches::{hide_conditions, take_deep_branches};
 pub(crate) use broadcasts::broadcast_shape;
 pub(crate) use chains::joined_cast;
 pub(crate) use folding::replace_by_constant;

@@ -322,6 +322,7 @@ pub static PHASES: &[Phase] = &[
             model("keep-zero-signs", "restores the sign of zero if a reader depends on it", keep_zero_signs::run).when(When::Always),
             model("store-once", "computes a large constant from another constant with the same elements", store_once::run),
             model("avoid-faults", "replaces patterns that ONNX Runtime computes wrongly", faults::run).when(When::Always),
+            model("hide-conditions", "hides conditions of constants that crash ONNX Runtime", canonicalize::hide_conditions).when(When::Always),
             model("drop-unread-inputs", "drops unread inputs of functions if ONNX Runtime rejects their types", drop_unread_inputs::run).when(When::Always),
             model("share-functions", "stores equal functions once", share_functions::run),
             model(

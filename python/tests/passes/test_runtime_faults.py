@@ -327,3 +327,12 @@ def test_a_cast_and_back_that_two_branches_read() -> None:
 
     check(fn, x)
     check(lambda y: fn(jnp.asarray(x)) + y, x[:1].astype(np.float32))
+
+
+def test_a_zero_that_is_added_makes_zeros_positive() -> None:
+    check(lambda x: jax.lax.erfc(1 / jnp.maximum(x * 0.0 + 0.0, 0)), floats(3, 4))
+
+
+def test_nested_branches_of_constants_with_loops() -> None:
+    """ONNX Runtime reads freed memory if it knows the conditions when it loads the model."""
+    check(lambda: jax.scipy.special.exp1(jnp.clip(jnp.asarray(-1.0) ** 0.5, 0.1, 0.9)))

@@ -2,7 +2,7 @@
 
 use algebra::rewrite::require;
 use onnx::edit::for_each_read;
-use onnx::{Graph, Model, Op, OpType, Outcome, Patch, ValueId, Values};
+use onnx::{DType, Graph, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, Values};
 use rustc_hash::FxHashSet;
 
 use super::{Rule, folding};
@@ -30,12 +30,7 @@ fn take_branch(patch: &mut Patch<'_, '_>) -> Outcome {
 /// ONNX Runtime inlines an `If` with a constant condition. If the `If` is in a branch that ONNX Runtime inlines too, and a
 /// body in its own branch reads a value from outside, ONNX Runtime reads memory that it has freed.
 pub(crate) fn take_deep_branches(model: &mut Model) {
-    let known = &mut FxHashSet::default();
-    let mut is_deep = has_deep_branch(&model.graph, false, &model.values, known);
-    for function in &model.functions {
-        is_deep |= has_deep_branch(&function.body, true, &model.values, known);
-    }
-    if !model.target.includes_onnxruntime() || !is_deep {
+    if deep_branches(model).is_empty() {
         return;
     }
     // Each rule removes nodes, so the loop ends.
@@ -51,26 +46,73 @@ pub(crate) fn take_deep_branches(model: &mut Model) {
     }) {}
 }
 
-/// True if an `If` in the branch of another one contains a body, and only constants determine both conditions. A call may
-/// put a function into a branch. Adds the values that only constants determine to `known`.
-fn has_deep_branch(
+/// Keeps ONNX Runtime from taking the branches that remain: those whose condition depends on a function with rounding.
+/// ONNX Runtime does not compute a loop when it loads a model.
+pub(crate) fn hide_conditions(model: &mut Model) {
+    let deep = deep_branches(model);
+    if deep.is_empty() {
+        return;
+    }
+    model.edit(&mut |edit| {
+        for index in edit.nodes() {
+            let is_deep = edit.node(index).outputs.first().is_some_and(|one| deep.contains(one));
+            let _ = is_deep && edit.patch(index, hide_condition);
+        }
+    });
+}
+
+/// Passes a condition through a loop of one iteration.
+fn hide_condition(patch: &mut Patch<'_, '_>) -> Outcome {
+    let index = patch.root();
+    let condition = patch.input(index, 0)?;
+    let [number, goes_on, flag] =
+        [DType::I64, DType::Bool, DType::Bool].map(|dtype| patch.body_input(Type::new(dtype, [])));
+    let mut body = patch.branch("hide-condition", |patch| {
+        [goes_on, flag].map(|value| patch.insert(Op::new(OpType::Identity, &[value]))).to_vec()
+    });
+    body.inputs = vec![number, goes_on, flag];
+    let one = patch.integer(1)?;
+    let always = patch.constant(Tensor::of_ints(DType::Bool, Vec::new(), &[1])?, &[]);
+    let op = Op::new(OpType::Loop, &[one, always, condition]).attr("body", body);
+    let hidden = patch.insert_all_for(&[], op, 1)[0];
+    patch.read_instead(index, &[(condition, hidden)].into_iter().collect());
+    patch.finish()
+}
+
+/// Returns the first results of each `If` in the branch of another one that contains a body, if only constants determine
+/// both conditions. A call may put a function into a branch.
+fn deep_branches(model: &Model) -> FxHashSet<ValueId> {
+    let (mut known, mut deep) = (FxHashSet::default(), FxHashSet::default());
+    if model.target.includes_onnxruntime() {
+        add_deep_branches(&model.graph, false, &model.values, &mut known, &mut deep);
+        for function in &model.functions {
+            add_deep_branches(&function.body, true, &model.values, &mut known, &mut deep);
+        }
+    }
+    deep
+}
+
+/// Adds the values that ONNX Runtime computes when it loads the model to `known`.
+fn add_deep_branches(
     graph: &Graph,
     is_inside: bool,
     values: &Values,
     known: &mut FxHashSet<ValueId>,
-) -> bool {
-    let mut is_found = false;
+    deep: &mut FxHashSet<ValueId>,
+) {
     for node in &graph.nodes {
         let is_known = |id: ValueId| known.contains(&id) || values[id].tensor.is_some();
         let is_taken =
             node.op == OpType::If && node.inputs.iter().flatten().all(|&id| is_known(id));
         let mut inner = node.bodies().flat_map(|body| &body.nodes);
         let is_deep = inner.any(|inner| inner.bodies().next().is_some() || !inner.op.is_onnx());
-        is_found |= is_inside && is_taken && is_deep;
-        for body in node.bodies() {
-            is_found |= has_deep_branch(body, is_inside || is_taken, values, known);
+        if is_inside && is_taken && is_deep {
+            deep.extend(node.outputs.first());
         }
-        let mut is_settled = true;
+        for body in node.bodies() {
+            add_deep_branches(body, is_inside || is_taken, values, known, deep);
+        }
+        let mut is_settled = node.op == OpType::If || node.bodies().next().is_none();
         for_each_read(node, &mut |id| {
             is_settled &= known.contains(&id) || values[id].tensor.is_some();
         });
@@ -78,7 +120,6 @@ fn has_deep_branch(
             known.extend(&node.outputs);
         }
     }
-    is_found
 }
 
 #[cfg(test)]
@@ -278,5 +319,38 @@ y:f32[] = If(%0) {else_branch={
             }}
         "#]],
         );
+    }
+
+    #[test]
+    fn a_condition_that_depends_on_rounding_is_hidden_in_a_deep_branch() {
+        let text =
+            DEEP.replace("%0:bool[] = Not(true)", "%1:f32[] = Exp(0.3)\n%0:bool[] = Less(%1, 1.3)");
+        check_model(super::hide_conditions, &text, expect![[r#"
+            graph g(x:f32[], p:bool[]) -> (y)
+            %0 = Exp(0.3)  # 2
+            %1 = Less(%0, 1.3)  # 3
+            y:f32[] = If(%1) {else_branch={  # 4
+              graph e() -> (a)
+              %2 = Loop(1:i64, true, %1) {body={  # 6
+                graph `hide-condition`(%3:i64[], %4:bool[], %5:bool[]) -> (%6, %7)
+                %6:bool[] = Identity(%4)  # 6
+                %7:bool[] = Identity(%5)  # 6
+              }}
+              a:f32[] = If(%2) {else_branch={  # 6
+                graph e2() -> (b)
+                b:f32[] = Loop(2:i64, true, x) {body={  # 8
+                  graph l(i:i64[], c:bool[], v:f32[]) -> (d, w)
+                  d:bool[] = Identity(c)  # 10
+                  w:f32[] = Sin(v)  # 11
+                }}
+              }, then_branch={
+                graph t2() -> (f)
+                f:f32[] = Cos(x)  # 15
+              }}
+            }, then_branch={
+              graph t() -> (h)
+              h:f32[] = Exp(x)  # 19
+            }}
+        "#]]);
     }
 }

@@ -137,6 +137,7 @@ fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
     match (op, &operands[..]) {
         (OpType::Where, &[condition, x, y]) => keep_choice(edit, [condition, x, y]),
         (OpType::Selu, &[x]) => keep_zero_of_selu(edit, x),
+        (OpType::Add, &[x, y]) => keep_added_zero(edit, [x, y]),
         (OpType::CumSum, &[x, axis]) => keep_zero_of_sums(edit, x, axis, &result),
         (OpType::ReduceSum | OpType::ReduceMean, &[x, ..]) => keep_zero_of_sum(edit, x, &result),
         (OpType::Relu, &[x]) => {
@@ -196,6 +197,16 @@ fn keep_choice(edit: &mut Patch<'_, '_>, [condition, x, y]: [ValueId; 3]) -> Out
         }
         fails.select(x.constant(1.0), x) * condition.select(y.constant(1.0), y)
     });
+    edit.settle(made)
+}
+
+/// Adds a zero as `0 − (−x)`. ONNX Runtime would drop `x + 0`, which is `0` if `x` is `−0`.
+fn keep_added_zero(edit: &mut Patch<'_, '_>, operands: [ValueId; 2]) -> Outcome {
+    let is_zero = |value: &ValueId| Zeros::of(edit, *value) == Zeros::All;
+    let place = operands.iter().position(is_zero)?;
+    let (x, zero) = (operands[1 - place], operands[place]);
+    require(edit.fact(x).may_be_negative_zero())?;
+    let made = edit.formula([x, zero], |[x, zero]| zero - -x);
     edit.settle(made)
 }
 

@@ -350,3 +350,27 @@ a:f32[3] = Reciprocal(%2)",
         "#]],
     );
 }
+
+#[test]
+fn a_zero_is_added_to_a_number_that_may_be_a_negative_zero() {
+    check_model(
+        super::run,
+        "graph g(x:f32[3]) -> (a, b)
+%0:f32[3] = Mul(x, 0.0)
+%1:f32[3] = Add(%0, 0.0)
+a:f32[3] = Reciprocal(%1)
+%2:f32[3] = Abs(x)
+%3:f32[3] = Add(%2, 0.0)
+b:f32[3] = Reciprocal(%3)",
+        expect![[r#"
+            graph g(x:f32[3]) -> (a, b)
+            %0 = Mul(x, 0.0)  # 2
+            %1 = Neg(%0)  # 3
+            %2 = Sub(0.0, %1)  # 3
+            a:f32[3] = Reciprocal(%2)  # 4
+            %3 = Abs(x)  # 5
+            %4 = Add(%3, 0.0)  # 6
+            b:f32[3] = Reciprocal(%4)  # 7
+        "#]],
+    );
+}
