@@ -333,6 +333,12 @@ def test_a_zero_that_is_added_makes_zeros_positive() -> None:
     check(lambda x: jax.lax.erfc(1 / jnp.maximum(x * 0.0 + 0.0, 0)), floats(3, 4))
 
 
+@jax2onnx.onnx_function
+def number(x: jax.Array) -> jax.Array:
+    return jnp.exp(-jnp.ones(len(x)))
+
+
 def test_nested_branches_of_constants_with_loops() -> None:
     """ONNX Runtime reads freed memory if it knows the conditions when it loads the model."""
     check(lambda: jax.scipy.special.exp1(jnp.clip(jnp.asarray(-1.0) ** 0.5, 0.1, 0.9)))
+    check(lambda x: jax.scipy.special.exp1(number(x)[0]), floats(3))

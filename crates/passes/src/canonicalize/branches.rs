@@ -2,7 +2,9 @@
 
 use algebra::rewrite::require;
 use onnx::edit::for_each_read;
-use onnx::{DType, Graph, Model, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, Values};
+use onnx::{
+    DType, Function, Graph, Model, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId,
+};
 use rustc_hash::FxHashSet;
 
 use super::{Rule, folding};
@@ -82,42 +84,76 @@ fn hide_condition(patch: &mut Patch<'_, '_>) -> Outcome {
 /// Returns the first results of each `If` in the branch of another one that contains a body, if only constants determine
 /// both conditions. A call may put a function into a branch.
 fn deep_branches(model: &Model) -> FxHashSet<ValueId> {
-    let (mut known, mut deep) = (FxHashSet::default(), FxHashSet::default());
-    if model.target.includes_onnxruntime() {
-        add_deep_branches(&model.graph, false, &model.values, &mut known, &mut deep);
+    let mut search = Search { model, known: FxHashSet::default(), deep: FxHashSet::default() };
+    if !model.target.includes_onnxruntime() {
+        return search.deep;
+    }
+    loop {
+        let before = search.known.len();
+        search.graph(&model.graph, false);
         for function in &model.functions {
-            add_deep_branches(&function.body, true, &model.values, &mut known, &mut deep);
+            search.graph(&function.body, true);
+        }
+        if search.known.len() == before {
+            return search.deep;
         }
     }
-    deep
 }
 
-/// Adds the values that ONNX Runtime computes when it loads the model to `known`.
-fn add_deep_branches(
-    graph: &Graph,
-    is_inside: bool,
-    values: &Values,
-    known: &mut FxHashSet<ValueId>,
-    deep: &mut FxHashSet<ValueId>,
-) {
-    for node in &graph.nodes {
-        let is_known = |id: ValueId| known.contains(&id) || values[id].tensor.is_some();
-        let is_taken =
-            node.op == OpType::If && node.inputs.iter().flatten().all(|&id| is_known(id));
-        let mut inner = node.bodies().flat_map(|body| &body.nodes);
-        let is_deep = inner.any(|inner| inner.bodies().next().is_some() || !inner.op.is_onnx());
-        if is_inside && is_taken && is_deep {
-            deep.extend(node.outputs.first());
+struct Search<'m> {
+    model: &'m Model,
+    /// The values that ONNX Runtime computes when it loads the model.
+    known: FxHashSet<ValueId>,
+    deep: FxHashSet<ValueId>,
+}
+
+impl Search<'_> {
+    fn is_known(&self, id: ValueId) -> bool {
+        self.known.contains(&id) || self.model.values[id].tensor.is_some()
+    }
+
+    fn graph(&mut self, graph: &Graph, is_inside: bool) {
+        for node in &graph.nodes {
+            let is_if = node.op == OpType::If;
+            let is_taken = is_if && node.inputs.iter().flatten().all(|&id| self.is_known(id));
+            let mut inner = node.bodies().flat_map(|body| &body.nodes);
+            let is_deep = inner.any(|inner| inner.bodies().next().is_some() || !inner.op.is_onnx());
+            if is_inside && is_taken && is_deep {
+                self.deep.extend(node.outputs.first());
+            }
+            for body in node.bodies() {
+                self.graph(body, is_inside || is_taken);
+            }
+            let mut is_settled = is_if || node.bodies().next().is_none();
+            for_each_read(node, &mut |id| is_settled &= self.is_known(id));
+            if is_settled || self.is_size(node) {
+                self.known.extend(&node.outputs);
+            }
+            self.call(node);
         }
-        for body in node.bodies() {
-            add_deep_branches(body, is_inside || is_taken, values, known, deep);
-        }
-        let mut is_settled = node.op == OpType::If || node.bodies().next().is_none();
-        for_each_read(node, &mut |id| {
-            is_settled &= known.contains(&id) || values[id].tensor.is_some();
-        });
-        if is_settled {
-            known.extend(&node.outputs);
+    }
+
+    /// True for a size that is known when the model is loaded.
+    fn is_size(&self, node: &Node) -> bool {
+        let ty = |id: &ValueId| self.model.values[*id].ty.as_ref();
+        let shape = node.inputs.iter().flatten().next().and_then(ty).map(|ty| &ty.shape);
+        node.op.is_one_of(&[OpType::Shape, OpType::Size])
+            && shape.is_some_and(|shape| shape.iter().all(|size| size.known().is_some()))
+    }
+
+    /// Adds the results of a call that are the same for all operands, and the inputs of a function that are constants in
+    /// one of its calls.
+    fn call(&mut self, node: &Node) {
+        let is_called = |function: &&Function| !node.op.is_onnx() && function.operator() == node.op;
+        let Some(function) = self.model.functions.iter().find(is_called) else { return };
+        let Graph { inputs, outputs, .. } = &function.body;
+        let operands = node.inputs.iter().zip(inputs);
+        let operands = operands.filter_map(|(operand, &input)| Some(((*operand)?, input)));
+        for (from, to) in operands.chain(outputs.iter().copied().zip(node.outputs.iter().copied()))
+        {
+            if self.is_known(from) {
+                self.known.insert(to);
+            }
         }
     }
 }
@@ -325,7 +361,10 @@ y:f32[] = If(%0) {else_branch={
     fn a_condition_that_depends_on_rounding_is_hidden_in_a_deep_branch() {
         let text =
             DEEP.replace("%0:bool[] = Not(true)", "%1:f32[] = Exp(0.3)\n%0:bool[] = Less(%1, 1.3)");
-        check_model(super::hide_conditions, &text, expect![[r#"
+        check_model(
+            super::hide_conditions,
+            &text,
+            expect![[r#"
             graph g(x:f32[], p:bool[]) -> (y)
             %0 = Exp(0.3)  # 2
             %1 = Less(%0, 1.3)  # 3
@@ -351,6 +390,7 @@ y:f32[] = If(%0) {else_branch={
               graph t() -> (h)
               h:f32[] = Exp(x)  # 19
             }}
-        "#]]);
+        "#]],
+        );
     }
 }
