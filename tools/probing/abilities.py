@@ -156,6 +156,12 @@ def scans() -> list[Ability]:
             "{ s1 = Add(s0, x0) y0 = Mul(s1, z0) }> (s, x, z)",
         ),
         ability(
+            "ScanScalesConstant", "float[3] s, float[3,3] x", "float t",
+            "t = Scan <num_scan_inputs = 2, body = b (float[3] s0, float[3] x0, float c0) => "
+            "(float[3] s1) { d = Div(s0, c0) m = Mul(d, k) s1 = Add(m, x0) }> (s, x, c)",
+            "float[3] c = {1, 2, 4}, float k = {0.5}",
+        ),
+        ability(
             "ScanWithoutResults", "float[3] s, float[4,3] x", "float t",
             "t = Scan <num_scan_inputs = 1, body = b (float[3] s0, float[3] x0) => (float[3] s1) "
             "{ s1 = Add(s0, x0) }> (s, x)",
@@ -332,6 +338,9 @@ def branches() -> list[Ability]:
                 "y = If <then_branch = a () => (float[3,3] ta) { p = MatMul(x, x) "
                 "ta = MatMul(x, p) }, else_branch = e () => (float[3,3] te) { te = Neg(x) }> (c)",
                 given=(True,)),
+        ability("IfReturnsConstant", "bool c, float[3] x", "float y",
+                "z = " + both.format("ta = Identity(k)", "te = Identity(x)") + " y = Neg(z)",
+                "float[3] k = {1, 2, 3}", given=(False,)),
         ability("IfInIf", f"bool c, bool c2, {one}", "float y",
                 "y = If <then_branch = a () => (float[3] ta) { ta = If <then_branch = a2 () => "
                 "(float[3] tb) { tb = Add(x, w) }, else_branch = e2 () => (float[3] tc) "

@@ -24,7 +24,7 @@ use crate::operator::properties::SIGNLESS;
 pub use audit::{Finding, Lack, audit, audit_bytes};
 pub use behavior::counts_padding;
 pub use device::Widened;
-pub use limit::{Limit, VERY_LOW, captured, is_above_in_each_row};
+pub use limit::{Limit, VERY_LOW, captured, constants, is_above_in_each_row};
 pub use runtime::{Evidence, Release};
 pub use target::{Fault, Numbers, Target, UnknownTarget, names};
 pub(crate) use view::{View, sorted_size};

@@ -297,6 +297,7 @@ pub static PHASES: &[Phase] = &[
             nodes("flip-scans", "reverses the arrays of a `Scan` if a runtime ignores its directions", targets::loops::flip_scan).when(When::Always),
             nodes("carry-captures", "carries the values that the body of a `Scan` reads from outside", targets::loops::carry_captures).when(When::Always),
             nodes("read-inputs", "makes the body of a `Scan` read all of its inputs", targets::loops::read_inputs).when(When::Always),
+            nodes("hide-constants", "computes the constant arrays of a `Scan` if a runtime takes their elements for the whole array", targets::loops::hide_constants).when(When::Always),
             nodes("copy-results", "copies the results that the body of a `Scan` also reads", targets::loops::copy_results).when(When::Always),
             nodes("adapt-forms", "writes operators in the form that a runtime takes", targets::forms::run).when(When::Always),
             nodes("adapt-operators", "writes operators that a runtime lacks as formulas", targets::operators::run).when(When::Always),

@@ -6,7 +6,7 @@ use onnx::kernels::Limit;
 use onnx::operator::properties::{COMPARISONS, REDUCTIONS};
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
-use super::{device, integers, scatters, transforms};
+use super::{branches, device, integers, scatters, transforms};
 
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.target().is_default() {
@@ -28,6 +28,7 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         {
             device::choice(edit)
         }
+        OpType::If => branches::hidden_constants(edit),
         OpType::Mul if edit.has_limit(edit.root(), Limit::IntegerSquare) => {
             let x = edit.input(edit.root(), 0)?;
             // All of these operations wrap.

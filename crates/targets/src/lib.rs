@@ -1,5 +1,6 @@
 //! Rewrites what a runtime of the target lacks. They do nothing for the default target.
 
+mod branches;
 pub mod device;
 pub mod endings;
 #[cfg(test)]

@@ -90,7 +90,7 @@ pub fn carry_captures(edit: &mut Patch<'_, '_>) -> Outcome {
 ///
 /// The scan also runs over copies of a magnitude. An iteration keeps the old state if its copy is negative, which is
 /// never true. A runtime that computes constants when it loads a model would see this of a constant and drop it, so the
-/// magnitude is one of an initial state that the model computes, if there is one.
+/// magnitude is one of an array that the model computes, if there is one.
 pub fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     let limit = Limit::ScanUnread;
     let index = edit.root();
@@ -133,12 +133,43 @@ pub fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], replacement)
 }
 
-/// Returns the magnitude of one number of an initial state, as an array of one element.
+/// Chooses between a constant array and the same array by a number that the model computes, if a runtime takes an element
+/// of a constant array for the whole array.
+pub fn hide_constants(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::ScanConstant) {
+        return None;
+    }
+    let Some(mut counted) = Counted::at(edit, index) else {
+        return declined("the scan runs over another axis than the first");
+    };
+    let magnitude = magnitude(edit, &counted)?;
+    if edit.tensor(magnitude).is_some() {
+        return declined("the scan reads no computed array");
+    }
+    let zero = edit.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.0])?, &[]);
+    let never = edit.insert(Op::new(OpType::Less, &[magnitude, zero]));
+    for array in &mut counted.arrays {
+        if edit.tensor(array.whole).is_some() {
+            let choose = Op::new(OpType::Where, &[never, array.whole, array.whole]);
+            array.whole = edit.insert(choose);
+        }
+    }
+    let replacement = with_flipped(edit, counted, &[])?;
+    edit.done(&[], replacement)
+}
+
+/// Returns the magnitude of one number of an array that the loop reads, as an array of one element. The array is one that
+/// the model computes, if there is one.
 fn magnitude(edit: &mut Patch<'_, '_>, counted: &Counted) -> Option<ValueId> {
     let has_numbers = |ty: &Type| ty.shape.iter().all(|dim| dim.known().is_some_and(|it| it > 0));
     let is_computed =
         |&state: &ValueId| edit.tensor(state).is_none() && edit.ty(state).is_some_and(has_numbers);
-    let Some(state) = counted.carries.iter().map(|carry| carry.initial).find(is_computed) else {
+    let states = counted.carries.iter().map(|carry| carry.initial);
+    let arrays = counted.arrays.iter().map(|array| array.whole);
+    let captured = edit.captured(edit.root());
+    let mut known = states.chain(arrays).chain(captured);
+    let Some(state) = known.find(is_computed) else {
         let zero = Tensor::of_floats(DType::F32, vec![1], &[0.0])?;
         return Some(edit.constant(zero, &[]));
     };

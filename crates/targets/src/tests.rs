@@ -480,3 +480,53 @@ w:f32[3] = Mul(f, f)",
         "#]],
     );
 }
+
+#[test]
+fn a_constant_array_whose_element_scales_a_state_is_computed() {
+    check_for(
+        "tract",
+        loops::hide_constants,
+        "graph g(x:f32[4]) -> (y)
+y:f32[4] = Scan(x, [1, 2, 3]:f32) {body={
+  graph b(v:f32[4], e:f32[]) -> (w)
+  d:f32[4] = Div(v, e)
+  w:f32[4] = Mul(d, 0.5:f32)
+}, num_scan_inputs=1}",
+        expect![[r#"
+            graph g(x:f32[4]) -> (y)
+            %0 = Reshape(x, [-1]:i64)  # 2
+            %1 = Gather(%0, [0]:i64) {axis=0}  # 2
+            %2 = Cast(%1) {to=1}  # 2
+            %3 = Abs(%2)  # 2
+            %4 = Less(%3, 0.0)  # 2
+            %5 = Where(%4, [1.0, 2.0, 3.0], [1.0, 2.0, 3.0])  # 2
+            y:f32[4] = Scan(x, %5) {body={  # 2
+              graph b(v:f32[4], e:f32[]) -> (w)
+              d = Div(v, e)  # 4
+              w:f32[4] = Mul(d, 0.5)  # 5
+            }, num_scan_inputs=1}
+        "#]],
+    );
+}
+
+#[test]
+fn a_constant_array_whose_element_is_only_added_stays() {
+    check_for(
+        "tract",
+        loops::hide_constants,
+        "graph g(x:f32[4]) -> (y)
+y:f32[4] = Scan(x, [1, 2, 3]:f32) {body={
+  graph b(v:f32[4], e:f32[]) -> (w)
+  d:f32[4] = Add(v, e)
+  w:f32[4] = Mul(d, 0.5:f32)
+}, num_scan_inputs=1}",
+        expect![[r#"
+            graph g(x:f32[4]) -> (y)
+            y:f32[4] = Scan(x, [1.0, 2.0, 3.0]) {body={  # 2
+              graph b(v:f32[4], e:f32[]) -> (w)
+              d = Add(v, e)  # 4
+              w:f32[4] = Mul(d, 0.5)  # 5
+            }, num_scan_inputs=1}
+        "#]],
+    );
+}

@@ -2,7 +2,7 @@
 
 use super::limit::{
     adds_axes, captures, ends, has_low_row, has_several, has_unread_input, multiplies_by_product,
-    reads_result, restarts,
+    reads_result, restarts, returns_constant,
 };
 use super::probed::Ability;
 use super::runtime::Runtime;
@@ -30,6 +30,8 @@ impl Form {
         match self.ability {
             // Only a wrong result shows it.
             Ability::ScanAddsThenTanh
+            | Ability::ScanScalesConstant
+            | Ability::IfReturnsConstant
             | Ability::AttentionLowMask
             | Ability::DivConstants
             | Ability::ReductionTwice
@@ -88,6 +90,8 @@ forms! {
             let states = it.states();
             it.node.bodies().any(|body| overwrites_state(body, states, it.values))
         };
+    ScanScalesConstant: "a `Scan` takes an element of a constant array for the whole array",
+        |op, it| op == OpType::Scan && it.takes_whole_arrays();
     ScanInScan: "a `Scan` cannot contain another one",
         |op, it| op == OpType::Scan
             && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Scan));
@@ -105,6 +109,15 @@ forms! {
     };
     ReductionTwice: "a reduction is wrong if it is read both with and without other axes",
         |op, it| op.is(REDUCTIONS) && it.is_reduced_twice();
+    IfReturnsConstant: "an `If` whose first branch returns a constant always returns it", |op, it| {
+        let first = match it.node.attr("then_branch") {
+            Some(Attr::Graph(branch)) => Some(branch),
+            _ => None,
+        };
+        op == OpType::If
+            && it.is_computed(0)
+            && first.is_some_and(|branch| returns_constant(branch, it.values))
+    };
     IfTwice: "a graph cannot contain two `If`",
         |op, it| op == OpType::If && (it.earlier)(&|node| node.op == OpType::If);
     IfMultipliesProduct: "a branch cannot multiply matrices by a product of others",

@@ -83,6 +83,10 @@ pub enum Limit {
     LowMask,
     /// A `Scan` in the body of a `Scan` starts with other states than its last ones.
     ScanRestarts,
+    /// A `Scan` computes numbers from the elements of a constant array.
+    ScanConstant,
+    /// The first branch of an `If` returns a constant.
+    BranchConstant,
     /// The body of a `Loop` computes whether it goes on.
     LoopEnds,
     /// A `Div` of constants.
@@ -167,6 +171,8 @@ impl Limit {
             Limit::RecurrentShared => &[Ability::LstmSharedInput],
             Limit::LowMask => &[Ability::AttentionLowMask],
             Limit::ScanRestarts => &[Ability::ScanInScanRestarts],
+            Limit::ScanConstant => &[Ability::ScanScalesConstant],
+            Limit::BranchConstant => &[Ability::IfReturnsConstant],
             Limit::LoopEnds => &[Ability::LoopWhile],
             Limit::ConstantQuotient => &[Ability::DivConstants],
             Limit::ReductionTwice => &[Ability::ReductionTwice],
@@ -265,6 +271,60 @@ pub(super) fn ends(body: &Graph, values: &Values) -> bool {
         node.op == OpType::Identity && node.inputs.iter().flatten().all(|&value| is_kept(value))
     });
     !is_kept(next) && !copies
+}
+
+/// True if the first branch of an `If` returns a constant, or what follows from constants.
+pub(super) fn returns_constant(branch: &Graph, values: &Values) -> bool {
+    let is_constant = |value: ValueId| values[value].tensor.is_some();
+    let known = constants(branch, is_constant);
+    branch.outputs.iter().any(|&value| known.contains(&value) || is_constant(value))
+}
+
+/// Returns the results in a body that follow from constants.
+pub fn constants(body: &Graph, is_constant: impl Fn(ValueId) -> bool) -> FxHashSet<ValueId> {
+    let mut known = FxHashSet::default();
+    for node in &body.nodes {
+        let follows = |&value: &ValueId| known.contains(&value) || is_constant(value);
+        if node.bodies().next().is_none() && node.inputs.iter().flatten().all(follows) {
+            known.extend(&node.outputs);
+        }
+    }
+    known
+}
+
+/// True if a body computes numbers from `elements` and constants alone, and folds them into other constants: either they
+/// are the operands of a second such step, or a product with them is scaled by another constant.
+pub(super) fn folds_elements(body: &Graph, elements: &[ValueId], values: &Values) -> bool {
+    let is_fixed = |value: ValueId| values[value].tensor.is_some();
+    let mut computed: FxHashSet<ValueId> = FxHashSet::default();
+    let mut scaled: FxHashSet<ValueId> = FxHashSet::default();
+    body.nodes.iter().any(|node| {
+        let inputs = || node.inputs.iter().flatten().copied();
+        let is_inverse = |at: usize, value: ValueId| {
+            node.op == OpType::Div && at == 1 && elements.contains(&value)
+        };
+        let folds =
+            |(at, value): (usize, ValueId)| computed.contains(&value) || is_inverse(at, value);
+        let is_factor = |(at, value): (usize, ValueId)| is_fixed(value) || folds((at, value));
+        let follows = |value: ValueId| {
+            is_fixed(value) || elements.contains(&value) || computed.contains(&value)
+        };
+        if !inputs().all(is_fixed) && inputs().all(follows) {
+            if inputs().any(|value| computed.contains(&value)) {
+                return true;
+            }
+            computed.extend(&node.outputs);
+        } else if matches!(node.op.onnx(), Some(OpType::Mul | OpType::Div)) {
+            let is_scaled = inputs().any(|value| scaled.contains(&value));
+            if is_scaled && inputs().enumerate().any(is_factor) {
+                return true;
+            }
+            if inputs().enumerate().any(folds) {
+                scaled.extend(&node.outputs);
+            }
+        }
+        false
+    })
 }
 
 pub(super) fn has_unread_input(body: &Graph) -> bool {

@@ -324,6 +324,47 @@ y:f32[3] = Scan(x, xs) {{body={{
     }
 
     #[test]
+    fn an_element_of_a_constant_array_must_not_be_folded() {
+        let scan = |body: &str| {
+            format!(
+                "graph g(x:f32[4]) -> (y)
+y:f32[4] = Scan(x, [1, 2, 4]:f32) {{body={{
+  graph b(v:f32[4], e:f32[]) -> (w)
+  {body}
+}}, num_scan_inputs=1}}"
+            )
+        };
+        let scaled = scan("d:f32[4] = Div(v, e)\n  w:f32[4] = Mul(d, 0.5:f32)");
+        assert_eq!(lacks("tract", &scaled).len(), 1);
+        assert_eq!(lacks("openvino", &scaled), []);
+        let computed = scan("d:f32[] = Neg(e)\n  c:f32[] = Exp(d)\n  w:f32[4] = Mul(v, c)");
+        assert_eq!(lacks("tract", &computed).len(), 1);
+        assert_eq!(lacks("tract", &scan("w:f32[4] = Mul(v, e)")), []);
+        let once = scan("d:f32[] = Neg(e)\n  w:f32[4] = Mul(v, d)");
+        assert_eq!(lacks("tract", &once), []);
+    }
+
+    #[test]
+    fn a_first_branch_must_not_return_a_constant() {
+        let choice = |then: &str, other: &str| {
+            format!(
+                "graph g(p:bool[], x:f32[2]) -> (y)
+y:f32[2] = If(p) {{else_branch={{
+  graph e() -> (b)
+  b:f32[2] = {other}
+}}, then_branch={{
+  graph t() -> (a)
+  a:f32[2] = {then}
+}}}}"
+            )
+        };
+        let (constant, computed) = ("Expand(0:f32, [2]:i64)", "Neg(x)");
+        assert_eq!(lacks("tract", &choice(constant, computed)).len(), 1);
+        assert_eq!(lacks("tract", &choice(computed, constant)), []);
+        assert_eq!(lacks("openvino", &choice(constant, computed)), []);
+    }
+
+    #[test]
     fn floats_of_64_bits_are_right_if_they_were_floats_of_32_bits() {
         let keys = "graph g(x:f32[3]) -> (y)
 %0:f64[3] = Cast(x) {to=11}

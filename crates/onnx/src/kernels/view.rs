@@ -1,5 +1,6 @@
 //! A node with what is known about its values, as the tests of forms see it.
 
+use super::limit::folds_elements;
 use super::probed::Ability;
 use super::runtime::Runtime;
 use crate::attr::Attr;
@@ -192,6 +193,18 @@ impl View<'_> {
     pub(super) fn states(&self) -> usize {
         let scanned = usize::try_from(self.int("num_scan_inputs")).unwrap_or(0);
         self.node.inputs.len().saturating_sub(scanned)
+    }
+
+    /// True if the body of a `Scan` computes numbers from elements of constant arrays, and folds or scales them.
+    pub(super) fn takes_whole_arrays(&self) -> bool {
+        let states = self.states();
+        self.node.bodies().any(|body| {
+            let pairs = self.node.inputs.iter().zip(&body.inputs).skip(states);
+            let is_constant = |whole: ValueId| self.values[whole].tensor.is_some();
+            let constant = pairs.filter(|(whole, _)| whole.is_some_and(is_constant));
+            let elements: Vec<ValueId> = constant.map(|(_, &element)| element).collect();
+            !elements.is_empty() && folds_elements(body, &elements, self.values)
+        })
     }
 
     /// True if a runtime was seen to compute this form correctly, although it computes the operator wrongly for some

@@ -332,5 +332,6 @@ const ABILITIES: &[Ability] = &[
 
 #[rustfmt::skip]
 const MISCOMPUTED: &[Ability] = &[
-    Ability::EinsumEllipsis, Ability::LstmReverse, Ability::ScanInScanRestarts
+    Ability::EinsumEllipsis, Ability::IfReturnsConstant, Ability::LstmReverse, Ability::ScanInScanRestarts,
+    Ability::ScanScalesConstant
 ];
