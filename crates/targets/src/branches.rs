@@ -5,8 +5,10 @@ use onnx::kernels::{Limit, constants};
 use onnx::{Attr, Op, OpType, Outcome, Patch, declined};
 
 use super::endings::body_node;
+use super::loops::zero;
 
-/// Chooses between the constant and itself by the condition, which only a run of the model knows.
+/// Chooses between the constant and zero by the condition, which is true in the branch, but only a run of the model knows
+/// it.
 pub(super) fn hidden_constants(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     if !edit.has_limit(index, Limit::BranchConstant) {
@@ -22,8 +24,10 @@ pub(super) fn hidden_constants(edit: &mut Patch<'_, '_>) -> Outcome {
     for at in 0..branch.outputs.len() {
         let result = branch.outputs[at];
         if known.contains(&result) || edit.tensor(result).is_some() {
-            let hidden = edit.body_input(edit.ty(result)?.clone());
-            let choose = Op::new(OpType::Where, &[condition, result, result]);
+            let ty = edit.ty(result)?.clone();
+            let nothing = zero(edit, ty.dtype)?;
+            let hidden = edit.body_input(ty);
+            let choose = Op::new(OpType::Where, &[condition, result, nothing]);
             branch.nodes.extend(body_node(edit, choose, hidden));
             branch.outputs[at] = hidden;
         }

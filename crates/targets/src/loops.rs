@@ -113,7 +113,7 @@ pub fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     let size = edit.integers(&[iterations])?;
     let magnitude = magnitude(edit, &counted)?;
     let whole = edit.insert(Op::new(OpType::Expand, &[magnitude, size]));
-    let zero = edit.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.0])?, &[]);
+    let zero = zero(edit, DType::F32)?;
     let element = edit.body_input(Type::new(DType::F32, []));
     let never = edit.body_input(Type::new(DType::Bool, []));
     let less = Op::new(OpType::Less, &[element, zero]);
@@ -133,8 +133,8 @@ pub fn read_inputs(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], replacement)
 }
 
-/// Chooses between a constant array and the same array by a number that the model computes, if a runtime takes an element
-/// of a constant array for the whole array.
+/// Chooses between zero and a constant array by a number that the model computes, if a runtime takes an element of a
+/// constant array for the whole array. The choice is always the array.
 pub fn hide_constants(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     if !edit.has_limit(index, Limit::ScanConstant) {
@@ -147,16 +147,23 @@ pub fn hide_constants(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.tensor(magnitude).is_some() {
         return declined("the scan reads no computed array");
     }
-    let zero = edit.constant(Tensor::of_floats(DType::F32, Vec::new(), &[0.0])?, &[]);
-    let never = edit.insert(Op::new(OpType::Less, &[magnitude, zero]));
+    let limit = zero(edit, DType::F32)?;
+    let never = edit.insert(Op::new(OpType::Less, &[magnitude, limit]));
     for array in &mut counted.arrays {
-        if edit.tensor(array.whole).is_some() {
-            let choose = Op::new(OpType::Where, &[never, array.whole, array.whole]);
+        if let Some(dtype) = edit.tensor(array.whole).map(|tensor| tensor.dtype) {
+            let nothing = zero(edit, dtype)?;
+            let choose = Op::new(OpType::Where, &[never, nothing, array.whole]);
             array.whole = edit.insert(choose);
         }
     }
     let replacement = with_flipped(edit, counted, &[])?;
     edit.done(&[], replacement)
+}
+
+/// Returns a constant zero.
+pub(super) fn zero(edit: &mut Patch<'_, '_>, dtype: DType) -> Option<ValueId> {
+    let zero = Tensor::of_ints(DType::I64, Vec::new(), &[0])?.cast(dtype)?;
+    Some(edit.constant(zero, &[]))
 }
 
 /// Returns the magnitude of one number of an array that the loop reads, as an array of one element. The array is one that

@@ -215,8 +215,11 @@ def load_mnn(model: Path) -> Run:
 
     # A number that MNN takes for a size must not use up the memory of the machine.
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    model = model.resolve()
     converted = model.with_suffix(".mnn")
     converted.unlink(missing_ok=True)
+    # If the converter dies, it leaves files in the working directory.
+    os.chdir(model.parent)
     _tools.mnnconvert(["", "-f", "ONNX", "--modelFile", str(model), "--MNNModel", str(converted)])
     if not converted.exists():
         raise ValueError("the converter wrote no file")
