@@ -162,8 +162,7 @@ pub fn hide_constants(edit: &mut Patch<'_, '_>) -> Outcome {
 
 /// Returns a constant zero.
 pub(super) fn zero(edit: &mut Patch<'_, '_>, dtype: DType) -> Option<ValueId> {
-    let zero = Tensor::of_ints(DType::I64, Vec::new(), &[0])?.cast(dtype)?;
-    Some(edit.constant(zero, &[]))
+    Some(edit.constant(Tensor::of_ints(dtype, Vec::new(), &[0])?, &[]))
 }
 
 /// Returns the magnitude of one number of an array that the loop reads, as an array of one element. The array is one that

@@ -357,6 +357,34 @@ def adam_steps(x):
     )
 
 
+@program(floats(3, 5))
+def adam_steps_of_rows(x):
+    def step(c, t):
+        p, m = c
+        m = 0.9 * m + 0.1 * jnp.cos(p)
+        return (p - 0.1 * (m / (1 - 0.9**t)), m), None
+
+    return lax.scan(step, (x, jnp.zeros_like(x)), jnp.arange(1, 6).astype(jnp.float32))[0]
+
+
+@program(floats(4))
+def choice_of_a_constant(x):
+    scaled = lax.cond(x.sum() > 100, lambda: jnp.ones(4), lambda: jnp.sort(x))
+    filled = lax.cond(x[0] > 100, lambda x: jnp.full(4, 2.0), lambda x: jnp.cumsum(x), x)
+    return jnp.exp(scaled) * filled
+
+
+@program(floats(5, 3))
+def scan_keeps_best(xs):
+    def step(best, x):
+        s = (x * x).sum()
+        better = s > best[0]
+        best = lax.cond(better, lambda: (s, x), lambda: best)
+        return best, (better, best[0])
+
+    return lax.scan(step, (jnp.float32(-1), jnp.zeros(3)), xs)
+
+
 @program(np.array(5, np.int32), whole(10, 8))
 def masked_prefix(n, x):
     m = jnp.arange(8) < n
