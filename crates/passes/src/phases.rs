@@ -311,6 +311,7 @@ pub static PHASES: &[Phase] = &[
          inside its own are gone.",
         &[
             nodes("adapt-to-device", "writes operators that a device lacks in a form that runs there", targets::device::run).when(When::Always),
+            nodes("align-elements", "copies the elements of an array that the body of a `Scan` convolves on a GPU", targets::aligned::run).when(When::Always),
         ],
     )
     .iterations(3)

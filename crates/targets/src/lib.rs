@@ -1,5 +1,6 @@
 //! Rewrites what a runtime of the target lacks. They do nothing for the default target.
 
+pub mod aligned;
 mod branches;
 pub mod device;
 pub mod endings;
