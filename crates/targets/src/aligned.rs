@@ -81,7 +81,9 @@ y:f32[1,2,{size}] = Scan(h, xs) {{body={{
 
     #[test]
     fn an_element_is_copied_for_a_convolution() {
-        check(5, expect![[r#"
+        check(
+            5,
+            expect![[r#"
             graph g(h:f32[1,2,5], xs:f32[4,1,5,2], w:f32[2,2,1]) -> (y)
             y:f32[1,2,5] = Scan(h, xs) {body={  # 2
               graph b(v:f32[1,2,5], e:f32[1,5,2]) -> (o)
@@ -90,12 +92,15 @@ y:f32[1,2,{size}] = Scan(h, xs) {{body={{
               %2 = Conv(%1, w)  # 5
               o:f32[1,2,5] = Add(v, %2)  # 6
             }, num_scan_inputs=1}
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn an_aligned_element_is_not_copied() {
-        check(6, expect![[r#"
+        check(
+            6,
+            expect![[r#"
             graph g(h:f32[1,2,6], xs:f32[4,1,6,2], w:f32[2,2,1]) -> (y)
             y:f32[1,2,6] = Scan(h, xs) {body={  # 2
               graph b(v:f32[1,2,6], e:f32[1,6,2]) -> (o)
@@ -103,6 +108,7 @@ y:f32[1,2,{size}] = Scan(h, xs) {{body={{
               %1 = Conv(%0, w)  # 5
               o:f32[1,2,6] = Add(v, %1)  # 6
             }, num_scan_inputs=1}
-        "#]]);
+        "#]],
+        );
     }
 }

@@ -74,6 +74,7 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
                 if dtype.is_signed_int() { -1.0 } else { (dtype.bits() as f64).exp2() - 1.0 };
             Some(edit.formula([first], |[x]| x.constant(ones) - x))
         }
+        OpType::ConvTranspose => return forms::cropped(edit),
         OpType::MaxPool => pool::max(edit, first),
         OpType::InstanceNormalization => instance_norm(edit, first),
         _ => None,

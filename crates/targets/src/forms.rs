@@ -176,7 +176,7 @@ fn quotient(edit: &mut Patch<'_, '_>) -> Outcome {
 }
 
 /// Crops the result of a transposed convolution instead of padding.
-fn cropped(edit: &mut Patch<'_, '_>) -> Outcome {
+pub(super) fn cropped(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let node = edit.node(index);
     let Some(Attr::Ints(pads)) = node.attr("pads").cloned() else { return None };

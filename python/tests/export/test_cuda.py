@@ -124,6 +124,18 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[np.ndarray], set[str]]] = {
         [floats(5), np.array(2, np.int32)],
         {"If"},
     ),
+    "transposed convolution": (
+        lambda x, w: lax.conv_transpose(x, w, (2, 2), "SAME"),
+        [floats(1, 5, 4, 3), floats(3, 3, 3, 2)],
+        set(),
+    ),
+    "convolution in a scan": (
+        lambda x, w: lax.scan(
+            lambda h, e: ((h + lax.conv(e, w, (1, 1), "SAME")) / 2, h.sum()), x[0] * 0, x
+        ),
+        [floats(4, 1, 2, 5, 5), floats(2, 2, 3, 3)],
+        set(),
+    ),
 }  # fmt: skip
 
 

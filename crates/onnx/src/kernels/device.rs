@@ -88,12 +88,21 @@ impl Device {
         if op == OpType::GRU && node.attr("linear_before_reset") == Some(&Attr::Int(1)) {
             return self.is_able(Ability::GruLinearBeforeReset);
         }
+        if op == OpType::ConvTranspose && has_uneven_pads(node) {
+            return self.is_able(Ability::ConvTransposePads);
+        }
         let dtype = |id: &ValueId| values[*id].ty.as_ref().map(|ty| ty.dtype);
         let operands: SmallVec<[Option<DType>; 4]> =
             node.inputs.iter().map(|input| input.as_ref().and_then(dtype)).collect();
         let results: SmallVec<[Option<DType>; 4]> = node.outputs.iter().map(dtype).collect();
         self.takes(op, opset, &operands, &results)
     }
+}
+
+fn has_uneven_pads(node: &Node) -> bool {
+    let Some(Attr::Ints(pads)) = node.attr("pads") else { return false };
+    let (starts, ends) = pads.split_at(pads.len() / 2);
+    starts != ends
 }
 
 /// Returns the types of a variable, one bit each.

@@ -380,3 +380,20 @@ z:f32[3] = Sinh(x)",
         "#]],
     );
 }
+
+#[test]
+fn a_transposed_convolution_with_uneven_pads_is_cropped() {
+    check_for(
+        CUDA,
+        run,
+        "graph g(x:f32[1,2,4,4], w:f32[2,3,3,3]) -> (y, z)
+y:f32[1,3,8,7] = ConvTranspose(x, w) {dilations=[1, 1], pads=[1, 0, 0, 2], strides=[2, 2]}
+z:f32[1,3,7,7] = ConvTranspose(x, w) {dilations=[1, 1], pads=[1, 1, 1, 1], strides=[2, 2]}",
+        expect![[r#"
+            graph g(x:f32[1,2,4,4], w:f32[2,3,3,3]) -> (y, z)
+            %0 = ConvTranspose(x, w) {dilations=[1, 1], pads=[0, 0, 0, 0], strides=[2, 2]}  # 2
+            y:f32[1,3,8,7] = Slice(%0, [1, 0]:i64, [9, 7]:i64, [2, 3]:i64)  # 2
+            z:f32[1,3,7,7] = ConvTranspose(x, w) {dilations=[1, 1], pads=[1, 1, 1, 1], strides=[2, 2]}  # 3
+        "#]],
+    );
+}
