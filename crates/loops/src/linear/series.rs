@@ -265,7 +265,7 @@ fn by_powers(
     let chunk = sizes.chunk;
     let power = |exponent: i64| if exponent < 0 { 0.0 } else { decay.powf(exponent as f64) };
     let added = in_chunks(edit, series.added, series.size, sizes)?;
-    // What each chunk adds to the state, and from that and from the first state, the state before each chunk.
+    // The sum that each chunk adds determines the state before each chunk.
     let last = table(edit, scan, &[chunk], |column| series.scale * power(chunk - 1 - column[0]))?;
     let ends = edit.insert(Op::new(OpType::MatMul, &[last, added]));
     let starts = if let Some(count) = sizes.count {
