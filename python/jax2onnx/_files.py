@@ -6,7 +6,6 @@ and replaces a file in one step.
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -123,6 +122,8 @@ class Scratch:
 
     def __init__(self) -> None:
         """Create the folder."""
+        import tempfile
+
         self._folder = tempfile.TemporaryDirectory(prefix="jax2onnx-")
         self.path = Path(self._folder.name)
 
@@ -149,6 +150,8 @@ class Scratch:
 
 def write_page(text: str) -> Path:
     """Write a page to a new temporary file, which is kept."""
+    import tempfile
+
     file, path = tempfile.mkstemp(prefix="jax2onnx-", suffix=".html")
     with os.fdopen(file, "w", encoding="utf-8", errors="replace") as stream:
         stream.write(text)

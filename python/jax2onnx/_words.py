@@ -1,6 +1,5 @@
 """Phrases that several messages share, and text from files in messages."""
 
-import difflib
 from collections.abc import Iterable
 
 from . import _core
@@ -8,6 +7,8 @@ from . import _core
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
     """Return `before` and a question with the nearest names; an empty text if no name is near."""
+    import difflib
+
     others = [other for other in known if other != name]
     found = difflib.get_close_matches(name, others, n=3)
     return f"{before}did you mean {' or '.join(map(quoted, found))}?" if found else ""

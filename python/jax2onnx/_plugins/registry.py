@@ -4,7 +4,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from importlib import metadata
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -88,6 +87,8 @@ def load_installed() -> None:
     if _loaded:
         return
     _loaded = True
+    from importlib import metadata
+
     for entry in metadata.entry_points(group=_GROUP):
         try:
             entry.load()
