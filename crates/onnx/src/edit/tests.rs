@@ -323,3 +323,12 @@ fn a_formula_without_a_kernel_leaves_nothing() {
     });
     assert_eq!(after, edited(CHAIN, |_| {}));
 }
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "a Sin of type f32[] replaces f32[3]"))]
+fn a_replacement_of_another_type_is_declined() {
+    edited("graph g(x:f32[], y:f32[3]) -> (z)\nz:f32[3] = Add(x, y)", |edit| {
+        let x = edit.input(0, 0).unwrap();
+        assert!(!rewrite(edit, 0, &[], Op::new(OpType::Sin, &[x])));
+    });
+}

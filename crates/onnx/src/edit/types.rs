@@ -65,19 +65,20 @@ impl Edit<'_> {
         outputs
     }
 
-    /// Asserts that an operator has the results of the node that it replaces.
-    pub(super) fn debug_assert_results(&self, index: usize, op: &Op) {
-        if !cfg!(debug_assertions) {
-            return;
-        }
+    /// Declines an operator whose results have other types than those of the node that it replaces. Debug builds panic.
+    pub(super) fn expect_results(&self, index: usize, op: &Op) -> Result<(), Declined> {
         let outputs = &self.node(index).outputs;
-        let Ok(results) = self.types_of(op, outputs.len()) else { return };
+        let Ok(results) = self.types_of(op, outputs.len()) else { return Ok(()) };
         for (&output, result) in outputs.iter().zip(results) {
-            if let (Some(before), Some(after)) = (self.ty(output), &result.ty) {
-                let name = op.op.name();
-                debug_assert!(agree(after, before), "a {name} of type {after} replaces {before}");
+            if let (Some(before), Some(after)) = (self.ty(output), &result.ty)
+                && !agree(after, before)
+            {
+                let why = format!("a {} of type {after} replaces {before}", op.op.name());
+                debug_assert!(false, "{why}");
+                return Err(Declined(why));
             }
         }
+        Ok(())
     }
 
     /// Returns the integers of a value as sizes.

@@ -19,11 +19,14 @@ pub(crate) fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let dtype = edit.dtype(x)?;
     let is_float = matches!(dtype, DType::F32 | DType::F64);
     require(is_float && reaches_step(edit, index))?;
+    let shape = edit.result_ty(index)?.shape.clone();
     let product = if let Some(number) = edit.number(divisor) {
+        // A divisor of shape `[1, 1]` adds axes to a number.
+        require(edit.shape(x)? == &*shape)?;
         let reciprocal = reciprocal(number, dtype)?;
         edit.formula([x], |[x]| x * reciprocal)
     } else {
-        let is_broadcast = edit.shape(divisor)? != &*edit.result_ty(index)?.shape;
+        let is_broadcast = edit.shape(divisor)? != &*shape;
         require(is_broadcast && edit.has_kernel(OpType::Reciprocal, dtype))?;
         edit.formula([x, divisor], |[x, divisor]| x * divisor.unary(OpType::Reciprocal))
     };
@@ -129,6 +132,21 @@ mod tests {
                 %0 = Reciprocal(s)  # 2
                 q = Mul(x, %0)  # 2
                 y:f32[B,8] = Round(q)  # 3
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_divisor_that_adds_axes_is_kept() {
+        check(
+            each(super::run),
+            "graph g(x:f32[]) -> (y)
+             q:f32[1,1] = Div(x, [[3.0]]:f32)
+             y:f32[1,1] = Round(q)",
+            expect![[r#"
+                graph g(x:f32[]) -> (y)
+                q = Div(x, [[3.0]])  # 2
+                y:f32[1,1] = Round(q)  # 3
             "#]],
         );
     }
