@@ -58,6 +58,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scatter": lambda x: x.at[1].add(1.0),
     "sort": lambda x: jnp.sort(x, axis=0)[::-1],
     "log2": lambda x: jnp.log2(jnp.abs(x)),
+    "complex log2": lambda x: jnp.log2(lax.complex(x, 1 - x)).imag,
     "top_k": lambda x: lax.top_k(x, 2),
     "determinant": lambda x: jnp.linalg.det(x[:, :3]),
     "grad": jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)),

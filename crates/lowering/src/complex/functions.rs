@@ -3,6 +3,8 @@
 //! If a part overflows, is infinite or is NaN, the results are those of XLA. An imaginary part of
 //! zero stays zero, and intermediate results do not overflow unless the result does.
 
+use std::f64::consts::{LN_2, LOG2_E};
+
 use onnx::{DType, Expr};
 
 use crate::element::guards_nan;
@@ -59,7 +61,7 @@ impl<'g> Complex<'g> {
 
     /// `2^z = exp(z log 2)`
     pub fn exp2(self) -> Complex<'g> {
-        let log = self.re.constant(std::f64::consts::LN_2);
+        let log = self.re.constant(LN_2);
         self.mul(Complex { re: log, im: log.constant(0.0) }).exp()
     }
 
@@ -77,6 +79,12 @@ impl<'g> Complex<'g> {
     /// `n`
     pub fn log(self) -> Complex<'g> {
         Complex { re: log_abs(self.re, self.im), im: atan2(self.im, self.re) }
+    }
+
+    /// `log₂ z = log z · log₂ e`
+    pub fn log2(self) -> Complex<'g> {
+        let Complex { re, im } = self.log();
+        Complex { re: re * LOG2_E, im: im * LOG2_E }
     }
 
     /// `log(1 + z)`, with `log|1 + z| = ½ log1p(a (a + 2) + b²)` near zero
