@@ -1,7 +1,5 @@
 //! The table of plugins.
 
-use std::f64::consts::LOG2_E;
-
 use crate::call::{
     any_call, call, custom_jvp_call, custom_vjp_call, device_put, jit, onnx_function, pass_through,
     pmap, remat, select_if_vmap, shard_map, unvmap_all, unvmap_any, unvmap_max,
@@ -101,7 +99,7 @@ pub const PLUGINS: &[Plugin] = &[
     unary("expm1", exponential::expm1).composite().complex(|z| z.expm1()),
     unary("log", |x| x.log()).complex(|z| z.log()),
     unary("log1p", exponential::log1p).composite().complex(|z| z.log1p()),
-    unary("log2", |x| x.log() * LOG2_E).complex(|z| z.log2()),
+    unary("log2", |x| x.log() * std::f64::consts::LOG2_E).complex(|z| z.log2()),
     unary("logistic", exponential::logistic).complex(|z| z.logistic()).limits(&[
         "in float32, the absolute error in ONNX Runtime is 6·10⁻⁸, and the result below -18 is 0",
     ]),
