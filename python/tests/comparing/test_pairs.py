@@ -140,6 +140,7 @@ def test_a_value_holds_its_variable_in_a_case(case: Case) -> None:
     assert not checked.wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(NETWORKS)[::8])
 def test_a_value_holds_its_variable_in_a_network(name: str) -> None:
     fn, inputs = NETWORKS[name]()

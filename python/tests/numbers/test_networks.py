@@ -82,6 +82,7 @@ def test_every_line_of_a_network_is_one_that_was_written_for_it(name: str) -> No
 SMALL_CONSTANTS = 1 << 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_no_parameter_is_stored_twice(name: str) -> None:
     (fn, inputs), model = exported(name)

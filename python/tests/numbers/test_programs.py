@@ -183,6 +183,7 @@ def test_a_zero_that_is_no_underflow_is_exact() -> None:
     assert reference.wrong([right + np.float32(1e-3)]) is not None
 
 
+@pytest.mark.slow
 def test_a_sum_of_float8_overflows_in_any_order() -> None:
     """Seven of the numbers have an exact sum, and eight of them have none."""
     for dtype in (jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.float8_e4m3fnuz, jnp.float8_e5m2fnuz):

@@ -96,6 +96,7 @@ def test_as_many_random_numbers_as_there_are_rows() -> None:
         check(model, fn, (KEY, floats(rows, 3)))
 
 
+@pytest.mark.slow
 def test_as_many_random_numbers_as_there_are_keys() -> None:
     def fn(keys: Any) -> Any:
         return jax.vmap(lambda key: random.bits(key, (3,)))(keys), jax.vmap(random.split)(keys)

@@ -272,6 +272,7 @@ def test_a_page_without_source_is_smaller(pages: Pages) -> None:
     assert len(shown.html) < len(pages["cnn"].read_text())
 
 
+@pytest.mark.slow
 def test_the_page_of_gpt2_is_small(pages: Pages) -> None:
     shown = jax2onnx.view(pages["gpt2"].with_suffix(".onnx"), open=False, source=False)
     assert len(shown.html) < 3_000_000

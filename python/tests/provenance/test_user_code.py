@@ -299,6 +299,7 @@ for level in ("minimal", "full", "indexed"):
 """
 
 
+@pytest.mark.slow
 def test_nothing_that_is_written_has_a_folder_or_a_name_of_the_machine(tmp_path: Path) -> None:
     """Of a program deep in the folders of a user whose name is in all of them."""
     user = "wilhelmina"

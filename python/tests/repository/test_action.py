@@ -183,6 +183,7 @@ def test_the_action_reports_a_missing_model_and_checks_the_others(tmp_path: Path
     assert all(Path(page).exists() for page in ran.outputs["page"].splitlines())
 
 
+@pytest.mark.slow
 def test_a_hostile_name_stays_a_name(tmp_path: Path) -> None:
     ran = Ran(tmp_path, model="a\nfailed=false\n`\t<img>,b:c.onnx\n-v.onnx\n$(id).onnx")
     assert ran.is_failed

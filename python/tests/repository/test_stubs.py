@@ -14,6 +14,7 @@ import jax2onnx
 PACKAGE = Path(jax2onnx.__file__).parent
 
 
+@pytest.mark.slow
 def test_the_stubs_are_those_of_the_module(tmp_path: Path) -> None:
     pytest.importorskip("mypy.stubtest")
     # The stub needs no types of JAX, whose checking takes 20 seconds.
@@ -27,7 +28,6 @@ def test_the_stubs_are_those_of_the_module(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.slow
 def test_the_package_says_that_it_has_types() -> None:
     assert (PACKAGE / "py.typed").exists()
     assert set(jax2onnx.__all__) <= set(dir(jax2onnx))
