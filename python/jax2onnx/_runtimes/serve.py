@@ -193,7 +193,8 @@ def load_iree(model: Path) -> Run:
     def run(inputs: dict[str, Array]) -> list[Array]:
         results = loaded[entry](*inputs.values())
         several = results if isinstance(results, list | tuple) else [results]
-        hosted = [each.to_host() for each in several]
+        # A view of an array of IREE does not keep the memory of the array.
+        hosted = [np.array(each.to_host()) for each in several]
         return [
             each.view(dtype) if _differ_in_sign(each.dtype, dtype) else each
             for each, dtype in zip(hosted, types, strict=True)

@@ -17,7 +17,7 @@ from runtimes.installed import FOLDER
 
 from jax2onnx import ConfigError, compare, to_onnx
 from jax2onnx._comparing.executors import chosen
-from jax2onnx._runtimes import Process, RefusalError, Started, prepare
+from jax2onnx._runtimes import Process, RefusalError, Started, prepare, started
 from testkit.comparing import with_operator
 from testkit.lines import line_of
 
@@ -415,6 +415,61 @@ def test_constants_that_nodes_compute_stay_constants_in_parts() -> None:
         assert compare(made, made, [x], runtime=runtime)
     assert seen
     assert not any("shape" in names for names in seen)
+
+
+# A package with the names of IREE that computes `abs`, and that reuses the memory of its results.
+FAKE_IREE = """
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class Result:
+    def __init__(self, array):
+        self.memory = bytearray(array.tobytes())
+        self.dtype = array.dtype
+
+    def to_host(self):
+        return np.frombuffer(self.memory, self.dtype)
+
+    def __del__(self):
+        self.memory[:] = bytes([7]) * len(self.memory)
+
+
+class Module:
+    name = "module"
+    function_names = ("main",)
+    copy_buffer = staticmethod(lambda instance, binary: Module())
+
+    def __getitem__(self, name):
+        return lambda x: Result(np.abs(x).astype(np.int8))
+
+
+class SystemContext:
+    modules = {"module": Module()}
+    add_vm_module = __init__ = lambda self, *given, **named: None
+
+
+VmModule = Module
+Config = lambda name: SimpleNamespace(vm_instance=None)
+compile_file = lambda text, **options: b""
+main = parse_arguments = lambda given: given
+"""
+
+
+def test_bytes_that_iree_returns_are_copied_before_iree_reuses_their_memory(
+    tmp_path: Path,
+) -> None:
+    package = tmp_path / "iree"
+    for module in ("compiler/tools/import_onnx/__main__", "compiler/__init__", "runtime/__init__"):
+        file = package / f"{module}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(FAKE_IREE)
+    model = to_onnx(lambda x: jnp.abs(x).astype(jnp.uint8), [jnp.zeros(3, jnp.int32)])
+    prepare(model.SerializeToString(), ["out_0"], tmp_path)
+    with Process(started(f"iree@{tmp_path}")) as process:
+        (result,) = process.run(tmp_path, {"x": np.array([-3, 200, 5], np.int32)})
+    assert [result.dtype.name, *result] == ["uint8", 3, 200, 5]
 
 
 @pytest.mark.slow
