@@ -229,6 +229,15 @@ def stored(array: Array, axis: int | None, kind: Format, *, has_blocks: bool = T
     return Stored(np.moveaxis(values, -1, along), np.moveaxis(scales, -1, along), along, block)
 
 
+def rounded_weight(
+    array: Array, axis: int | None, kind: Format, *, has_blocks: bool = True
+) -> Array:
+    """Return the numbers of a weight that a type can hold, in the type of the weight."""
+    if kind.is_float:
+        return kind.rounded(np.asarray(array))
+    return stored(array, axis, kind, has_blocks=has_blocks).array().astype(array.dtype)
+
+
 def _blocks_along(shape: tuple[int, ...], axis: int | None, kind: Format) -> int | None:
     """Return the axis along which elements share a scale in blocks; None if channels have scales.
 

@@ -56,7 +56,7 @@ def quantizable(
         weights = _weights(known, kind)
         if not weights:
             continue
-        made = Facts(known.graph, known.number, known.order, given=set(weights))
+        made = Facts(known.graph, known.number, known.order, known.elements, given=set(weights))
         made.own_error, made.values, made.outlier = known.own_error, known.values, known.outlier
         made.axes = weights
         found[site] = made

@@ -189,6 +189,7 @@ class Facts:
         graph: A graph that contains the node.
         number: The position of the node in the order of execution.
         order: Where it ran first.
+        elements: The number of elements of the largest value that it reads or computes.
         results: Which of its results are rounded.
         given: Which of its operands are rounded where it reads them, because no node computes them.
         operands: Which others are rounded where it reads them, instead of where they are computed.
@@ -208,6 +209,7 @@ class Facts:
     graph: Graph
     number: int
     order: tuple[int, ...]
+    elements: int = 0
     results: set[int] = field(default_factory=set)
     given: set[int] = field(default_factory=set)
     operands: set[int] = field(default_factory=set)

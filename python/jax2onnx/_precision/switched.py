@@ -1,32 +1,35 @@
 """Make a model in which groups of nodes can be rounded, each on its own, without a new session."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from .._comparing.arrays import Array
-from .._comparing.graphs import Graph, execution_order, main
+from .._comparing.graphs import Graph, execution_order, free_names, main
 from .._comparing.models import Loaded
 from .._comparing.running import Runner, tensor_type
 from .calibration import Key, Ranges
-from .formats import Format, scale_of, stored
+from .formats import Format, rounded_weight, scale_of
 from .sites import INSIDE, VALUES, WEIGHTS, Facts, Part, Site, has_blocks, is_long
 
-_FLAGS: Final = "jax2onnx.flags"
-_SCALES: Final = "jax2onnx.scales"
-_ZEROS: Final = "jax2onnx.zeros"
 _FLAG: Final = "jax2onnx.flag."
+_SCALE: Final = "jax2onnx.scale."
+_ZERO: Final = "jax2onnx.zero."
+_WEIGHT: Final = "jax2onnx.weight."
 _OWN: Final = "jax2onnx.own."
-#: The first opset in which the sizes of `Split` are an operand.
-_SPLIT_SIZES: Final = 13
-#: The inputs that say what is rounded, and how.
-_SETTINGS: Final = {_FLAGS: np.bool_, _SCALES: np.float32, _ZEROS: np.uint8}
+#: A value with at most so many elements is rounded whether a run needs that or not: this takes less
+#: time than to decide.
+_FEW: Final = 1 << 14
 
 Types = Mapping[tuple[tuple[Any, ...], str], np.dtype[Any]]
+#: Adds nodes that round to a graph. Returns the name of the result.
+_Rounding: TypeAlias = Callable[[Any], str]
+_Function: TypeAlias = tuple[str, str, str]
 
 
 class Switched:
@@ -49,10 +52,11 @@ class Switched:
             types: The types of the values of each graph.
             kind: The type to round to.
         """
-        self._count = len(groups)
+        self._format, self._count, self._has_blocks = kind, len(groups), has_blocks(loaded.proto)
         writer = _Writer(loaded, groups, facts, types, kind)
         self._runner = Runner(writer.model(), loaded, optimize=False)
-        self._slots = writer.slots
+        self._slots, self._weights = writer.slots, writer.weights
+        self._rounded: dict[tuple[int, int | None], Array] = {}
 
     def run(
         self, feeds: Mapping[str, Array], chosen: Iterable[int], ranges: Ranges | None = None
@@ -64,15 +68,43 @@ class Switched:
             chosen: The groups.
             ranges: The smallest and the largest element of each value, if the type has scales.
         """
-        flags = np.zeros(self._count, np.bool_)
-        flags[list(chosen)] = True
-        known = [scale_of(*(ranges or {}).get(key, (0.0, 0.0))) for key in self._slots]
-        settings = {
-            _FLAGS: flags,
-            _SCALES: np.asarray([scale for scale, _ in known], np.float32),
-            _ZEROS: np.asarray([zero for _, zero in known], np.uint8),
-        }
-        return self._runner.run({**feeds, **settings})
+        which = set(chosen)
+        fed = dict(feeds)
+        for number in range(self._count):
+            fed[f"{_FLAG}{number}"] = _TRUE if number in which else _FALSE
+        for key, number in self._slots.items():
+            scale, zero = scale_of(*(ranges or {}).get(key, (0.0, 0.0)))
+            fed[f"{_SCALE}{number}"] = np.asarray(scale, np.float32)
+            fed[f"{_ZERO}{number}"] = np.asarray(zero, np.uint8)
+        for name, weight in self._weights.items():
+            fed[name] = self._short(weight) if weight.group in which else weight.array
+        return self._runner.run(fed)
+
+    def _short(self, weight: "_Weight") -> Array:
+        key = id(weight.array), weight.axis
+        if key not in self._rounded:
+            self._rounded[key] = rounded_weight(
+                weight.array, weight.axis, self._format, has_blocks=self._has_blocks
+            )
+        return self._rounded[key]
+
+
+_TRUE, _FALSE = np.asarray(True), np.asarray(False)
+
+
+@dataclass(frozen=True)
+class _Weight:
+    """A weight that an input of the model contains.
+
+    Attributes:
+        array: The weight.
+        axis: The axis of its channels, if the type has scales.
+        group: The group that rounds it.
+    """
+
+    array: Array
+    axis: int | None
+    group: int
 
 
 class _Writer:
@@ -87,8 +119,11 @@ class _Writer:
         kind: Format,
     ) -> None:
         self._loaded, self._format = loaded, kind
-        #: The values that are rounded by a scale, with their positions in the input for scales.
+        #: The values that are rounded by a scale, with the numbers of the inputs for it.
         self.slots: dict[Key, int] = {}
+        #: The weights that are inputs, because a run may need them rounded.
+        self.weights: dict[str, _Weight] = {}
+        self._arrays: dict[int, Array] = {}
         self._groups: dict[Site, dict[str, int]] = {}
         for number, parts in enumerate(groups):
             for site, part in parts:
@@ -96,12 +131,12 @@ class _Writer:
         self._count = len(groups)
         self._facts, self._types = facts, types
         self._names = 0
+        #: The settings that the nodes of the function or of the main graph read, with their types.
+        self._read: dict[str, Any] = {}
         self._functions = {
-            (each.domain, each.name, each.overload) for each in loaded.proto.functions
+            (each.domain, each.name, each.overload): each for each in loaded.proto.functions
         }
-        self._has_blocks = has_blocks(loaded.proto)
-        opsets = [each.version for each in loaded.proto.opset_import if not each.domain]
-        self._opset = max(opsets, default=1)
+        self._written: dict[_Function, tuple[onnx.FunctionProto, dict[str, Any]]] = {}
 
     def model(self) -> onnx.ModelProto:
         """Return the model."""
@@ -111,74 +146,122 @@ class _Writer:
         graph = before.graph
         model.graph.name = graph.name or "graph"
         model.graph.input.extend(graph.input)
-        for name, dtype in _SETTINGS.items():
-            model.graph.input.add(name=name, type=tensor_type(dtype))
         model.graph.output.extend(graph.output)
-        model.graph.initializer.extend(graph.initializer)
         model.graph.sparse_initializer.extend(graph.sparse_initializer)
         order = main(self._loaded).numbers
-        model.graph.node.extend(self._split())
         model.graph.node.extend(self._nodes(graph.node, ("main",), order))
-        for function in before.functions:
-            model.functions.add().CopyFrom(self._function(function))
+        read = {*free_names(model.graph.node), *(each.name for each in graph.output)}
+        fed = {each.name for each in graph.input}
+        model.graph.initializer.extend(
+            each for each in graph.initializer if each.name in read or each.name in fed
+        )
+        for number in range(self._count):
+            model.graph.input.add(name=f"{_FLAG}{number}", type=tensor_type(np.bool_, ()))
+        for number in self.slots.values():
+            model.graph.input.add(name=f"{_SCALE}{number}", type=tensor_type(np.float32, ()))
+            model.graph.input.add(name=f"{_ZERO}{number}", type=tensor_type(np.uint8, ()))
+        for name, weight in self.weights.items():
+            kind = tensor_type(weight.array.dtype, weight.array.shape)
+            model.graph.input.add(name=name, type=kind)
+        for key in self._functions:
+            model.functions.append(self._function(key)[0])
         return model
 
-    def _split(self) -> list[onnx.NodeProto]:
-        """Return nodes that compute a value for each flag."""
-        if not self._count:
-            return []
-        flags = [f"{_FLAG}{number}" for number in range(self._count)]
-        if self._opset < _SPLIT_SIZES:
-            return [helper.make_node("Split", [_FLAGS], flags, axis=0)]
-        sizes = f"{_OWN}sizes"
-        tensor = numpy_helper.from_array(np.ones(self._count, np.int64))
-        return [
-            helper.make_node("Constant", [], [sizes], value=tensor),
-            helper.make_node("Split", [_FLAGS, sizes], flags, axis=0),
-        ]
-
-    def _function(self, function: onnx.FunctionProto) -> onnx.FunctionProto:
-        """Return a function that takes the settings as further operands."""
-        found = onnx.FunctionProto()
-        found.CopyFrom(function)
-        found.input.extend(_SETTINGS)
-        del found.node[:]
-        found.node.extend(self._split())
-        place = ("function", f"{function.domain}::{function.name}")
-        order = execution_order(function.node)
-        found.node.extend(self._nodes(function.node, place, order))
-        del found.value_info[:]
-        return found
+    def _function(self, key: _Function) -> tuple[onnx.FunctionProto, dict[str, Any]]:
+        """Return a function that takes settings as further operands, and these settings."""
+        if key not in self._written:
+            function = self._functions[key]
+            found = onnx.FunctionProto()
+            found.CopyFrom(function)
+            del found.node[:]
+            del found.value_info[:]
+            place = ("function", f"{function.domain}::{function.name}")
+            outside, self._read = self._read, {}
+            order = execution_order(function.node)
+            found.node.extend(self._nodes(function.node, place, order))
+            found.input.extend(self._read)
+            self._written[key] = found, self._read
+            self._read = outside
+        return self._written[key]
 
     def _nodes(
         self, nodes: Sequence[onnx.NodeProto], place: tuple[Any, ...], order: Iterable[int]
     ) -> list[onnx.NodeProto]:
-        return [each for n in order for each in self._node(nodes[n], place, n)]
+        found = onnx.GraphProto()
+        for number in order:
+            self._add(found, nodes[number], place, number)
+        return list(found.node)
 
-    def _node(
-        self, node: onnx.NodeProto, place: tuple[Any, ...], number: int
-    ) -> Iterable[onnx.NodeProto]:
-        site = (place, number)
-        is_carrier = self._is_carrier(node)
-        if site in self._groups and not is_carrier:
-            choice = onnx.GraphProto()
-            self._choose(choice, node, self._facts[site], self._groups[site], frozenset())
-            yield from choice.node
+    def _add(
+        self,
+        graph: onnx.GraphProto,
+        node: onnx.NodeProto,
+        place: tuple[Any, ...],
+        number: int,
+    ) -> None:
+        """Add a node to a graph, with what may be rounded of it."""
+        site = place, number
+        facts, flags = self._facts.get(site), self._groups.get(site, {})
+        operands, results = list(node.input), list(node.output)
+        if facts is None or not flags:
+            self._copy(graph, node, operands, results, place, number)
             return
-        found = onnx.NodeProto()
-        found.CopyFrom(node)
-        if site in self._groups:
-            yield from self._rounded_for_bodies(found, self._facts[site], self._groups[site])
-        if (node.domain, node.op_type, node.overload) in self._functions:
-            function = next(
-                each
-                for each in self._loaded.proto.functions
-                if (each.domain, each.name, each.overload)
-                == (node.domain, node.op_type, node.overload)
+        if WEIGHTS in flags:
+            for position in facts.given:
+                operands[position] = self._weight(graph, facts, position, flags[WEIGHTS])
+        if VALUES not in flags:
+            self._copy(graph, node, operands, results, place, number)
+            return
+        flag = self._setting(f"{_FLAG}{flags[VALUES]}", np.bool_)
+        if self._format.name == "float16" and node.op_type in INSIDE:
+            self._add_short(graph, node, operands, place, flag)
+            return
+        for position in facts.operands:
+            name = operands[position]
+            operands[position] = self._name()
+            self._select(
+                graph,
+                flag,
+                name,
+                operands[position],
+                facts.elements,
+                partial(self._rounded_operand, facts=facts, position=position, name=name),
             )
-            found.input.extend([""] * (len(function.input) - len(found.input)))
-            found.input.extend(_SETTINGS)
-        for attribute in found.attribute:
+        for position in facts.results:
+            results[position] = self._name()
+        self._copy(graph, node, operands, results, place, number)
+        for position in facts.results:
+            name, own = node.output[position], results[position]
+            dtype, key = self._types.get((place, name)), (place, facts.ranged.get(name, name))
+            self._select(
+                graph,
+                flag,
+                own,
+                name,
+                facts.elements,
+                partial(self._round, name=own, dtype=dtype, key=key),
+            )
+
+    def _copy(
+        self,
+        graph: Any,
+        node: onnx.NodeProto,
+        operands: Sequence[str],
+        results: Sequence[str],
+        place: tuple[Any, ...],
+        number: int,
+    ) -> None:
+        """Add a node, whose bodies and functions may be rounded, too."""
+        made = graph.node.add(op_type=node.op_type, domain=node.domain, overload=node.overload)
+        made.input.extend(operands)
+        made.output.extend(results)
+        made.attribute.extend(node.attribute)
+        key = (node.domain, node.op_type, node.overload)
+        if key in self._functions:
+            function, read = self._function(key)
+            made.input.extend([""] * (len(function.input) - len(read) - len(made.input)))
+            made.input.extend(self._setting(name, dtype) for name, dtype in read.items())
+        for attribute in made.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 body = attribute.g
                 changed = self._nodes(
@@ -187,177 +270,149 @@ class _Writer:
                 del body.node[:]
                 body.node.extend(changed)
                 del body.value_info[:]
-        yield found
 
-    def _is_carrier(self, node: onnx.NodeProto) -> bool:
-        """Return whether the operands of a node are those of nodes inside."""
-        return (node.domain, node.op_type, node.overload) in self._functions or any(
-            each.type == onnx.AttributeProto.GRAPH for each in node.attribute
-        )
-
-    def _rounded_for_bodies(
-        self, node: onnx.NodeProto, facts: Facts, flags: Mapping[str, int]
-    ) -> Iterable[onnx.NodeProto]:
-        """Yield nodes that round the weights that a node passes to its body, and let it read them.
-
-        Args:
-            node: The node, which is changed.
-            facts: What is known of it.
-            flags: The flag of each of its parts.
-        """
-        for position in sorted(facts.given):
-            name = node.input[position]
-            then, otherwise = onnx.GraphProto(name=self._name()), onnx.GraphProto(name=self._name())
-            then.output.add(name=self._rounded_operand(then, facts, position, name))
-            same = otherwise.node.add(op_type="Identity", input=[name], output=[self._name()])
-            otherwise.output.add(name=same.output[0])
-            result = self._name()
-            flag = f"{_FLAG}{flags[WEIGHTS]}"
-            yield helper.make_node("If", [flag], [result], then_branch=then, else_branch=otherwise)
-            node.input[position] = result
-
-    def _choose(
-        self,
-        graph: onnx.GraphProto,
-        node: onnx.NodeProto,
-        facts: Facts,
-        flags: Mapping[str, int],
-        parts: frozenset[str],
-    ) -> dict[str, str]:
-        """Add a node that runs another one, rounded or as it is. Returns the names of its results.
-
-        Args:
-            graph: The graph to add to; if it is empty, the results keep their names.
-            node: The node.
-            facts: What is known of it.
-            flags: The flag of each of its parts that nobody has decided about.
-            parts: The parts that are rounded.
-        """
-        if not flags:
-            return self._add(graph, node, facts, parts)
-        flag = min(flags.values())
-        now = frozenset(part for part, number in flags.items() if number == flag)
-        rest = {part: number for part, number in flags.items() if number != flag}
-        branches = []
-        for chosen in (parts | now, parts):
-            branch = onnx.GraphProto(name=self._name())
-            inner = self._choose(branch, node, facts, rest, chosen)
-            for result in inner.values():
-                branch.output.add(name=result)
-            branches.append(branch)
-        is_outermost = not parts and not graph.name
-        names = [name for name in node.output if name]
-        results = {name: name if is_outermost else self._name() for name in names}
-        choice = graph.node.add(op_type="If", name=self._name())
-        choice.input.append(f"{_FLAG}{flag}")
-        choice.output.extend(results.values())
-        for name, branch in zip(("then_branch", "else_branch"), branches, strict=True):
-            choice.attribute.add(name=name, type=onnx.AttributeProto.GRAPH, g=branch)
-        return results
-
-    def _add(
-        self, graph: onnx.GraphProto, node: onnx.NodeProto, facts: Facts, parts: frozenset[str]
-    ) -> dict[str, str]:
-        """Add a node with some parts rounded to a branch. Returns the names of its results."""
-        place = facts.graph.place
-        has_values = VALUES in parts
-        is_short = has_values and self._format.name == "float16" and node.op_type in INSIDE
-        operands = list(node.input)
-        for position, name in enumerate(node.input):
-            if not name:
-                continue
-            if is_short and is_long(self._types.get((place, name))):
-                operands[position] = self._cast(graph, name, self._format.code)
-            elif (position in facts.given and WEIGHTS in parts) or (
-                position in facts.operands and has_values
-            ):
-                operands[position] = self._rounded_operand(graph, facts, position, name)
-        inner = graph.node.add()
-        inner.CopyFrom(node)
-        inner.input[:] = operands
-        own = {name: self._name() for name in node.output if name}
-        inner.output[:] = [own.get(name, "") for name in node.output]
-        results = {}
-        for position, name in enumerate(node.output):
-            if not name:
-                continue
-            dtype = self._types.get((place, name))
-            if is_short and is_long(dtype):
-                results[name] = self._cast(graph, own[name], _code(dtype))
-            elif position in facts.results and has_values:
-                results[name] = self._round(
-                    graph, own[name], dtype, (place, facts.ranged.get(name, name))
-                )
-            else:
-                results[name] = own[name]
-        return results
-
-    def _rounded_operand(
-        self, graph: onnx.GraphProto, facts: Facts, position: int, name: str
-    ) -> str:
-        place = facts.graph.place
-        dtype = self._types.get((place, name))
-        if self._format.is_float:
-            code = _code(dtype) if dtype is not None else _weight_code(facts, name)
-            return self._cast(graph, self._cast(graph, name, self._format.code), code)
-        weight = facts.weights.get(position)
-        tensor = facts.graph.initializer(name)
-        if weight is None and facts.is_dynamic:
-            return self._round_by_content(graph, name, dtype)
-        if weight is None:
-            return self._round(graph, name, dtype, (place, name))
-        if tensor is None:
-            return self._round_by_content(graph, name, dtype)
-        array = np.asarray(facts.graph.model.array(tensor))
-        return self._stored(graph, array, facts.axis(position, array.ndim))
-
-    def _stored(self, graph: onnx.GraphProto, array: Array, axis: int | None) -> str:
-        """Add a weight in few bits to a branch. Returns the name of the numbers."""
-        known = stored(array, axis, self._format, has_blocks=self._has_blocks)
-        if known.block is not None or array.dtype != np.float32:
-            return self._constant(graph, known.array().astype(array.dtype))
-        names = [self._constant(graph, known.values), self._constant(graph, known.scales)]
+    def _weight(self, graph: Any, facts: Facts, position: int, group: int) -> str:
+        """Return the name of an operand that a flag rounds and no node computes."""
+        name = facts.node.input[position]
+        array = None
+        if facts.graph.place[0] != "function" and (
+            self._format.is_float or facts.weights.get(position) is not None
+        ):
+            array = self._contents(facts.graph, name)
+        if array is not None:
+            axis = None if self._format.is_float else facts.axis(position, array.ndim)
+            fed = f"{_WEIGHT}{len(self.weights)}"
+            self.weights[fed] = _Weight(array, axis, group)
+            return fed
         result = self._name()
-        attributes: dict[str, Any] = {} if known.axis is None else {"axis": known.axis}
-        graph.node.append(helper.make_node("DequantizeLinear", names, [result], **attributes))
+        flag = self._setting(f"{_FLAG}{group}", np.bool_)
+        self._select(
+            graph,
+            flag,
+            name,
+            result,
+            facts.elements,
+            partial(self._rounded_operand, facts=facts, position=position, name=name),
+        )
         return result
 
-    def _round(self, graph: onnx.GraphProto, name: str, dtype: Any, key: Key) -> str:
+    def _contents(self, graph: Graph, name: str) -> "Array | None":
+        """Return the contents of a weight or of a constant; None if a name means something else."""
+        at: Graph | None = graph
+        while at is not None:
+            tensor = at.initializers.get(name)
+            if tensor is None and name in at.produced:
+                node = at.nodes[at.produced[name]]
+                value = [each.t for each in node.attribute if each.name == "value"]
+                if node.op_type != "Constant" or node.domain or not value:
+                    return None
+                tensor = value[0]
+            if tensor is not None:
+                if id(tensor) not in self._arrays:
+                    self._arrays[id(tensor)] = np.asarray(graph.model.array(tensor))
+                return self._arrays[id(tensor)]
+            if name in at.inputs:
+                return None
+            at = at.outer
+        return None
+
+    def _select(
+        self, graph: Any, flag: str, plain: str, result: str, elements: int, rounding: _Rounding
+    ) -> None:
+        """Add nodes that choose between a value and what it is rounded to."""
+        if elements <= _FEW:
+            graph.node.add(op_type="Where", input=[flag, rounding(graph), plain], output=[result])
+            return
+        then, otherwise = onnx.GraphProto(name=self._name()), onnx.GraphProto(name=self._name())
+        then.output.add(name=rounding(then))
+        same = otherwise.node.add(op_type="Identity", input=[plain], output=[self._name()])
+        otherwise.output.add(name=same.output[0])
+        self._branch(graph, flag, [result], then, otherwise)
+
+    def _branch(
+        self,
+        graph: Any,
+        flag: str,
+        results: Iterable[str],
+        then: onnx.GraphProto,
+        otherwise: onnx.GraphProto,
+    ) -> None:
+        choice = graph.node.add(op_type="If", input=[flag], output=results)
+        for name, branch in (("then_branch", then), ("else_branch", otherwise)):
+            choice.attribute.add(name=name, type=onnx.AttributeProto.GRAPH, g=branch)
+
+    def _add_short(
+        self,
+        graph: Any,
+        node: onnx.NodeProto,
+        operands: Sequence[str],
+        place: tuple[Any, ...],
+        flag: str,
+    ) -> None:
+        """Add a node that runs with its own kernel for the short type, or as it is."""
+        names = [name for name in node.output if name]
+        branches = []
+        for is_short in (True, False):
+            branch = onnx.GraphProto(name=self._name())
+            read = list(operands)
+            for position, name in enumerate(node.input):
+                if is_short and name and is_long(self._types.get((place, name))):
+                    read[position] = self._cast(branch, read[position], self._format.code)
+            own = {name: self._name() for name in names}
+            self._copy(branch, node, read, [own.get(name, "") for name in node.output], place, -1)
+            for name in names:
+                dtype = self._types.get((place, name))
+                if is_short and is_long(dtype):
+                    own[name] = self._cast(branch, own[name], _code(dtype))
+                branch.output.add(name=own[name])
+            branches.append(branch)
+        self._branch(graph, flag, names, branches[0], branches[1])
+
+    def _rounded_operand(self, graph: Any, facts: Facts, position: int, name: str) -> str:
+        place, original = facts.graph.place, facts.node.input[position]
+        dtype = self._types.get((place, original))
+        if self._format.is_float:
+            code = _code(dtype) if dtype is not None else _weight_code(facts, original)
+            return self._cast(graph, self._cast(graph, name, self._format.code), code)
+        if facts.weights.get(position) is None and not facts.is_dynamic:
+            return self._round(graph, name, dtype, (place, original))
+        return self._round_by_content(graph, name, dtype)
+
+    def _round(self, graph: Any, name: str, dtype: Any, key: Key) -> str:
         if self._format.is_float:
             return self._cast(graph, self._cast(graph, name, self._format.code), _code(dtype))
-        slot = self._constant(graph, np.asarray(self.slots.setdefault(key, len(self.slots))))
+        number = self.slots.setdefault(key, len(self.slots))
         # Scales are float32.
         is_wide = np.dtype(dtype) == np.float64
         if is_wide:
             name = self._cast(graph, name, TensorProto.FLOAT)
-        settings = []
-        for which in (_SCALES, _ZEROS):
-            settings.append(self._name())
-            graph.node.append(helper.make_node("Gather", [which, slot], [settings[-1]]))
+        settings = [
+            self._setting(f"{_SCALE}{number}", np.float32),
+            self._setting(f"{_ZERO}{number}", np.uint8),
+        ]
         whole, result = self._name(), self._name()
-        graph.node.append(helper.make_node("QuantizeLinear", [name, *settings], [whole]))
-        graph.node.append(helper.make_node("DequantizeLinear", [whole, *settings], [result]))
+        graph.node.add(op_type="QuantizeLinear", input=[name, *settings], output=[whole])
+        graph.node.add(op_type="DequantizeLinear", input=[whole, *settings], output=[result])
         return self._cast(graph, result, TensorProto.DOUBLE) if is_wide else result
 
-    def _round_by_content(self, graph: onnx.GraphProto, name: str, dtype: Any) -> str:
-        """Round a weight whose contents come from outside of the graph."""
+    def _round_by_content(self, graph: Any, name: str, dtype: Any) -> str:
+        """Round a value with the range that it has when the model runs."""
         is_wide = dtype is not None and np.dtype(dtype) == np.float64
         if is_wide:
             name = self._cast(graph, name, TensorProto.FLOAT)
         whole, scale, zero, result = (self._name() for _ in range(4))
-        graph.node.append(helper.make_node("DynamicQuantizeLinear", [name], [whole, scale, zero]))
-        graph.node.append(helper.make_node("DequantizeLinear", [whole, scale, zero], [result]))
+        graph.node.add(op_type="DynamicQuantizeLinear", input=[name], output=[whole, scale, zero])
+        graph.node.add(op_type="DequantizeLinear", input=[whole, scale, zero], output=[result])
         return self._cast(graph, result, TensorProto.DOUBLE) if is_wide else result
 
-    def _cast(self, graph: onnx.GraphProto, name: str, code: int) -> str:
+    def _cast(self, graph: Any, name: str, code: int) -> str:
         result = self._name()
         graph.node.add(op_type="Cast", input=[name], output=[result], attribute=[_to(code)])
         return result
 
-    def _constant(self, graph: onnx.GraphProto, array: Array) -> str:
-        name = self._name()
-        tensor = numpy_helper.from_array(array)
-        graph.node.append(helper.make_node("Constant", [], [name], value=tensor))
+    def _setting(self, name: str, dtype: Any) -> str:
+        """Note that the function that is written reads a setting. Returns the name."""
+        self._read[name] = dtype
         return name
 
     def _name(self) -> str:
@@ -375,6 +430,5 @@ def _code(dtype: Any) -> int:
 
 
 def _weight_code(facts: Facts, name: str) -> int:
-    graph: Graph | None = facts.graph
-    tensor = None if graph is None else graph.initializer(name)
+    tensor = facts.graph.initializer(name)
     return TensorProto.FLOAT if tensor is None else int(tensor.data_type)

@@ -14,7 +14,7 @@ from .._comparing.running import Runner, tensor_type
 from .._comparing.walk import Place, Walk
 from .calibration import Calibration, Ranges
 from .errors import relative_error
-from .formats import Format, stored
+from .formats import Format, rounded_weight
 from .recording import ROWS, Recorder, per_row, ranked_type
 from .rows import Rows, worst_row
 from .sites import (
@@ -197,6 +197,8 @@ class Watch:
         is_call = FUNCTION in graph.bodies(number)
         if graph.bodies(number) or is_call or (node.op_type == "Constant" and not node.domain):
             return None
+        read = (rows.first(name) for name in (*node.input, *node.output) if name)
+        found.elements = max((array.size for array in read if array is not None), default=0)
         results = {i for i, name in enumerate(node.output) if _is_long(rows.values.get(name))}
         for position, name in enumerate(node.input):
             if not name or not takes_values(node, position) or not is_given(graph, name):
@@ -333,10 +335,7 @@ class Watch:
     def _rounded_weight(self, graph: Graph, name: str, array: Array, axis: int | None) -> Array:
         key = graph.place, name, axis
         if key not in self._weights or self._weights[key].shape != array.shape:
-            if self._format.is_float:
-                rounded = self._format.rounded(np.asarray(array))
-            else:
-                rounded = stored(np.asarray(array), axis, self._format).array().astype(array.dtype)
+            rounded = rounded_weight(np.asarray(array), axis, self._format)
             if graph.initializer(name) is None:
                 return rounded
             self._weights[key] = rounded
