@@ -1,7 +1,7 @@
-"""Round one node after another, each in a model of its own: what a tool without cuts does.
+"""Lower one node after another, each in a model of its own: what a tool without cuts does.
 
-It does the least that is possible: the model is in memory, the data is one set of inputs, only the
-result of the node is rounded, and a session runs each model once.
+Casts around the node let it compute in float16. Nothing else costs time: the model is in memory,
+the data is one set of inputs, and a session runs each model once.
 """
 
 from __future__ import annotations
@@ -23,22 +23,14 @@ def one_by_one(model: onnx.ModelProto, inputs: list[Any]) -> list[float]:
     for place in range(len(_nodes(model))):
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
-        nodes, number = _nodes(changed)[place]
-        node = nodes[number]
-        if node.op_type in ("Scan", "Loop", "If", "Constant"):
+        graph, number = _nodes(changed)[place]
+        if graph.node[number].op_type in ("Scan", "Loop", "If", "Constant"):
             continue
-        result = node.output[0]
-        node.output[0] = f"{result}|long"
-        cast = helper.make_node(
-            "Cast", [node.output[0]], [f"{result}|short"], to=TensorProto.FLOAT16
-        )
-        back = helper.make_node("Cast", [f"{result}|short"], [result], to=TensorProto.FLOAT)
-        nodes.insert(number + 1, back)
-        nodes.insert(number + 1, cast)
+        _lower(graph, number)
         try:
             found = _run(changed, feeds)
         except Exception:
-            # The result is no float32.
+            # The node has no form in float16.
             continue
         errors.append(
             max(
@@ -49,14 +41,49 @@ def one_by_one(model: onnx.ModelProto, inputs: list[Any]) -> list[float]:
     return errors
 
 
+def _lower(graph: Any, number: int) -> None:
+    """Insert casts before a node and after it."""
+    node = graph.node[number]
+    values = [*graph.value_info, *([] if _is_function(graph) else [*graph.input, *graph.output])]
+    long = {value.name for value in values if _is_long(value)}
+    if not _is_function(graph):
+        long |= {each.name for each in graph.initializer if each.data_type == TensorProto.FLOAT}
+    before, after = [], []
+    for position, name in enumerate(node.input):
+        if name in long:
+            node.input[position] = f"{name}|short{position}"
+            before.append(_cast(name, node.input[position], TensorProto.FLOAT16))
+    for position, name in enumerate(node.output):
+        if name in long:
+            node.output[position] = f"{name}|short"
+            after.append(_cast(node.output[position], name, TensorProto.FLOAT))
+    for cast in after:
+        graph.node.insert(number + 1, cast)
+    for cast in before:
+        graph.node.insert(number, cast)
+
+
+def _is_function(graph: Any) -> bool:
+    return isinstance(graph, onnx.FunctionProto)
+
+
+def _cast(name: str, result: str, code: int) -> onnx.NodeProto:
+    return helper.make_node("Cast", [name], [result], to=code)
+
+
+def _is_long(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.elem_type == TensorProto.FLOAT)
+
+
 def _nodes(model: onnx.ModelProto) -> list[tuple[Any, int]]:
-    waiting = [model.graph.node, *(each.node for each in model.functions)]
+    """Return the nodes of all graphs, each as its graph and its position there."""
+    waiting: list[Any] = [model.graph, *model.functions]
     found = []
     while waiting:
-        nodes = waiting.pop(0)
-        for number, node in enumerate(nodes):
-            found.append((nodes, number))
-            waiting += [each.g.node for each in node.attribute if each.HasField("g")]
+        graph = waiting.pop(0)
+        for number, node in enumerate(graph.node):
+            found.append((graph, number))
+            waiting += [each.g for each in node.attribute if each.HasField("g")]
     return found
 
 

@@ -22,8 +22,8 @@ _SCALE: Final = "jax2onnx.scale."
 _ZERO: Final = "jax2onnx.zero."
 _WEIGHT: Final = "jax2onnx.weight."
 _OWN: Final = "jax2onnx.own."
-#: A value with at most so many elements is rounded whether a run needs that or not: this takes less
-#: time than to decide.
+#: Outside of loops, a value with at most so many elements is rounded in each run, needed or not:
+#: a branch takes longer.
 _FEW: Final = 1 << 14
 
 Types = Mapping[tuple[tuple[Any, ...], str], np.dtype[Any]]
@@ -224,7 +224,7 @@ class _Writer:
                 flag,
                 name,
                 operands[position],
-                facts.elements,
+                facts,
                 partial(self._rounded_operand, facts=facts, position=position, name=name),
             )
         for position in facts.results:
@@ -238,7 +238,7 @@ class _Writer:
                 flag,
                 own,
                 name,
-                facts.elements,
+                facts,
                 partial(self._round, name=own, dtype=dtype, key=key),
             )
 
@@ -291,7 +291,7 @@ class _Writer:
             flag,
             name,
             result,
-            facts.elements,
+            facts,
             partial(self._rounded_operand, facts=facts, position=position, name=name),
         )
         return result
@@ -317,10 +317,10 @@ class _Writer:
         return None
 
     def _select(
-        self, graph: Any, flag: str, plain: str, result: str, elements: int, rounding: _Rounding
+        self, graph: Any, flag: str, plain: str, result: str, facts: Facts, rounding: _Rounding
     ) -> None:
         """Add nodes that choose between a value and what it is rounded to."""
-        if elements <= _FEW:
+        if facts.elements <= _FEW and not facts.graph.key:
             graph.node.add(op_type="Where", input=[flag, rounding(graph), plain], output=[result])
             return
         then, otherwise = onnx.GraphProto(name=self._name()), onnx.GraphProto(name=self._name())
