@@ -11,6 +11,7 @@ pub mod counters;
 pub mod drop_carries;
 pub mod entries;
 pub mod iterations;
+pub mod known;
 pub mod layers;
 pub mod layouts;
 pub mod linear;

@@ -201,6 +201,7 @@ pub static PHASES: &[Phase] = &[
             nodes("count-iterations", "computes the number of iterations of a loop that ends at a limit of a counter", loops::iterations::run),
             nodes("run-all-iterations", "lets a loop run to its largest number of iterations if a runtime does not end it earlier", targets::endings::run).when(When::Always),
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
+            nodes("store-states", "stores the states of all steps of a scan if only constants determine them", loops::known::run),
             nodes("split-recurrences", "writes a scan over several recurrences as one scan for each, if it would stay a loop otherwise", loops::layers::run_recurrences),
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
             nodes("chunk-recurrences", "computes a state that each step multiplies by a decay or by a constant matrix in chunks or in blocks of steps", loops::linear::chunks::run),
