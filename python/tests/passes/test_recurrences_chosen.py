@@ -121,9 +121,8 @@ SEVERAL: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }
 
 PROGRAMS = CHOSEN | PRODUCTS | SEVERAL
-# The numbers of the first one are finite, the second one is constant, and the rest of the third one
-# is no recurrence.
-SCANS = {"steps-since": 2, "powers": 0, "cell-after-average": 1}
+# The rest is no recurrence.
+SCANS = {"cell-after-average": 1}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

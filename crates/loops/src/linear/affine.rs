@@ -10,6 +10,7 @@ use onnx::operator::properties::RESHAPES;
 use onnx::{DType, Edit, Node, OpType, Patch, Tensor, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::coefficients::{Coefficient, Row, Symbols, negated};
 use crate::{Carry, Counted};
 
 /// The largest coefficient. Products of coefficients and of numbers below the limit of the numbers do not overflow.
@@ -18,8 +19,11 @@ const MAX_COEFFICIENT: f64 = (1u64 << 40) as f64;
 /// The maximum number of products for one node.
 const MAX_WORK: usize = 1 << 24;
 
-/// The columns of a row that are not zero, in order, with their coefficients.
-pub(super) type Row = Vec<(u32, f64)>;
+/// The same if the model computes the factors.
+const MAX_COMPUTED_WORK: usize = 1 << 18;
+
+/// The maximum number of elements of a factor that the model computes.
+const MAX_COMPUTED: usize = 1 << 12;
 
 #[derive(Clone)]
 struct Affine {
@@ -37,6 +41,8 @@ pub(super) struct System {
     pub added: Vec<Option<ValueId>>,
     /// The nodes that compute these sums from values that do not depend on the states.
     pub nodes: Vec<Node>,
+    /// The values that are affine in the states.
+    pub affine: FxHashSet<ValueId>,
     /// The values that depend on the states.
     pub reached: FxHashSet<ValueId>,
 }
@@ -48,14 +54,24 @@ impl System {
         scan: &Counted,
         members: &[Carry],
     ) -> Result<System, Vec<Carry>> {
-        let mut walk =
-            Walk { of: FxHashMap::default(), later: FxHashSet::default(), nodes: Vec::new() };
+        let inputs = scan.arrays.iter().map(|array| array.element);
+        let inputs = inputs.chain(scan.carries.iter().map(|carry| carry.before));
+        let inputs = inputs.chain(scan.counter.map(|counter| counter.number));
+        let mut walk = Walk {
+            of: FxHashMap::default(),
+            symbols: Symbols::default(),
+            varying: scan.dependents(inputs.collect()),
+            later: FxHashSet::default(),
+            nodes: Vec::new(),
+        };
         let mut size = 0;
         for carry in members {
             let count =
                 edit.shape(carry.before).and_then(known_shape).map(|shape| elements(&shape));
             let Some(count) = count else { return Err(vec![*carry]) };
-            let rows = (size..size + count).map(|column| vec![(column as u32, 1.0)]).collect();
+            let rows = (size..size + count)
+                .map(|column| vec![(column as u32, Coefficient::known(1.0))])
+                .collect();
             walk.of.insert(carry.before, Affine { rows, free: None });
             size += count;
         }
@@ -81,9 +97,10 @@ impl System {
         if !others.is_empty() {
             return Err(others);
         }
-        let reached = walk.of.into_keys().chain(walk.later).collect();
+        let affine: FxHashSet<ValueId> = walk.of.into_keys().collect();
+        let reached = affine.iter().copied().chain(walk.later).collect();
         let nodes = needed(walk.nodes, &added);
-        Ok(System { members: members.to_vec(), rows, added, nodes, reached })
+        Ok(System { members: members.to_vec(), rows, added, nodes, affine, reached })
     }
 }
 
@@ -103,6 +120,9 @@ fn needed(nodes: Vec<Node>, values: &[Option<ValueId>]) -> Vec<Node> {
 
 struct Walk {
     of: FxHashMap<ValueId, Affine>,
+    symbols: Symbols,
+    /// The values that differ between the steps.
+    varying: FxHashSet<ValueId>,
     /// The values that depend on states in another way.
     later: FxHashSet<ValueId>,
     nodes: Vec<Node>,
@@ -142,16 +162,17 @@ impl Walk {
         match op {
             OpType::Identity => Some(vec![rows(first)?.to_vec()]),
             op if op.is(RESHAPES) && only_first => Some(vec![rows(first)?.to_vec()]),
-            OpType::Neg => Some(vec![rows(first)?.iter().map(|row| scaled(row, -1.0)).collect()]),
+            OpType::Neg => Some(vec![rows(first)?.iter().map(negated).collect()]),
             OpType::Add | OpType::Sub => {
                 let sign = if op == OpType::Sub { -1.0 } else { 1.0 };
+                let [one, sign] = [1.0, sign].map(Coefficient::known);
                 let side = |id: ValueId| Some((rows(id), broadcast(&shape(id)?, &whole)?));
                 let [(a, from_a), (b, from_b)] = [side(first)?, side(*inputs.get(1)?)?];
                 let sum = |(&a_place, &b_place): (&usize, &usize)| {
                     let (a, b) = (a.map(|rows| &rows[a_place]), b.map(|rows| &rows[b_place]));
-                    combined(
-                        [(a, 1.0), (b, sign)].into_iter().filter_map(|(row, by)| Some((row?, by))),
-                    )
+                    let terms = [(a, one), (b, sign)];
+                    let terms = terms.into_iter().filter_map(|(row, by)| Some((row?, by)));
+                    self.symbols.combined(terms)
                 };
                 Some(vec![from_a.iter().zip(&from_b).map(sum).collect()])
             }
@@ -160,13 +181,16 @@ impl Walk {
                 let (value, constant) =
                     if rows(first).is_some() { (first, second) } else { (second, first) };
                 require(op == OpType::Mul || value == first)?;
-                let factors = numbers(edit, constant)?;
+                let factors = self.factors(edit, constant)?;
                 let (from, by) =
                     (broadcast(&shape(value)?, &whole)?, broadcast(&shape(constant)?, &whole)?);
                 let rows = rows(value)?;
                 let product = |(&place, &by): (&usize, &usize)| {
-                    let factor = factors[by];
-                    scaled(&rows[place], if op == OpType::Div { 1.0 / factor } else { factor })
+                    let factor = match op {
+                        OpType::Div => self.symbols.inverse(factors[by]),
+                        _ => factors[by],
+                    };
+                    self.symbols.scaled(&rows[place], factor)
                 };
                 Some(vec![from.iter().zip(&by).map(product).collect()])
             }
@@ -183,11 +207,12 @@ impl Walk {
                     .collect();
                 let count = elements(&own) / elements(&kept).max(1);
                 let by = if op == OpType::ReduceMean { 1.0 / count as f64 } else { 1.0 };
+                let by = Coefficient::known(by);
                 let mut sums = vec![Vec::new(); elements(&kept)];
                 for (row, to) in rows(first)?.iter().zip(broadcast(&kept, &own)?) {
                     sums[to].push((row, by));
                 }
-                Some(vec![sums.into_iter().map(combined).collect()])
+                Some(vec![sums.into_iter().map(|sum| self.symbols.combined(sum)).collect()])
             }
             OpType::Expand if only_first => selected(&broadcast(&shape(first)?, &whole)?),
             OpType::Transpose => {
@@ -263,7 +288,19 @@ impl Walk {
         }
     }
 
-    /// Returns the rows of a product of matrices, one of which is constant.
+    /// Returns the elements of a value that multiplies states.
+    fn factors(&self, edit: &Edit<'_>, value: ValueId) -> Option<Vec<Coefficient>> {
+        require(edit.dtype(value) == Some(DType::F32))?;
+        let count = elements(&known_shape(edit.shape(value)?)?);
+        if let Some(tensor) = edit.tensor(value) {
+            require(count <= MAX_WORK)?;
+            return Some(tensor.floats()?.into_iter().map(Coefficient::known).collect());
+        }
+        require(count <= MAX_COMPUTED && !self.varying.contains(&value))?;
+        Some(self.symbols.elements(value, count))
+    }
+
+    /// Returns the rows of a product of matrices, one of which does not depend on the states.
     fn product(&self, edit: &Edit<'_>, x: ValueId, y: ValueId, whole: &[i64]) -> Option<Vec<Row>> {
         let shape = |id: ValueId| known_shape(edit.shape(id)?);
         let (mut left, mut right) = (shape(x)?, shape(y)?);
@@ -284,12 +321,14 @@ impl Walk {
         let from_x = broadcast(&left[..left.len() - 2], lead)?;
         let from_y = broadcast(&right[..right.len() - 2], lead)?;
         let (rows, factors, is_left) = match (self.of.get(&x), self.of.get(&y)) {
-            (Some(affine), None) => (&affine.rows, numbers(edit, y)?, true),
-            (None, Some(affine)) => (&affine.rows, numbers(edit, x)?, false),
+            (Some(affine), None) => (&affine.rows, self.factors(edit, y)?, true),
+            (None, Some(affine)) => (&affine.rows, self.factors(edit, x)?, false),
             _ => return None,
         };
         let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
-        require(elements(&full).checked_mul(k)?.checked_mul(longest)? <= MAX_WORK)?;
+        let is_known = factors.iter().all(|factor| factor.constant().is_some());
+        let most = if is_known { MAX_WORK } else { MAX_COMPUTED_WORK };
+        require(elements(&full).checked_mul(k)?.checked_mul(longest)? <= most)?;
         let mut made = Vec::new();
         for (x, y) in from_x.iter().zip(&from_y) {
             for row in 0..p {
@@ -299,7 +338,7 @@ impl Walk {
                         let b = (y * k + inner) * q + column;
                         if is_left { (&rows[a], factors[b]) } else { (&rows[b], factors[a]) }
                     });
-                    made.push(combined(terms));
+                    made.push(self.symbols.combined(terms));
                 }
             }
         }
@@ -358,41 +397,7 @@ fn zeros(edit: &mut Patch<'_, '_>, like: ValueId) -> Option<ValueId> {
 }
 
 fn is_bounded(row: &Row) -> bool {
-    row.iter().all(|(_, number)| number.abs() <= MAX_COEFFICIENT)
-}
-
-/// Returns the elements of a constant.
-fn numbers(edit: &Edit<'_>, constant: ValueId) -> Option<Vec<f64>> {
-    let tensor = edit.tensor(constant)?;
-    require(tensor.dtype == DType::F32 && tensor.len() <= MAX_WORK)?;
-    tensor.floats()
-}
-
-fn scaled(row: &Row, by: f64) -> Row {
-    row.iter()
-        .map(|&(column, number)| (column, number * by))
-        .filter(|entry| entry.1 != 0.0)
-        .collect()
-}
-
-/// Returns the sum of rows times numbers.
-fn combined<'r>(terms: impl IntoIterator<Item = (&'r Row, f64)>) -> Row {
-    let mut all: Row = Vec::new();
-    for (row, by) in terms {
-        if by != 0.0 {
-            all.extend(row.iter().map(|&(column, number)| (column, number * by)));
-        }
-    }
-    all.sort_by_key(|entry| entry.0);
-    all.dedup_by(|next, first| {
-        let is_same = next.0 == first.0;
-        if is_same {
-            first.1 += next.1;
-        }
-        is_same
-    });
-    all.retain(|entry| entry.1 != 0.0);
-    all
+    row.iter().all(|(_, one)| one.number.abs() <= MAX_COEFFICIENT)
 }
 
 pub(super) fn elements(shape: &[i64]) -> usize {

@@ -18,12 +18,13 @@ use super::affine::System;
 use super::attention::{is_long, leaves};
 use super::blocks;
 use super::body::{filled, number, sliced};
-use super::forms::{Axes, Factor, Forms, Of, Term, When};
+use super::forms::{Factor, Forms, Of, Term, When};
 use super::mixed::{self, Mixed};
 use super::peaks::Peak;
 use super::registers::{self, Delay};
 use super::series::{self, Decay, Join, Series};
 use super::split::{Parts, Split};
+use super::sums::sum;
 use crate::{Carry, Counted, results_in_place};
 
 /// A shorter loop stays.
@@ -40,6 +41,9 @@ pub(super) const MAX_DECAY: f64 = 1.01;
 
 /// If the magnitudes of all numbers add up to less than this, no state overflows.
 const MAX_SUM: f64 = (1u64 << 60) as f64;
+
+/// The same for factors of the states, whose products with states do not overflow then.
+const MAX_FACTOR: f64 = (1u64 << 40) as f64;
 
 /// A constant decay that is computed as a difference must be further from one: its rounding adds up.
 const MIN_DISTANCE: f64 = 1.0 / 64.0;
@@ -67,9 +71,11 @@ impl<'l> Leaving<'l> {
         }
         let delays = registers::delays(edit, scan);
         let mut leaving = Leaving { delays, plain, system: None, peaks: Vec::new() };
-        if leaving.count() < scan.carries.len() {
+        let has_same = leaving.plain.iter().any(|(_, forms)| has_computed_decay(edit, scan, forms));
+        if leaving.count() < scan.carries.len() || has_same {
             let system = mixed::system(edit, scan, &leaving.delays);
-            let is_more = |system: &System| system.members.len() > leaving.plain.len();
+            let least = leaving.plain.len() + usize::from(!has_same);
+            let is_more = |system: &System| system.members.len() >= least;
             if let Some(system) = system.filter(is_more) {
                 leaving.plain.clear();
                 leaving.system = Some(system);
@@ -191,6 +197,19 @@ fn plain<'l>(edit: &Edit<'_>, scan: &'l Counted, carry: Carry) -> Option<Result<
     Some(Ok(forms))
 }
 
+/// True if all steps multiply the state by the same decay, which the model computes.
+fn has_computed_decay(edit: &Edit<'_>, scan: &Counted, forms: &Forms<'_>) -> bool {
+    let inputs = scan.arrays.iter().map(|array| array.element);
+    let inputs = inputs.chain(scan.carries.iter().map(|carry| carry.before));
+    let varying = scan.dependents(inputs.collect());
+    let mut read = Vec::new();
+    let factors = decays(forms).into_iter().flat_map(|term| &term.factors);
+    factors.for_each(|factor| leaves(factor, &mut read));
+    scan.iterations.known().is_some()
+        && read.iter().any(|&id| edit.tensor(id).is_none())
+        && !read.iter().any(|id| varying.contains(id))
+}
+
 fn is_large(forms: &Forms<'_>) -> bool {
     onnx::known_shape(&forms.shape).is_some_and(|shape| has_many(&shape))
 }
@@ -233,7 +252,10 @@ fn write(
     for peak in &leaving.peaks {
         series.push(peak.series(edit, split)?);
     }
-    let mixed = leaving.system.map(|system| Mixed::of(edit, split, system)).transpose()?;
+    let mixed = match leaving.system {
+        Some(system) => Some(Mixed::of(edit, scan, split, system, &mut guards)?),
+        None => None,
+    };
     let numbers = series.iter().flat_map(|one| match (one.join, one.decay) {
         (Join::Sum, _) => [Some(one.added), Some(one.carry.initial)],
         (_, Decay::Array(decay)) => [Some(one.added), Some(decay)],
@@ -245,6 +267,9 @@ fn write(
     let numbers: Vec<ValueId> =
         numbers.chain(mixed.iter().flat_map(|mixed| mixed.numbers())).collect();
     guards.extend(are_below(edit, &numbers, MAX_SUM)?);
+    if let Some(mixed) = &mixed {
+        guards.extend(are_below(edit, &mixed.factors, MAX_FACTOR)?);
+    }
     let outputs = edit.node(edit.root()).outputs.to_vec();
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
     let kept = results_in_place(edit, split.kept.iter().copied().chain(known));
@@ -387,9 +412,10 @@ fn series_of(
             Decay::Number(decay)
         }
     } else {
-        let sizes = if adds.is_empty() { bounds_of_product(split) } else { (0.0, MAX_DECAY) };
+        let sizes = if adds.is_empty() { bounds_of_product() } else { (0.0, MAX_DECAY) };
         Decay::Array(decay_of_steps(edit, split, &decays, &axes, sizes, guards)?)
     };
+    let is_product = adds.is_empty();
     let scaled = match (decay, &adds[..]) {
         (Decay::Number(_), &[term]) => term.scaled(edit),
         _ => None,
@@ -398,12 +424,12 @@ fn series_of(
     let added = sum(edit, split, &adds, &axes)?;
     let added = split.full(edit, added, &axes)?;
     let added = split.reshape(edit, added, None, &[size])?;
-    Ok(Series { carry, size, shape, decay, join: Join::Sum, added, scale })
+    Ok(Series { carry, size, shape, decay, join: Join::Sum, added, is_product, scale })
 }
 
 /// Returns the smallest and the largest factor whose product over the steps of a chunk is a normal number.
-fn bounds_of_product(split: &Split<'_>) -> (f64, f64) {
-    let most = (120.0 / series::chunk_of(&split.batches.steps) as f64).exp2();
+fn bounds_of_product() -> (f64, f64) {
+    let most = (120.0 / series::MAX_PRODUCT as f64).exp2();
     (1.0 / most, most)
 }
 
@@ -470,68 +496,6 @@ fn constant(edit: &Patch<'_, '_>, terms: &[&Term]) -> Option<f64> {
         sum += product;
     }
     Some(sum)
-}
-
-/// Inserts a sum of products as an array over steps and axes.
-fn sum(
-    edit: &mut Patch<'_, '_>,
-    split: &mut Split<'_>,
-    terms: &[&Term],
-    axes: &[usize],
-) -> Result<ValueId> {
-    let mut factors = terms.iter().flat_map(|term| &term.factors);
-    if let Some(Factor::Mask { id, axes: own, .. }) =
-        factors.find(|factor| matches!(factor, Factor::Mask { .. }))
-    {
-        return selected(edit, split, terms, axes, (*id, own));
-    }
-    let mut sum: Option<ValueId> = None;
-    for term in terms {
-        let product = match split.product(edit, &term.factors, axes)? {
-            Some(product) => Ok(product),
-            None => filled(edit, &vec![1; axes.len() + 1], 1.0),
-        }?;
-        sum = Some(match (sum, term.is_negative) {
-            (None, false) => product,
-            (None, true) => edit.insert(Op::new(OpType::Neg, &[product])),
-            (Some(sum), false) => edit.insert(Op::new(OpType::Add, &[sum, product])),
-            (Some(sum), true) => edit.insert(Op::new(OpType::Sub, &[sum, product])),
-        });
-    }
-    match sum {
-        Some(sum) => Ok(sum),
-        None => filled(edit, &vec![1; axes.len() + 1], 0.0),
-    }
-}
-
-/// Inserts a sum of products, some of which a condition selects.
-fn selected(
-    edit: &mut Patch<'_, '_>,
-    split: &mut Split<'_>,
-    terms: &[&Term],
-    axes: &[usize],
-    (id, own): (ValueId, &Axes),
-) -> Result<ValueId> {
-    let mut rest = terms.to_vec();
-    let mut operands = vec![split.all_steps(edit, id, own, axes)?];
-    for is_negated in [false, true] {
-        let mask = Factor::Mask { id, axes: own.clone(), is_negated };
-        let (chosen, others): (Vec<&Term>, Vec<&Term>) =
-            rest.into_iter().partition(|term| term.factors.contains(&mask));
-        let unmasked = |term: &Term| Term {
-            factors: term.factors.iter().filter(|factor| **factor != mask).cloned().collect(),
-            ..term.clone()
-        };
-        let chosen: Vec<Term> = chosen.into_iter().map(unmasked).collect();
-        operands.push(sum(edit, split, &chosen.iter().collect::<Vec<_>>(), axes)?);
-        rest = others;
-    }
-    let selected = edit.insert(Op::new(OpType::Where, &operands));
-    if rest.is_empty() {
-        return Ok(selected);
-    }
-    let rest = sum(edit, split, &rest, axes)?;
-    Ok(edit.insert(Op::new(OpType::Add, &[selected, rest])))
 }
 
 /// Computes all results of the loop.

@@ -2,7 +2,7 @@
 
 use algebra::rewrite::{Result, ensure};
 
-use super::affine::Row;
+use super::coefficients::{Coefficient, Row};
 
 /// A larger block stays in its loop.
 const MAX_BLOCK: usize = 128;
@@ -79,6 +79,14 @@ impl Matrix {
     }
 }
 
+/// The matrices of blocks.
+pub(super) enum Matrices {
+    /// The matrix of each block, or the one of all blocks.
+    Known(Vec<Matrix>),
+    /// The model computes one matrix for all blocks, or one for each.
+    Computed { is_shared: bool },
+}
+
 /// Blocks of one size.
 pub(super) struct Blocks {
     /// The number of blocks, and of the states of each.
@@ -86,11 +94,19 @@ pub(super) struct Blocks {
     pub size: usize,
     /// The states of each block, one block after the other.
     pub order: Vec<usize>,
-    /// The matrix of each block, or the one of all blocks.
-    pub matrices: Vec<Matrix>,
+    pub matrices: Matrices,
 }
 
 impl Blocks {
+    /// Returns the number of matrices.
+    pub(super) fn tables(&self) -> usize {
+        match &self.matrices {
+            Matrices::Known(all) => all.len(),
+            Matrices::Computed { is_shared: true } => 1,
+            Matrices::Computed { is_shared: false } => self.count,
+        }
+    }
+
     /// Returns the blocks of a matrix, by their size.
     pub(super) fn of(rows: &[Row]) -> Result<Vec<Blocks>> {
         let mut parents: Vec<usize> = (0..rows.len()).collect();
@@ -108,59 +124,47 @@ impl Blocks {
         if let Some(regular) = regular(&members, rows.len()) {
             members = regular;
         }
-        let mut found: Vec<Blocks> = Vec::new();
-        for states in members {
-            let size = states.len();
-            ensure(size <= MAX_BLOCK, "a step mixes more than 128 numbers of the state")?;
-            let mut matrix = Matrix { size, entries: vec![0.0; size * size] };
-            for (row, &state) in states.iter().enumerate() {
-                for &(column, number) in &rows[state] {
-                    if let Ok(column) = states.binary_search(&(column as usize)) {
-                        matrix.entries[row * size + column] = number;
+        let mut sizes: Vec<usize> = Vec::new();
+        for states in &members {
+            ensure(states.len() <= MAX_BLOCK, "a step mixes more than 128 numbers of the state")?;
+            if !sizes.contains(&states.len()) {
+                sizes.push(states.len());
+            }
+        }
+        let blocks = |size: usize| {
+            let members: Vec<&Vec<usize>> =
+                members.iter().filter(|one| one.len() == size).collect();
+            let entries = |states: &&Vec<usize>| {
+                let mut entries = vec![Coefficient::known(0.0); size * size];
+                for (row, &state) in states.iter().enumerate() {
+                    for &(column, one) in &rows[state] {
+                        if let Ok(column) = states.binary_search(&(column as usize)) {
+                            entries[row * size + column] = one;
+                        }
                     }
                 }
+                entries
+            };
+            let mut all: Vec<Vec<Coefficient>> = members.iter().map(entries).collect();
+            let is_shared = all.iter().all(|one| *one == all[0]);
+            if is_shared {
+                all.truncate(1);
             }
-            match found.iter_mut().find(|blocks| blocks.size == size) {
-                Some(blocks) => {
-                    blocks.count += 1;
-                    blocks.order.extend(states);
-                    blocks.matrices.push(matrix);
-                }
-                None => {
-                    found.push(Blocks { count: 1, size, order: states, matrices: vec![matrix] });
-                }
+            let known = |entries: &Vec<Coefficient>| {
+                let entries = entries.iter().map(|one| one.constant()).collect::<Option<_>>()?;
+                Some(Matrix { size, entries })
+            };
+            Blocks {
+                count: members.len(),
+                size,
+                order: members.into_iter().flatten().copied().collect(),
+                matrices: match all.iter().map(known).collect() {
+                    Some(all) => Matrices::Known(all),
+                    None => Matrices::Computed { is_shared },
+                },
             }
-        }
-        for blocks in &mut found {
-            if blocks.matrices.iter().all(|matrix| *matrix == blocks.matrices[0]) {
-                blocks.matrices.truncate(1);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Returns the powers of each matrix from 0 to `last`, and those matrices to the power `last`. Declines if they
-    /// are larger than the rounding of `steps` steps of the loop permits.
-    ///
-    /// A chunk rounds its sum once, and multiplies it by powers. The loop rounds in each of its steps, and multiplies
-    /// each of these errors by a power.
-    pub(super) fn powers(
-        matrices: &[Matrix],
-        last: usize,
-        steps: usize,
-    ) -> Result<(Vec<Vec<Matrix>>, Vec<Matrix>)> {
-        let limit = MAX_POWER.min(4.0 * steps as f64);
-        let mut all = Vec::new();
-        for matrix in matrices {
-            let powers = matrix.powers(last);
-            ensure(
-                Matrix::growth(&powers) <= limit,
-                "the state may grow with the number of steps",
-            )?;
-            all.push(powers);
-        }
-        let next = all.iter().map(|powers| powers[last].clone()).collect();
-        Ok((all, next))
+        };
+        Ok(sizes.into_iter().map(blocks).collect())
     }
 }
 
@@ -187,6 +191,32 @@ fn regular(members: &[Vec<usize>], states: usize) -> Option<Vec<Vec<usize>>> {
         (0..states).for_each(|state| blocks[way(state)].push(state));
         Some(blocks)
     })
+}
+
+/// Returns the largest power of a matrix that the rounding of steps of the loop permits.
+pub(super) fn max_power(steps: usize) -> f64 {
+    MAX_POWER.min(4.0 * steps as f64)
+}
+
+/// Returns the powers of each matrix from 0 to `last`, and those matrices to the power `last`. Declines if they
+/// are larger than the rounding of `steps` steps of the loop permits.
+///
+/// A chunk rounds its sum once, and multiplies it by powers. The loop rounds in each of its steps, and multiplies
+/// each of these errors by a power.
+pub(super) fn powers_of(
+    matrices: &[Matrix],
+    last: usize,
+    steps: usize,
+) -> Result<(Vec<Vec<Matrix>>, Vec<Matrix>)> {
+    let limit = max_power(steps);
+    let mut all = Vec::new();
+    for matrix in matrices {
+        let powers = matrix.powers(last);
+        ensure(Matrix::growth(&powers) <= limit, "the state may grow with the number of steps")?;
+        all.push(powers);
+    }
+    let next = all.iter().map(|powers| powers[last].clone()).collect();
+    Ok((all, next))
 }
 
 fn root(parents: &mut [usize], mut state: usize) -> usize {

@@ -4,11 +4,13 @@
 //! same kind, for a power of the matrix, so that the same is repeated until one chunk is left. If the number of steps
 //! is symbolic, a loop runs over the chunks of the second level.
 
+use algebra::axis_map::transpose;
 use algebra::rewrite::{Result, ensure};
 use onnx::{DType, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::body::{Body, dims, filled, shaped, sliced};
-use super::components::{Blocks, Matrix};
+use super::components::{Blocks, Matrices, Matrix, powers_of};
+use super::powers::{Base, Powers};
 use super::series::normal;
 use crate::{Carry, Counted};
 
@@ -20,6 +22,12 @@ const MAX_TABLE: i64 = 1 << 17;
 
 /// The number of products that take as long as it takes to start the nodes of a level.
 const LEVEL: i64 = 1 << 18;
+
+/// The same if the model computes the tables.
+const COMPUTED_LEVEL: i64 = 1 << 21;
+
+/// The number of products that take as long as it takes to gather an entry of a table that the model computes.
+const ENTRY: i64 = 1 << 7;
 
 /// If the number of steps is symbolic, the maximum number of steps to which shorter inputs are padded.
 const MAX_PADDED: i64 = 256;
@@ -37,19 +45,90 @@ pub(super) struct Levels<'s> {
     pub added: Option<ValueId>,
     /// `[blocks, 1, size]`
     pub initial: ValueId,
+    pub base: &'s Base,
+    pub plan: Option<&'s Plan>,
+}
+
+/// How the states of a known number of steps are computed.
+pub(super) struct Plan {
+    /// The powers of each level, from the first one on.
+    levels: Vec<Powers>,
+    chunk: i64,
+}
+
+impl Plan {
+    /// Chooses the levels, and computes their powers. `is_added` if a step adds something to the states. Returns `None`
+    /// if there are no levels.
+    pub(super) fn of(
+        edit: &mut Patch<'_, '_>,
+        steps: &Dim,
+        blocks: &Blocks,
+        base: &Base,
+        is_added: bool,
+        guards: &mut Vec<ValueId>,
+    ) -> Result<Option<Plan>> {
+        let Some(steps) = steps.known().filter(|_| is_added) else {
+            let is_known = matches!(base, Base::Known(_));
+            ensure(is_known, "the number of steps is not known, or a step adds nothing")?;
+            return Ok(None);
+        };
+        let chunk = chunk_of(steps, blocks)?;
+        let (mut length, mut stride, mut levels) = (steps, 1, Vec::new());
+        let mut next = None;
+        loop {
+            let last = chunk.min(length);
+            let base = next.as_ref().unwrap_or(base);
+            let (powers, top) = base.powers(edit, last, stride * last, guards)?;
+            levels.push(powers);
+            if length <= chunk {
+                return Ok(Some(Plan { levels, chunk }));
+            }
+            next = Some(top);
+            length = rounded_up((length + last - 1) / last, chunk);
+            stride *= last;
+        }
+    }
+}
+
+/// Returns the number of chunks, padded to a multiple of the chunks of the next level.
+fn rounded_up(count: i64, chunk: i64) -> i64 {
+    let next = chunk.min(count);
+    (count + next - 1) / next * next
+}
+
+/// Returns the number of steps of a chunk with which the levels are fastest.
+fn chunk_of(steps: i64, blocks: &Blocks) -> Result<i64> {
+    let [count, size] = [blocks.count as i64, blocks.size as i64];
+    let [level, entry] = match blocks.matrices {
+        Matrices::Known(_) => [LEVEL, 0],
+        Matrices::Computed { .. } => [COMPUTED_LEVEL, ENTRY * blocks.tables() as i64],
+    };
+    let cost = |chunk: i64| {
+        let (mut length, mut cost) = (steps, 0);
+        while length > chunk {
+            length = (length + chunk - 1) / chunk;
+            cost += level + count * length * chunk * (chunk + 1) * size * size;
+            cost += entry * (chunk * size).pow(2);
+        }
+        cost
+    };
+    let fits = |chunk: &i64| 2 * chunk <= steps && fits(blocks, *chunk);
+    let chunk = CHUNKS.into_iter().filter(fits).min_by_key(|&chunk| cost(chunk));
+    chunk.ok_or_else(|| "the powers of the matrix would be large constants".into())
+}
+
+fn fits(blocks: &Blocks, chunk: i64) -> bool {
+    (chunk * blocks.size as i64).pow(2) * (blocks.tables() as i64) <= MAX_TABLE
 }
 
 impl Levels<'_> {
     /// Returns the states after all steps, as `[blocks, steps, size]`.
     pub(super) fn states(&self, edit: &mut Patch<'_, '_>) -> Result<ValueId> {
-        let matrices = &self.blocks.matrices[..];
-        match (self.added, self.scan.iterations.known()) {
-            (None, steps) => self.by_powers(edit, steps.ok_or("the number of steps is symbolic")?),
-            (Some(added), Some(steps)) => {
-                let chunk = self.chunk(steps)?;
-                self.level(edit, added, matrices, [steps, chunk], 1)
-            }
-            (Some(added), None) => self.of_symbolic(edit, added),
+        match (self.added, self.plan, self.scan.iterations.known()) {
+            (None, _, Some(steps)) => self.by_powers(edit, steps),
+            (Some(added), Some(_), Some(steps)) => self.level(edit, added, [steps, 0]),
+            (Some(added), _, None) => self.of_symbolic(edit, added),
+            _ => Err("the number of steps is symbolic".into()),
         }
     }
 
@@ -57,62 +136,38 @@ impl Levels<'_> {
         [self.blocks.count as i64, self.blocks.size as i64]
     }
 
-    /// Returns the number of steps of a chunk with which the levels are fastest.
-    fn chunk(&self, steps: i64) -> Result<i64> {
-        let [count, size] = self.sizes();
-        let cost = |chunk: i64| {
-            let (mut length, mut cost) = (steps, 0);
-            while length > chunk {
-                length = (length + chunk - 1) / chunk;
-                cost += LEVEL + count * length * chunk * (chunk + 1) * size * size;
-            }
-            cost
-        };
-        let fits = |chunk: &i64| 2 * chunk <= steps && self.fits(*chunk);
-        let chunk = CHUNKS.into_iter().filter(fits).min_by_key(|&chunk| cost(chunk));
-        chunk.ok_or_else(|| "the powers of the matrix would be large constants".into())
-    }
-
-    fn fits(&self, chunk: i64) -> bool {
-        let [_, size] = self.sizes();
-        (chunk * size).pow(2) * (self.blocks.matrices.len() as i64) <= MAX_TABLE
-    }
-
-    /// Returns the states of a series that starts with zeros, or with the initial state if it is the first one. Each
-    /// of its elements stands for `steps` steps.
+    /// Returns the states of a series that starts with zeros, or with the initial state if it is on the first level.
     fn level(
         &self,
         edit: &mut Patch<'_, '_>,
         added: ValueId,
-        matrices: &[Matrix],
-        [length, chunk]: [i64; 2],
-        steps: i64,
+        [length, level]: [i64; 2],
     ) -> Result<ValueId> {
         let [_, size] = self.sizes();
-        let is_last = length <= chunk;
-        let chunk = chunk.min(length);
-        let (powers, next) = Blocks::powers(matrices, chunk as usize, (steps * chunk) as usize)?;
+        let plan = self.plan.ok_or("no levels")?;
+        let powers = plan.levels.get(level as usize).ok_or("no level")?;
+        let is_last = length <= plan.chunk;
+        let chunk = plan.chunk.min(length);
         let count = (length + chunk - 1) / chunk;
         let padded = count * chunk;
         // Later levels are padded where they begin.
-        let whole = if steps == 1 && padded > length {
+        let whole = if level == 0 && padded > length {
             self.padded(edit, added, padded - length)?
         } else {
             added
         };
         let rows = self.reshaped(edit, whole, [count, chunk * size])?;
-        let local = self.local(edit, rows, &powers, chunk)?;
+        let local = self.local(edit, rows, powers, chunk)?;
         if is_last {
             return self.reshaped(edit, local, [length, size]);
         }
-        let next_chunk = chunk.min(count);
-        let next_length = (count + next_chunk - 1) / next_chunk * next_chunk;
+        let next_length = rounded_up(count, chunk);
         let ends = self.ends(edit, local, chunk)?;
-        let initial = (steps == 1).then_some(self.initial);
+        let initial = (level == 0).then_some(self.initial);
         let shifted = self.shifted(edit, ends, initial, next_length - count)?;
-        let starts = self.level(edit, shifted, &next, [next_length, chunk], steps * chunk)?;
+        let starts = self.level(edit, shifted, [next_length, level + 1])?;
         let starts = self.cut(edit, starts, next_length, count)?;
-        let states = self.continued(edit, local, starts, &powers, chunk)?;
+        let states = self.continued(edit, local, starts, powers, chunk)?;
         let states = self.reshaped(edit, states, [padded, size])?;
         self.cut(edit, states, padded, length)
     }
@@ -120,13 +175,14 @@ impl Levels<'_> {
     /// Computes states that steps only multiply.
     fn by_powers(&self, edit: &mut Patch<'_, '_>, steps: i64) -> Result<ValueId> {
         let [_, size] = self.sizes();
-        let matrices = &self.blocks.matrices;
+        let matrices = self.known()?;
         let chunk = (steps as f64).sqrt().ceil() as i64;
         let count = (steps + chunk - 1) / chunk;
         let entries = size * size * (chunk + count) * matrices.len() as i64;
         ensure(entries <= MAX_TABLE, "the powers of the matrix would be large constants")?;
-        let (powers, next) = Blocks::powers(matrices, chunk as usize, chunk as usize)?;
-        let (starts, _) = Blocks::powers(&next, count as usize, steps as usize)?;
+        let (powers, next) = powers_of(matrices, chunk as usize, chunk as usize)?;
+        let (starts, _) = powers_of(&next, count as usize, steps as usize)?;
+        let [powers, starts] = [powers, starts].map(Powers::Known);
         let starts = self.table(edit, [1, count], |_, to| Some(to), &starts)?;
         let starts = edit.insert(Op::new(OpType::MatMul, &[self.initial, starts]));
         let starts = self.reshaped(edit, starts, [count, size])?;
@@ -139,14 +195,15 @@ impl Levels<'_> {
     /// Computes two levels, and a loop over the chunks of the second one.
     fn of_symbolic(&self, edit: &mut Patch<'_, '_>, added: ValueId) -> Result<ValueId> {
         let [_, size] = self.sizes();
-        let fits = |chunk: &&i64| chunk.pow(2) <= MAX_PADDED && self.fits(**chunk);
+        let fits = |chunk: &&i64| chunk.pow(2) <= MAX_PADDED && fits(self.blocks, **chunk);
         let chunk = CHUNKS.iter().rev().find(fits);
         let &chunk = chunk.ok_or("the powers of the matrix would be large constants")?;
-        let (powers, next) = Blocks::powers(&self.blocks.matrices, chunk as usize, chunk as usize)?;
-        let (outer, top) = Blocks::powers(&next, chunk as usize, chunk.pow(2) as usize)?;
+        let (powers, next) = powers_of(self.known()?, chunk as usize, chunk as usize)?;
+        let (outer, top) = powers_of(&next, chunk as usize, chunk.pow(2) as usize)?;
+        let [powers, outer] = [powers, outer].map(Powers::Known);
         let mut square = top.clone();
         for exponent in 2 * chunk.ilog2() as usize..CHECKED {
-            square = Blocks::powers(&square, 2, 1 << exponent)?.1;
+            square = powers_of(&square, 2, 1 << exponent)?.1;
         }
         let (whole, length) = self.padded_to(edit, added, chunk * chunk)?;
         let rows = self.reshaped(edit, whole, [-1, chunk * size])?;
@@ -183,13 +240,13 @@ impl Levels<'_> {
             edit,
             [1, 1],
             |_, _| Some(0),
-            &top.iter().map(|one| vec![one.clone()]).collect::<Vec<_>>(),
+            &Powers::Known(top.iter().map(|one| vec![one.clone()]).collect()),
         )?;
         // The loop runs over the leading axis.
         let (arrays, shape) = if count == 1 {
             (shaped(edit, ends, &[-1, 1, size])?, vec![1, size])
         } else {
-            let moved = edit.insert(algebra::axis_map::transpose(ends, &[1, 0, 2]));
+            let moved = edit.insert(transpose(ends, &[1, 0, 2]));
             (shaped(edit, moved, &[-1, count, 1, size])?, vec![count, 1, size])
         };
         let mut body = Body::new(self.scan, self.carry)?;
@@ -204,7 +261,7 @@ impl Levels<'_> {
             return shaped(edit, made[1], &[-1, size]);
         }
         let whole = shaped(edit, made[1], &[-1, count, size])?;
-        Ok(edit.insert(algebra::axis_map::transpose(whole, &[1, 0, 2])))
+        Ok(edit.insert(transpose(whole, &[1, 0, 2])))
     }
 
     /// Returns the states of each chunk if it starts with zeros.
@@ -212,7 +269,7 @@ impl Levels<'_> {
         &self,
         edit: &mut Patch<'_, '_>,
         rows: ValueId,
-        powers: &[Vec<Matrix>],
+        powers: &Powers,
         chunk: i64,
     ) -> Result<ValueId> {
         let table = self.table(edit, [chunk, chunk], |from, to| to.checked_sub(from), powers)?;
@@ -225,7 +282,7 @@ impl Levels<'_> {
         edit: &mut Patch<'_, '_>,
         local: ValueId,
         starts: ValueId,
-        powers: &[Vec<Matrix>],
+        powers: &Powers,
         chunk: i64,
     ) -> Result<ValueId> {
         let table = self.table(edit, [1, chunk], |_, to| Some(to + 1), powers)?;
@@ -240,8 +297,12 @@ impl Levels<'_> {
         edit: &mut Patch<'_, '_>,
         [from, to]: [i64; 2],
         exponent: impl Fn(usize, usize) -> Option<usize>,
-        powers: &[Vec<Matrix>],
+        powers: &Powers,
     ) -> Result<ValueId> {
+        let powers = match powers {
+            Powers::Known(powers) => powers,
+            Powers::Computed(powers) => return self.gathered(edit, [from, to], exponent, *powers),
+        };
         let size = self.blocks.size;
         let [from, to] = [from, to].map(|count| count as usize);
         let flip = |place, count| if self.scan.is_reverse { count - 1 - place } else { place };
@@ -265,6 +326,47 @@ impl Levels<'_> {
         }
         let tensor = Tensor::of_floats(DType::F32, shape, &entries).ok_or("no table")?;
         Ok(edit.constant(tensor, &[]))
+    }
+
+    /// Returns a table of powers that the model computes.
+    fn gathered(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        [from, to]: [i64; 2],
+        exponent: impl Fn(usize, usize) -> Option<usize>,
+        powers: ValueId,
+    ) -> Result<ValueId> {
+        let flip = |place, count| if self.scan.is_reverse { count - 1 - place } else { place };
+        let [_, size] = self.sizes();
+        let tables = self.blocks.tables() as i64;
+        let mut places = Vec::new();
+        for table in 0..tables {
+            for row in 0..from * size {
+                for column in 0..to * size {
+                    let [a, b] = [flip(row / size, from), flip(column / size, to)];
+                    // The first entry contains zeros.
+                    let power = exponent(a as usize, b as usize).map_or(0, |one| one as i64 + 1);
+                    let matrix = power * tables + table;
+                    places.push((matrix * size + row % size) * size + column % size);
+                }
+            }
+        }
+        let mut sizes = vec![from * size, to * size];
+        if tables > 1 {
+            sizes.insert(0, tables);
+        }
+        let places = Tensor::of_ints(DType::I32, sizes, &places).ok_or("no table")?;
+        let places = edit.constant(places, &[]);
+        let flat = shaped(edit, powers, &[-1])?;
+        Ok(edit.insert(Op::new(OpType::Gather, &[flat, places]).attr("axis", 0)))
+    }
+
+    /// Returns the matrices, if they are constants.
+    fn known(&self) -> Result<&[Matrix]> {
+        match self.base {
+            Base::Known(all) => Ok(all),
+            Base::Computed(_) => Err("the matrix is not constant".into()),
+        }
     }
 
     /// Returns an axis after the one of the blocks.

@@ -9,14 +9,18 @@ use onnx::{DType, Dim, Edit, Op, OpType, Patch, Tensor, ValueId, known_shape};
 
 use super::affine::{System, elements};
 use super::body::{filled, shaped, sliced};
-use super::components::Blocks;
-use super::levels::Levels;
+use super::components::{Blocks, Matrices};
+use super::levels::{Levels, Plan};
+use super::powers::Base;
 use super::registers::Delay;
 use super::split::Split;
 use crate::{Carry, Counted};
 
 /// More numbers stay in their loop: a step takes longer to compute than its nodes take to start.
 const MAX_STATES: usize = 512;
+
+/// More tables that the model computes take longer than the loop.
+const MAX_TABLES: usize = 4;
 
 /// Returns the states of a loop that can leave it together. `None` if there are none.
 ///
@@ -46,7 +50,7 @@ pub(super) fn system(edit: &mut Patch<'_, '_>, scan: &Counted, delays: &[Delay])
                 let others: Vec<Carry> =
                     members.iter().copied().filter(|one| read.contains(&one.before)).collect();
                 if others.is_empty() {
-                    return Some(system);
+                    return is_small(&system).then_some(system);
                 }
                 others
             }
@@ -62,19 +66,40 @@ pub(super) fn system(edit: &mut Patch<'_, '_>, scan: &Counted, delays: &[Delay])
     None
 }
 
+/// True unless the model would compute many tables.
+fn is_small(system: &System) -> bool {
+    let is_small = |blocks: &Blocks| {
+        matches!(blocks.matrices, Matrices::Known(_)) || blocks.tables() <= MAX_TABLES
+    };
+    Blocks::of(&system.rows).map_or(true, |all| all.iter().all(is_small))
+}
+
 /// The arrays of all steps that the update of a system reads.
 pub(super) struct Mixed {
     system: System,
     /// The sum that a step adds to each state, as `[steps, size]`.
     added: Vec<Option<ValueId>>,
+    blocks: Vec<Part>,
+    /// The values from which the model computes matrices.
+    pub factors: Vec<ValueId>,
+}
+
+/// Blocks of one size, and their powers.
+struct Part {
+    blocks: Blocks,
+    base: Base,
+    plan: Option<Plan>,
 }
 
 impl Mixed {
-    /// Computes for all steps what they add to the states.
+    /// Computes for all steps what they add to the states, and the powers of the matrix. Adds conditions that the powers
+    /// are not too large.
     pub(super) fn of(
         edit: &mut Patch<'_, '_>,
+        scan: &Counted,
         split: &mut Split<'_>,
         system: System,
+        guards: &mut Vec<ValueId>,
     ) -> Result<Mixed> {
         for node in &system.nodes {
             split.take_node(edit, node)?;
@@ -89,7 +114,14 @@ impl Mixed {
             let shape = shape.ok_or("a size of the state is not known")?;
             added.push(Some(split.rows(edit, value, &shape)?));
         }
-        Ok(Mixed { system, added })
+        let is_added = added.iter().any(Option::is_some);
+        let (mut parts, mut factors) = (Vec::new(), Vec::new());
+        for blocks in Blocks::of(&system.rows)? {
+            let base = Base::of(edit, split, scan, &system, &blocks, &mut factors)?;
+            let plan = Plan::of(edit, &scan.iterations, &blocks, &base, is_added, guards)?;
+            parts.push(Part { blocks, base, plan });
+        }
+        Ok(Mixed { system, added, blocks: parts, factors })
     }
 
     /// Returns the numbers that must be finite.
@@ -106,19 +138,19 @@ impl Mixed {
     pub(super) fn states(&self, edit: &mut Patch<'_, '_>, scan: &Counted) -> Result<Vec<ValueId>> {
         let sizes = self.sizes(edit);
         let total: i64 = sizes.iter().sum();
-        let all = Blocks::of(&self.system.rows)?;
         let initial = self.initial(edit, &sizes)?;
         let added = self.all_added(edit, scan, &sizes)?;
         let (mut parts, mut order) = (Vec::new(), Vec::new());
-        for blocks in &all {
-            let is_whole = all.len() == 1;
+        for Part { blocks, base, plan } in &self.blocks {
+            let is_whole = self.blocks.len() == 1;
             let added = match added {
                 Some(added) => Some(to_blocks(edit, added, blocks, is_whole, &scan.iterations)?),
                 None => None,
             };
             let initial = to_blocks(edit, initial, blocks, is_whole, &Dim::Known(1))?;
             let carry = self.system.members[0];
-            let levels = Levels { scan, carry, blocks, added, initial };
+            let plan = plan.as_ref();
+            let levels = Levels { scan, carry, blocks, added, initial, base, plan };
             let states = levels.states(edit)?;
             parts.push(from_blocks(edit, states, blocks, is_whole)?);
             order.extend(blocks.order.iter().copied());

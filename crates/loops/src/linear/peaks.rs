@@ -66,7 +66,16 @@ impl Peak {
         };
         let (shape, join) = (self.shape.clone(), self.join);
         let size = shape.iter().product();
-        Ok(Series { carry: self.carry, size, shape, decay, join, added, scale: 1.0 })
+        Ok(Series {
+            carry: self.carry,
+            size,
+            shape,
+            decay,
+            join,
+            added,
+            is_product: false,
+            scale: 1.0,
+        })
     }
 }
 

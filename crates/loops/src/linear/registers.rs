@@ -49,7 +49,7 @@ impl Register {
         let system = System::of(edit, scan, &[carry]).ok()?;
         let size = system.rows.len();
         let kept = |row: usize| match system.rows[row][..] {
-            [(column, 1.0)] => Some(column as usize),
+            [(column, one)] if one.constant() == Some(1.0) => Some(column as usize),
             _ => None,
         };
         let is_newest_first = system.rows.first()?.is_empty();

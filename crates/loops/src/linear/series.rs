@@ -1,14 +1,23 @@
 //! Computes the states of all steps in chunks, from what each step adds and from the decays.
 
-use algebra::axis_map::transpose;
 use algebra::rewrite::Result;
 use onnx::{DType, Dim, Op, OpType, Patch, Tensor, Type, ValueId};
 
 use super::body::{Body, dims, filled, shaped};
+use super::lanes::{self, Lanes};
 use crate::{Carry, Counted};
 
 /// The number of steps of a chunk if the number of all steps is symbolic.
 const CHUNK: i64 = 32;
+
+/// The maximum number of decays above one that are multiplied.
+pub(super) const MAX_PRODUCT: i64 = 32;
+
+/// The same for decays that are at most a little above one.
+const MAX_DECAYS: i64 = 4096;
+
+/// The number of steps of a chunk that run one after the other, if the number of all steps is symbolic.
+const SHORT_CHUNK: i64 = 16;
 
 /// The largest number of chunks whose starts are computed by one product.
 const MAX_CHUNKS: i64 = 256;
@@ -23,6 +32,8 @@ pub(super) struct Series {
     pub join: Join,
     /// `[steps, size]`
     pub added: ValueId,
+    /// True if the steps add nothing, and decays may be above one.
+    pub is_product: bool,
     /// A constant factor of what the steps add, if the decay is one number.
     pub scale: f64,
 }
@@ -56,11 +67,11 @@ pub(super) enum Join {
 }
 
 impl Join {
-    fn with_decay(self) -> OpType {
+    pub(super) fn with_decay(self) -> OpType {
         if self == Join::Sum { OpType::Mul } else { OpType::Add }
     }
 
-    fn with_added(self) -> OpType {
+    pub(super) fn with_added(self) -> OpType {
         match self {
             Join::Sum => OpType::Add,
             Join::Max => OpType::Max,
@@ -69,7 +80,7 @@ impl Join {
     }
 
     /// Returns the state without influence on the next one.
-    fn empty(self) -> f64 {
+    pub(super) fn empty(self) -> f64 {
         match self {
             Join::Sum => 0.0,
             Join::Max => f64::NEG_INFINITY,
@@ -78,7 +89,7 @@ impl Join {
     }
 
     /// Returns the decay that keeps a state.
-    fn kept(self) -> f64 {
+    pub(super) fn kept(self) -> f64 {
         if self == Join::Sum { 1.0 } else { 0.0 }
     }
 }
@@ -89,18 +100,31 @@ pub(super) fn states(
     scan: &Counted,
     all: &[&Series],
 ) -> Result<Vec<ValueId>> {
-    let chunk = match all[0].decay {
-        Decay::Number(_) => chunk_of_powers(&scan.iterations),
-        _ => chunk_of(&scan.iterations),
-    };
-    let sizes = &Sizes::of(edit, scan, all[0].added, chunk)?;
-    match all[0].decay {
-        Decay::Number(decay) => {
-            all.iter().map(|one| by_powers(edit, scan, one, decay, sizes)).collect()
+    let matrix = |decay: Option<ValueId>| match decay {
+        Some(decay) if edit.shape(decay).is_some_and(|shape| shape[0].is(1)) => {
+            lanes::Factor::Same(decay)
         }
-        Decay::Array(decays) => by_loops(edit, scan, all, Some(decays), sizes),
-        Decay::None => by_loops(edit, scan, all, None, sizes),
+        Some(decay) => lanes::Factor::Steps(decay),
+        None => lanes::Factor::One,
+    };
+    if let Decay::Number(decay) = all[0].decay {
+        let chunk = chunk_of_powers(&scan.iterations);
+        let sizes = &Sizes::of(edit, scan, all[0].added, chunk)?;
+        return all.iter().map(|one| by_powers(edit, scan, one, decay, sizes)).collect();
     }
+    let matrix = vec![vec![matrix(all[0].decay.array())]];
+    let mut initial = Vec::new();
+    for one in all {
+        initial.push(vec![shaped(edit, one.carry.initial, &[1, one.size])?]);
+    }
+    let limit = if all.iter().any(|one| one.is_product) { MAX_PRODUCT } else { MAX_DECAYS };
+    let lanes = Lanes { scan, all, join: all[0].join, initial, limit };
+    let added: Vec<Vec<ValueId>> = all.iter().map(|one| vec![one.added]).collect();
+    let states = match scan.iterations.known() {
+        Some(steps) => lanes.states(edit, &matrix, &added, [steps, 1])?,
+        None => of_symbolic(edit, scan, all, &lanes, &matrix, &added)?,
+    };
+    Ok(states.into_iter().flatten().collect())
 }
 
 /// The sizes of chunks.
@@ -146,13 +170,13 @@ impl Sizes {
         }
         let shape = Op::new(OpType::Shape, &[array]).attr("start", 0).attr("end", 1);
         let length = edit.insert(shape);
-        let sizes = [0, CHUNK - 1, CHUNK, most].map(|size| edit.integers(&[size]));
-        let [Some(zero), Some(rest), Some(chunk), Some(most)] = sizes else {
+        let sizes = [0, chunk - 1, chunk, most].map(|size| edit.integers(&[size]));
+        let [Some(zero), Some(rest), Some(length_of_chunk), Some(most)] = sizes else {
             return Err(unknown.into());
         };
         let longer = edit.insert(Op::new(OpType::Add, &[length, rest]));
-        let count = edit.insert(Op::new(OpType::Div, &[longer, chunk]));
-        let whole = edit.insert(Op::new(OpType::Mul, &[count, chunk]));
+        let count = edit.insert(Op::new(OpType::Div, &[longer, length_of_chunk]));
+        let whole = edit.insert(Op::new(OpType::Mul, &[count, length_of_chunk]));
         let padding = edit.insert(Op::new(OpType::Sub, &[whole, length]));
         let (pads, ends) = match scan.is_reverse {
             true => ([padding, zero, zero, zero], [padding, most]),
@@ -160,19 +184,11 @@ impl Sizes {
         };
         let pads = edit.insert(Op::new(OpType::Concat, &pads).attr("axis", 0));
         let pads = Some(Pads { operand: pads, start: ends[0], end: ends[1] });
-        Ok(Sizes { steps, chunk: CHUNK, count: None, pads })
+        Ok(Sizes { steps, chunk, count: None, pads })
     }
 }
 
-/// Returns the number of steps of a chunk. If the number of all steps is known, both loops together have the fewest
-/// iterations, preferably without padding.
-pub(super) fn chunk_of(steps: &Dim) -> i64 {
-    let Some(steps) = steps.known() else { return CHUNK };
-    let root = (steps as f64).sqrt().ceil() as i64;
-    divisor_near(steps, root, |chunk| chunk + steps / chunk)
-}
-
-/// The same for products with powers of the decay, for which both products together have the fewest multiplications.
+/// Returns the number of steps of a chunk for which both products with powers together have the fewest multiplications.
 fn chunk_of_powers(steps: &Dim) -> i64 {
     let Some(steps) = steps.known() else { return CHUNK };
     let root = (2.0 * (steps as f64).cbrt()).ceil() as i64;
@@ -207,24 +223,6 @@ fn in_steps(edit: &mut Patch<'_, '_>, id: ValueId, size: i64, sizes: &Sizes) -> 
     let ty = Type::new(DType::F32, vec![sizes.steps.clone(), Dim::Known(size)]);
     let result = edit.body_input(ty);
     Ok(edit.insert_instead(op, &[Some(result)])[0])
-}
-
-/// Returns an array over chunks that contains one number. `like` is another array over chunks.
-fn repeated(
-    edit: &mut Patch<'_, '_>,
-    number: f64,
-    size: i64,
-    sizes: &Sizes,
-    like: ValueId,
-) -> Result<ValueId> {
-    if let Some(count) = sizes.count {
-        return filled(edit, &[count, size], number);
-    }
-    let row = filled(edit, &[1, size], number)?;
-    let count = edit.insert(Op::new(OpType::Shape, &[like]).attr("start", 0).attr("end", 1));
-    let rest = edit.integers(&[1]).ok_or("no shape")?;
-    let shape = edit.insert(Op::new(OpType::Concat, &[count, rest]).attr("axis", 0));
-    Ok(edit.insert(Op::new(OpType::Expand, &[row, shape])))
 }
 
 /// Returns a table, in which the order of each axis is reversed if the loop runs backwards.
@@ -314,7 +312,7 @@ fn starts_by_powers(
 
 /// The decay of the chunks.
 #[derive(Clone, Copy)]
-enum Factor {
+pub(super) enum Factor {
     /// One number for all chunks.
     Same(ValueId),
     /// An array over chunks, and the size of its entries.
@@ -323,7 +321,7 @@ enum Factor {
 }
 
 /// Returns the states before each chunk, by a loop over the chunks.
-fn starts_by_loop(
+pub(super) fn starts_by_loop(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
     all: &[&Series],
@@ -354,72 +352,26 @@ fn starts_by_loop(
     Ok(body.insert(edit, &updates, &arrays, &starts)?.split_off(all.len()))
 }
 
-/// Computes the states by a loop over the steps of all chunks, and a loop over the chunks.
-fn by_loops(
+/// Computes the states of a symbolic number of steps, with a loop over the chunks.
+fn of_symbolic(
     edit: &mut Patch<'_, '_>,
     scan: &Counted,
     all: &[&Series],
-    decays: Option<ValueId>,
-    sizes: &Sizes,
-) -> Result<Vec<ValueId>> {
-    let unknown = "a type is unknown";
-    let join = all[0].join;
-    let by_step = |edit: &mut Patch<'_, '_>, id: ValueId| edit.insert(transpose(id, &[1, 0, 2]));
-    let mut body = Body::new(scan, all[0].carry)?;
-    let mut arrays = Vec::new();
-    let mut chunks = None;
-    for one in all {
-        let added = in_chunks(edit, one.added, one.size, sizes)?;
-        chunks.get_or_insert(added);
-        arrays.push(by_step(edit, added));
+    lanes: &Lanes<'_>,
+    matrix: &lanes::Matrix,
+    added: &[Vec<ValueId>],
+) -> Result<Vec<Vec<ValueId>>> {
+    let sizes = &Sizes::of(edit, scan, all[0].added, SHORT_CHUNK)?;
+    let inside = lanes.steps(edit, matrix, added, SHORT_CHUNK, &mut |edit, id| {
+        let width = lanes::last_size(edit, id)?;
+        in_chunks(edit, id, width, sizes)
+    })?;
+    let (matrix, ends) = lanes.reduced(edit, &inside, -1)?;
+    let starts = lanes.by_loop(edit, &matrix, &ends)?;
+    let states = lanes.run(edit, &inside, &starts, -1)?;
+    let mut found = Vec::new();
+    for (state, one) in states.into_iter().flatten().zip(all) {
+        found.push(vec![in_steps(edit, state, one.size, sizes)?]);
     }
-    let chunks = chunks.ok_or(unknown)?;
-    let count = edit.shape(chunks).and_then(|shape| shape.first().cloned()).ok_or(unknown)?;
-    let shape = |size: i64| vec![count.clone(), Dim::Known(size)];
-    let width = |edit: &Patch<'_, '_>, decays| edit.shape(decays)?.last()?.known();
-    let width = decays.map(|decays| width(edit, decays).ok_or(unknown)).transpose()?;
-    let powers = width.map(shape);
-
-    let totals: Vec<ValueId> = all.iter().map(|one| body.input(edit, &shape(one.size))).collect();
-    let products = powers.as_ref().map(|shape| (body.input(edit, shape), shape));
-    let added: Vec<ValueId> = all.iter().map(|one| body.input(edit, &shape(one.size))).collect();
-    let (mut updates, mut stacks) = (Vec::new(), Vec::new());
-    let decay = powers.as_ref().map(|shape| body.input(edit, shape));
-    for ((one, &total), &added) in all.iter().zip(&totals).zip(&added) {
-        let shape = shape(one.size);
-        let kept = match decay {
-            Some(decay) => body.node(edit, join.with_decay(), &[decay, total], &shape),
-            None => total,
-        };
-        let sum = body.node(edit, join.with_added(), &[kept, added], &shape);
-        updates.push((repeated(edit, join.empty(), one.size, sizes, chunks)?, sum));
-        stacks.push(body.node(edit, OpType::Identity, &[sum], &shape));
-    }
-    if let (Some((product, shape)), Some(decay), Some(decays)) = (products, decay, decays) {
-        let width = width.ok_or(unknown)?;
-        let power = body.node(edit, join.with_decay(), &[decay, product], shape);
-        updates.push((repeated(edit, join.kept(), width, sizes, chunks)?, power));
-        stacks.push(body.node(edit, OpType::Identity, &[power], shape));
-        let decays = in_chunks(edit, decays, width, sizes)?;
-        arrays.push(by_step(edit, decays));
-    }
-    let mut ends = body.insert(edit, &updates, &arrays, &stacks)?;
-    let local = ends.split_off(updates.len());
-
-    let factor = match (ends.get(all.len()), width) {
-        (Some(&decays), Some(width)) => Factor::Array(decays, width),
-        _ => Factor::None,
-    };
-    let starts = starts_by_loop(edit, scan, all, factor, &ends[..all.len()])?;
-    let mut states = Vec::new();
-    for ((one, &local_state), start) in all.iter().zip(&local).zip(starts) {
-        let decayed = match local.get(all.len()) {
-            Some(&powers) => edit.insert(Op::new(join.with_decay(), &[powers, start])),
-            None => start,
-        };
-        let whole = edit.insert(Op::new(join.with_added(), &[local_state, decayed]));
-        let whole = by_step(edit, whole);
-        states.push(in_steps(edit, whole, one.size, sizes)?);
-    }
-    Ok(states)
+    Ok(found)
 }

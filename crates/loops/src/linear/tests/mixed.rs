@@ -1,7 +1,8 @@
 //! Tests of states that a constant matrix mixes.
 
 use crate::linear::chunks;
-use crate::linear::components::{Blocks, Matrix};
+use crate::linear::coefficients::Coefficient;
+use crate::linear::components::{Blocks, Matrices, Matrix, powers_of};
 use expect_test::expect;
 use testing::check_for;
 
@@ -11,7 +12,8 @@ fn matrix(size: usize, entries: &[f64]) -> Matrix {
 
 #[test]
 fn numbers_that_depend_on_each_other_are_one_block() {
-    let row = |entries: &[(u32, f64)]| entries.to_vec();
+    let known = |&(column, number): &(u32, f64)| (column, Coefficient::known(number));
+    let row = |entries: &[(u32, f64)]| entries.iter().map(known).collect();
     let rows = [
         row(&[(0, 0.5), (2, 0.1)]),
         row(&[(1, 0.5), (3, 0.1)]),
@@ -22,20 +24,22 @@ fn numbers_that_depend_on_each_other_are_one_block() {
     let found = Blocks::of(&rows).expect("small blocks");
     let [pairs, single] = &found[..] else { panic!("{} sizes", found.len()) };
     assert_eq!((pairs.count, &pairs.order[..]), (2, &[0, 2, 1, 3][..]));
-    assert_eq!(pairs.matrices, [matrix(2, &[0.5, 0.1, 0.0, 0.5])]);
+    let Matrices::Known(matrices) = &pairs.matrices else { panic!("known numbers") };
+    assert_eq!(matrices[..], [matrix(2, &[0.5, 0.1, 0.0, 0.5])]);
     assert_eq!((single.count, &single.order[..]), (1, &[4][..]));
 }
 
 #[test]
 fn blocks_of_more_than_128_numbers_are_declined() {
-    let rows: Vec<_> = (0..129).map(|row| vec![((row + 1) % 129, 0.5)]).collect();
+    let rows: Vec<_> =
+        (0..129).map(|row| vec![((row + 1) % 129, Coefficient::known(0.5))]).collect();
     assert!(Blocks::of(&rows).is_err());
 }
 
 #[test]
 fn powers_that_grow_faster_than_the_errors_of_a_loop_are_declined() {
     let is_small =
-        |entries: &[f64], steps: usize| Blocks::powers(&[matrix(2, entries)], steps, steps).is_ok();
+        |entries: &[f64], steps: usize| powers_of(&[matrix(2, entries)], steps, steps).is_ok();
     let (c, s) = (0.3_f64.cos(), 0.3_f64.sin());
     for steps in [2, 32, 1000] {
         assert!(is_small(&[c, -s, s, c], steps), "a rotation");

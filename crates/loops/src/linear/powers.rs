@@ -1,0 +1,246 @@
+//! Powers of the matrices of blocks.
+//!
+//! If the model computes the matrices, it computes the powers in double precision, as those of constants are. A step is
+//! read as a function of the states that is linear; the matrix has what it returns for one state that is one.
+
+use algebra::axis_map::transpose;
+use algebra::rewrite::Result;
+use onnx::{DType, Dim, Op, OpType, Patch, Tensor, Type, ValueId, known_shape};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::affine::{System, elements};
+use super::body::{shaped, sliced};
+use super::components::{Blocks, Matrices, Matrix, max_power, powers_of};
+use super::split::Split;
+use crate::Counted;
+use crate::batches::Batches;
+
+/// The powers of the matrices from 0 to a number.
+pub(super) enum Powers {
+    Known(Vec<Vec<Matrix>>),
+    /// Zeros and all powers as `[powers, size, size]`, or as `[powers, blocks, size, size]`. They multiply rows from the
+    /// right.
+    Computed(ValueId),
+}
+
+/// The matrices of blocks.
+pub(super) enum Base {
+    Known(Vec<Matrix>),
+    /// `[size, size]` or `[blocks, size, size]` in double precision.
+    Computed(ValueId),
+}
+
+impl Base {
+    /// Inserts the matrices that the model computes. Adds the values that they are computed from.
+    pub(super) fn of(
+        edit: &mut Patch<'_, '_>,
+        split: &mut Split<'_>,
+        scan: &Counted,
+        system: &System,
+        blocks: &Blocks,
+        factors: &mut Vec<ValueId>,
+    ) -> Result<Base> {
+        Ok(match &blocks.matrices {
+            Matrices::Known(all) => Base::Known(all.clone()),
+            Matrices::Computed { is_shared } => {
+                let cast = FxHashMap::default();
+                let mut probe = Probe { edit, split, scan, system, cast, factors };
+                Base::Computed(probe.matrices(blocks, *is_shared)?)
+            }
+        })
+    }
+
+    /// Returns the powers from 0 to `last`, and the matrices to the power `last`. Adds the condition that they are not
+    /// larger than the rounding of `steps` steps of the loop permits.
+    pub(super) fn powers(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        last: i64,
+        steps: i64,
+        guards: &mut Vec<ValueId>,
+    ) -> Result<(Powers, Base)> {
+        let matrices = match self {
+            Base::Known(all) => {
+                let (powers, next) = powers_of(all, last as usize, steps as usize)?;
+                return Ok((Powers::Known(powers), Base::Known(next)));
+            }
+            Base::Computed(matrices) => *matrices,
+        };
+        let power = |edit: &mut Patch<'_, '_>, all: ValueId, place: i64| {
+            let place = edit.integer(place).ok_or("no index")?;
+            Ok::<_, algebra::rewrite::Declined>(
+                edit.insert(Op::new(OpType::Gather, &[all, place]).attr("axis", 0)),
+            )
+        };
+        let mut all = edit.unsqueeze(matrices, &[0]).ok_or("no axes")?;
+        let mut count = 1;
+        while count < last {
+            let more = count.min(last - count);
+            let top = if count == 1 { matrices } else { power(edit, all, count - 1)? };
+            let part = if more == count { all } else { sliced(edit, all, 0, 0, more)? };
+            let product = edit.insert(Op::new(OpType::MatMul, &[part, top]));
+            all = edit.insert(Op::new(OpType::Concat, &[all, product]).attr("axis", 0));
+            count += more;
+        }
+        let squares = edit.insert(Op::new(OpType::ReduceSumSquare, &[all]).attr("keepdims", 0));
+        let limit = Tensor::of_floats(DType::F64, vec![], &[max_power(steps as usize).powi(2)]);
+        let limit = edit.constant(limit.ok_or("no number")?, &[]);
+        guards.push(edit.insert(Op::new(OpType::Less, &[squares, limit])));
+        let next = power(edit, all, last - 1)?;
+        let rounded = edit.insert(cast(all, DType::F32));
+        let mut shape = edit.shape(matrices).and_then(known_shape).ok_or("a size is not known")?;
+        let size = shape[shape.len() - 1];
+        let count: i64 = shape.iter().product();
+        let entry = |place: i64| match place - count {
+            place if place >= 0 && place % (size * size) % (size + 1) == 0 => 1.0,
+            _ => 0.0,
+        };
+        let entries: Vec<f64> = (0..2 * count).map(entry).collect();
+        shape.insert(0, 2);
+        let first = Tensor::of_floats(DType::F32, shape, &entries).ok_or("no table")?;
+        let first = edit.constant(first, &[]);
+        let whole = edit.insert(Op::new(OpType::Concat, &[first, rounded]).attr("axis", 0));
+        Ok((Powers::Computed(whole), Base::Computed(next)))
+    }
+}
+
+fn cast(value: ValueId, dtype: DType) -> Op {
+    Op::new(OpType::Cast, &[value]).attr("to", i64::from(dtype.code()))
+}
+
+/// Computes what a step makes of some states, if it adds nothing.
+struct Probe<'p, 'e, 'm, 'l> {
+    edit: &'p mut Patch<'e, 'm>,
+    split: &'p mut Split<'l>,
+    scan: &'p Counted,
+    system: &'p System,
+    /// The factors in double precision.
+    cast: FxHashMap<ValueId, ValueId>,
+    factors: &'p mut Vec<ValueId>,
+}
+
+impl Probe<'_, '_, '_, '_> {
+    /// Returns the matrices of blocks, or the one of all.
+    fn matrices(&mut self, blocks: &Blocks, is_shared: bool) -> Result<ValueId> {
+        let (size, states) = (blocks.size, self.system.rows.len());
+        let order = if is_shared { &blocks.order[..size] } else { &blocks.order[..] };
+        // In each row, one state of each block is one.
+        let mut units = vec![0.0; size * states];
+        for (place, &state) in order.iter().enumerate() {
+            units[place % size * states + state] = 1.0;
+        }
+        let made = self.step(size, states, &units)?;
+        let mut columns = Vec::new();
+        for carry in &self.system.members {
+            let count = known_shape(self.edit.shape(carry.before).ok_or("no type")?);
+            let count = elements(&count.ok_or("a size is not known")?) as i64;
+            columns.push(match made.get(&carry.after) {
+                Some(&after) => shaped(self.edit, after, &[size as i64, count])?,
+                None => self.zeros(&[size as i64, count])?,
+            });
+        }
+        let mut whole = match columns[..] {
+            [one] => one,
+            _ => self.edit.insert(Op::new(OpType::Concat, &columns).attr("axis", 1)),
+        };
+        if order.len() < states || !order.is_sorted() {
+            let order: Vec<i64> = order.iter().map(|&state| state as i64).collect();
+            let order = self.edit.integers(&order).ok_or("no indices")?;
+            whole = self.edit.insert(Op::new(OpType::Gather, &[whole, order]).attr("axis", 1));
+        }
+        if is_shared {
+            return Ok(whole);
+        }
+        let [size, count] = [size as i64, blocks.count as i64];
+        let whole = shaped(self.edit, whole, &[size, count, size])?;
+        Ok(self.edit.insert(transpose(whole, &[1, 0, 2])))
+    }
+
+    /// Computes a step for rows of states. Returns the values of the step.
+    fn step(
+        &mut self,
+        rows: usize,
+        states: usize,
+        units: &[f64],
+    ) -> Result<FxHashMap<ValueId, ValueId>> {
+        let unknown = "a size is not known";
+        let mut batches = Batches::new(Dim::Known(rows as i64), []);
+        // The values of the body in double precision.
+        let mut wide: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+        let mut start = 0;
+        for carry in &self.system.members {
+            let shape = self.edit.shape(carry.before).and_then(known_shape).ok_or(unknown)?;
+            let count = elements(&shape);
+            let entries = units.chunks(states).flat_map(|row| &row[start..start + count]);
+            let entries: Vec<f64> = entries.copied().collect();
+            start += count;
+            let whole = [&[rows as i64], &shape[..]].concat();
+            let tensor = Tensor::of_floats(DType::F64, whole, &entries).ok_or("no table")?;
+            let tensor = self.edit.constant(tensor, &[]);
+            let own = self.wide(carry.before)?;
+            batches.of.insert(own, tensor);
+            wide.insert(carry.before, own);
+        }
+        let after: Vec<ValueId> = self.system.members.iter().map(|carry| carry.after).collect();
+        let needed = self.scan.sources(&after);
+        let affine: &FxHashSet<ValueId> = &self.system.affine;
+        for node in &self.scan.nodes {
+            let is_read = |id: &ValueId| affine.contains(id) && needed.contains(id);
+            if !node.outputs.iter().any(is_read) {
+                continue;
+            }
+            let is_sum = node.op == OpType::Add || node.op == OpType::Sub;
+            let mut copy = node.clone();
+            for input in copy.inputs.iter_mut().flatten() {
+                *input = match wide.get(input) {
+                    Some(&wide) => wide,
+                    None if is_sum || node.op == OpType::Concat => {
+                        let shape = self.edit.shape(*input).and_then(known_shape);
+                        self.zeros(&shape.ok_or(unknown)?)?
+                    }
+                    None if self.edit.dtype(*input) == Some(DType::F32) => self.factor(*input)?,
+                    None => *input,
+                };
+            }
+            for output in &mut copy.outputs {
+                let own = self.wide(*output)?;
+                wide.insert(*output, own);
+                *output = own;
+            }
+            batches.take(self.edit, &copy).ok_or("a step cannot be computed for rows of states")?;
+        }
+        Ok(after
+            .into_iter()
+            .filter_map(|id| Some((id, *batches.of.get(wide.get(&id)?)?)))
+            .collect())
+    }
+
+    fn wide(&mut self, value: ValueId) -> Result<ValueId> {
+        let shape = self.edit.shape(value).ok_or("a type is unknown")?.to_vec();
+        Ok(self.edit.body_input(Type::new(DType::F64, shape)))
+    }
+
+    fn zeros(&mut self, shape: &[i64]) -> Result<ValueId> {
+        let zero = Tensor::of_floats(DType::F64, vec![1; shape.len()], &[0.0]);
+        let zero = zero.and_then(|zero| zero.broadcast(shape)).ok_or("no constant")?;
+        Ok(self.edit.constant(zero, &[]))
+    }
+
+    /// Returns a factor, which is the same in all steps, in double precision.
+    fn factor(&mut self, value: ValueId) -> Result<ValueId> {
+        if let Some(tensor) = self.edit.tensor(value) {
+            let numbers = tensor.floats().ok_or("a type is unknown")?;
+            let wide = Tensor::of_floats(DType::F64, tensor.shape.clone(), &numbers);
+            return Ok(self.edit.constant(wide.ok_or("no constant")?, &[value]));
+        }
+        if let Some(&found) = self.cast.get(&value) {
+            return Ok(found);
+        }
+        self.split.take(self.edit, [value])?;
+        let same = self.split.batches.lifted.get(&value).copied().unwrap_or(value);
+        let made = self.edit.insert(cast(same, DType::F64));
+        self.cast.insert(value, made);
+        self.factors.push(same);
+        Ok(made)
+    }
+}
