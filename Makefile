@@ -23,7 +23,7 @@ export JAX2ONNX_TEST_SEED ?= $(COMMIT)
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
-.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-wheel-quick test-oldest-runtime test-jax-versions test-runtimes test-libraries test-faults test-precision-faults docs wheel build bench bench-runtime generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
+.PHONY: help demo demo-wheel test test-all test-quick compile develop check test-rust test-python test-wheel test-wheel-quick test-oldest-runtime test-jax-versions test-runtimes test-libraries test-faults test-precision-faults docs wheel build bench bench-runtime rewrites generate generate-proto options fuzz fuzz-numbers sweep grid viewer clean tools
 
 help:
 	@echo "make demo               build, export an example, print the table of its nodes"
@@ -33,6 +33,7 @@ help:
 	@echo "make test-all           run all checks and all tests, with the release build and for other CPUs"
 	@echo "make bench              measure the cost of an export, as ratios"
 	@echo "make bench-runtime      compare the run time of exported models with others"
+	@echo "make rewrites           measure how many nodes each rewrite saves"
 	@echo "make generate           regenerate the files that CONTRIBUTING.md lists"
 	@echo "make options            regenerate the signature of to_onnx from the table of options"
 	@echo "make fuzz               run the fuzz targets, SECONDS each"
@@ -163,6 +164,10 @@ test-precision-faults: build
 bench-runtime: build
 	$(PY) benches/runtime.py
 	$(PY) benches/recurrences.py
+
+# What each rewrite is worth, in nodes. `benches/rewrites.py --time` measures the time.
+rewrites: build
+	PYTHONPATH=tools $(PY) benches/rewrites.py --fresh
 
 bench: build
 	$(PY) benches/export.py

@@ -35,8 +35,10 @@ __all__ = [
     "read_input",
     "recorded_calls",
     "restoring",
+    "rewrites",
     "target_opset",
     "view_page",
+    "worth",
     "write_files",
 ]
 
@@ -73,7 +75,13 @@ def target_opset(names: Sequence[str]) -> int | None:
         ValueError: A name stands for no runtime.
     """
 
-def export(closed_jaxpr: object, options: ExportOptions) -> bytes | None: ...
+def export(
+    closed_jaxpr: object, options: ExportOptions, *, without: str | None = None
+) -> bytes | None: ...
+def rewrites() -> list[str]: ...
+def worth(
+    closed_jaxpr: object, options: ExportOptions
+) -> tuple[int, list[tuple[str, int, int]]]: ...
 def explain_log(
     model: str | bytes,
     log: str,

@@ -26,17 +26,6 @@ pub fn eval(node: &Node, operands: &[&Tensor], dtype: DType, shape: Vec<i64>) ->
         .filter(|result| result.byte_len() == result.expected_bytes())
 }
 
-/// Like [`eval`], for the two results of `TopK`.
-pub fn eval_top(
-    node: &Node,
-    operands: &[&Tensor],
-    dtype: DType,
-    shape: Vec<i64>,
-) -> Option<[Tensor; 2]> {
-    let (OpType::TopK, [x, count]) = (node.op.onnx()?, operands) else { return None };
-    Call { op: OpType::TopK, node, operands, dtype, shape }.top(x, count)
-}
-
 /// An operator on constants, and the type of its result.
 struct Call<'a> {
     op: OpType,

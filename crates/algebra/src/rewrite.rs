@@ -108,11 +108,13 @@ impl Patterns {
                 ops.insert(op.clone());
             }
         }
+        let without = edit.trial().and_then(|trial| trial.without);
         let mut is_possible = self.are_possible(&ops);
         for index in 0..edit.len() {
             let candidates = self.by_root.get(&edit.node(index).op);
             for &number in candidates.into_iter().flatten().filter(|&&number| is_possible[number]) {
-                if let Some(bindings) = find(edit, &self.all[number], index)
+                if without != Some(rewrites[number].name)
+                    && let Some(bindings) = find(edit, &self.all[number], index)
                     && rewrites[number].apply(edit, index, bindings)
                 {
                     // The new node may be a part of another pattern.

@@ -20,6 +20,7 @@ use crate::report::{refusals, report};
 
 pub use explain::{dropped_callbacks, explain};
 pub use lowering::{Call, LoweringError, PLUGINS, Plugin, Refused, emitted_ops};
+pub use onnx::Trial;
 pub use onnx::kernels::Target;
 pub use onnx::locate::locate;
 pub use onnx::operator::{OpType, properties};
@@ -28,6 +29,7 @@ pub use onnx::pairs::{Definition, Holder, Hop, Pair, Round, ViewStep};
 pub use onnx::proto::{Message, ReadError, Skim, WriteError, skim};
 pub use onnx::source_map;
 pub use onnx::staged::Staged;
+pub use passes::{Worth, names as rewrites};
 pub use provenance::File;
 pub use provenance::source_map::Source;
 pub use report::Refusal;
@@ -70,11 +72,7 @@ pub fn convert(
     source: &dyn Fn(&str) -> Option<String>,
     begin: &mut dyn FnMut(&'static str),
 ) -> Result<onnx::Model, Error> {
-    let mut model = lowering::lower(program, options, call).map_err(|failure| {
-        let report = report(&failure.errors, &failure.table, source);
-        let refusals = refusals(&failure.errors, &failure.table);
-        Error::Lowering { errors: failure.errors, report, refusals }
-    })?;
+    let mut model = lower(program, options, call, source)?;
     // The passes may unroll some loops, but not that many.
     check_nesting(&model, MAX_LOWERED, source)?;
     passes::optimize(&mut model, options, checks_weights, &mut |phase| begin(phase.name));
@@ -88,6 +86,32 @@ pub fn convert(
     check_nesting(&model, MAX_NESTED, source)?;
     check_target(&model, source)?;
     Ok(model)
+}
+
+/// Lowers a program, and measures what each rewrite is worth in it: the number of nodes, and the rewrites that change
+/// it.
+pub fn worth(
+    program: jaxpr::Program,
+    options: &Options,
+    call: &Call,
+    checks_weights: bool,
+    source: &dyn Fn(&str) -> Option<String>,
+) -> Result<(usize, Vec<Worth>), Error> {
+    let model = lower(program, options, call, source)?;
+    Ok(passes::worth(&model, options, checks_weights))
+}
+
+fn lower(
+    program: jaxpr::Program,
+    options: &Options,
+    call: &Call,
+    source: &dyn Fn(&str) -> Option<String>,
+) -> Result<onnx::Model, Error> {
+    lowering::lower(program, options, call).map_err(|failure| {
+        let report = report(&failure.errors, &failure.table, source);
+        let refusals = refusals(&failure.errors, &failure.table);
+        Error::Lowering { errors: failure.errors, report, refusals }
+    })
 }
 
 /// Refuses nodes that a runtime of the target does not run correctly.

@@ -3,10 +3,10 @@
 //! `buffer.at[i].set(x)` needs no bounds check of `i` if `i` is a loop counter that starts at 0 and ends before the size
 //! of the buffer. The number of iterations or a comparison in the condition determines the end.
 
-use onnx::{Attr, DType, Edit, Fact, Graph, Node, OpType, ValueId};
+use onnx::{Attr, DType, Edit, Fact, Graph, OpType, ValueId};
 
 use crate::drop_carries::Carries;
-use crate::number;
+use crate::{maker, number};
 
 pub fn run(edit: &mut Edit<'_>) {
     for index in edit.nodes() {
@@ -42,8 +42,8 @@ impl<'e, 'm> Counter<'e, 'm> {
         let before = body.inputs[carries.operands + carry];
         let after = original(body, body.outputs[carries.results + carry]);
         let dtype = edit.ty(before).filter(|ty| ty.rank() == 0)?.dtype;
-        let sum =
-            producer(body, after).filter(|sum| sum.op == OpType::Add && dtype.is_signed_int())?;
+        let sum = maker(&body.nodes, after)
+            .filter(|sum| sum.op == OpType::Add && dtype.is_signed_int())?;
         let step = match sum.inputs[..] {
             [Some(a), Some(b)] if original(body, a) == before => number(edit, b)?,
             [Some(a), Some(b)] if original(body, b) == before => number(edit, a)?,
@@ -92,7 +92,7 @@ impl<'e, 'm> Counter<'e, 'm> {
             self.body.outputs.first().filter(|_| self.edit.node(self.index).op == OpType::Loop)?;
         let mut open = vec![*condition];
         while let Some(flag) = open.pop() {
-            let Some(node) = producer(self.body, original(self.body, flag)) else { continue };
+            let Some(node) = maker(&self.body.nodes, original(self.body, flag)) else { continue };
             let operand = |at: usize| node.inputs.get(at).copied().flatten();
             let is_next =
                 |at: usize| operand(at).is_some_and(|id| original(self.body, id) == self.after);
@@ -111,19 +111,8 @@ impl<'e, 'm> Counter<'e, 'm> {
     }
 }
 
-fn producer(body: &Graph, value: ValueId) -> Option<&Node> {
-    body.nodes.iter().find(|node| node.outputs.contains(&value))
-}
-
-/// Returns the value that `Identity` nodes copy to `value`.
-fn original(body: &Graph, mut value: ValueId) -> ValueId {
-    while let Some(node) = producer(body, value)
-        && node.op == OpType::Identity
-        && let Some(&Some(source)) = node.inputs.first()
-    {
-        value = source;
-    }
-    value
+fn original(body: &Graph, value: ValueId) -> ValueId {
+    super::original(|value| maker(&body.nodes, value), value)
 }
 
 #[cfg(test)]

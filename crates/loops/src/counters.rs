@@ -8,7 +8,7 @@
 use algebra::rewrite::require;
 use onnx::{DType, Edit, Node, Op, OpType, Outcome, Patch, Tensor, Type, ValueId, declined};
 
-use super::{Array, Carry, Counted, node_reads, number, plus_constant};
+use super::{Array, Carry, Counted, maker, node_reads, number, plus_constant};
 
 /// A loop with more iterations keeps its counter.
 const MAX_ITERATIONS: i64 = 1 << 16;
@@ -26,7 +26,7 @@ impl Counter {
     fn of(edit: &Edit<'_>, counted: &Counted, carry: Carry) -> Option<Counter> {
         let ty = edit.ty(carry.before)?;
         require(matches!(ty.dtype, DType::I32 | DType::I64) && ty.rank() == 0)?;
-        let sum = counted.nodes.iter().find(|node| node.outputs.contains(&carry.after))?;
+        let sum = maker(&counted.nodes, carry.after)?;
         let (before, step) = plus_constant(edit, sum)?;
         require(before == carry.before)?;
         let counter = Counter { carry, dtype: ty.dtype, start: number(edit, carry.initial)?, step };

@@ -9,7 +9,7 @@ use onnx::infer::axes_from_front;
 use onnx::{Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 use rustc_hash::FxHashMap;
 
-use super::{copy_of, node_reads, number};
+use super::{copy_of, maker, node_reads, number};
 use crate::drop_carries::Carries;
 
 /// A state with more entries stays whole.
@@ -39,14 +39,14 @@ impl Stacked {
         let after = body.outputs[carries.results + carry];
         let shape = known_shape(edit.shape(before)?)?;
         require(!body.outputs.contains(&before))?;
-        let maker = |value: ValueId| body.nodes.iter().find(|node| node.outputs.contains(&value));
-        let join = maker(after).filter(|node| node.op == OpType::Concat)?;
+        let made = |value: ValueId| maker(&body.nodes, value);
+        let join = made(after).filter(|node| node.op == OpType::Concat)?;
         let axis = join.axis(shape.len())?;
         let count = shape[axis];
         require(count <= MAX_ENTRIES && join.inputs.len() as i64 == count)?;
         let next = join.inputs.iter().map(|part| {
             let part = (*part)?;
-            let unsqueezed = maker(part).filter(|node| node.op == OpType::Unsqueeze);
+            let unsqueezed = made(part).filter(|node| node.op == OpType::Unsqueeze);
             let is_axis = |node: &&Node| axis_of(edit, node, 1, shape.len()) == Some(axis);
             let entry = unsqueezed.filter(is_axis).and_then(|node| node.inputs[0]);
             Some(entry.map_or(Entry::With(part), Entry::Without))
@@ -196,7 +196,7 @@ fn reshape_of(node: &Node, op: OpType, operands: [ValueId; 2], output: ValueId) 
 fn copy_shared_outputs(edit: &mut Patch<'_, '_>, body: &mut Graph, join: &Node) -> Option<()> {
     for place in 0..body.outputs.len() {
         let output = body.outputs[place];
-        let is_made = body.nodes.iter().any(|node| node.outputs.contains(&output));
+        let is_made = maker(&body.nodes, output).is_some();
         if !is_made || body.outputs[..place].contains(&output) {
             let ty = edit.ty(output)?.clone();
             let copy = edit.body_input(ty);

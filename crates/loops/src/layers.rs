@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::batches::Batches;
 use super::linear::chunks::{keeps_recurrence, leaves_loop};
 use super::recurrent::is_cell;
-use super::{Array, Counted, Stack, copy_of, replacing};
+use super::{Array, Counted, Stack, copy_of, makers, replacing};
 
 /// The most carries of a scan that is split.
 const MAX_CARRIES: usize = 64;
@@ -239,22 +239,9 @@ impl Parts {
     }
 }
 
-fn makers(nodes: &[Node]) -> FxHashMap<ValueId, usize> {
-    let outputs = |(place, node): (usize, &Node)| {
-        node.outputs.iter().map(|&output| (output, place)).collect::<Vec<_>>()
-    };
-    nodes.iter().enumerate().flat_map(outputs).collect()
-}
-
-/// Returns what a value is a copy of.
-fn original(scan: &Counted, makers: &FxHashMap<ValueId, usize>, mut value: ValueId) -> ValueId {
-    while let Some(&place) = makers.get(&value)
-        && scan.nodes[place].op == OpType::Identity
-        && let Some(&Some(source)) = scan.nodes[place].inputs.first()
-    {
-        value = source;
-    }
-    value
+/// Returns the value that `Identity` nodes copy to `value`.
+fn original(scan: &Counted, makers: &FxHashMap<ValueId, usize>, value: ValueId) -> ValueId {
+    super::original(|value| Some(&scan.nodes[*makers.get(&value)?]), value)
 }
 
 /// Returns the nodes that values depend on, and the values that these nodes read. Stops at some values.

@@ -9,7 +9,7 @@ use algebra::sizes::adds_leading_axes;
 use onnx::operator::properties::{BROADCASTING, RESHAPES};
 use onnx::{Edit, Graph, Node, Op, OpType, Outcome, Patch, Type, ValueId, known_shape};
 
-use super::node_reads;
+use super::{maker, node_reads};
 use crate::drop_carries::Carries;
 
 /// A carry that a body reshapes.
@@ -34,10 +34,9 @@ impl Reshaped {
         let may_read_it =
             |node: &Node| node.outputs == first.outputs || broadcasts(edit, node, before, ty);
         require(readers.all(may_read_it) && !body.outputs.contains(&before))?;
-        let is_made = |value: ValueId| body.nodes.iter().find(|node| node.outputs.contains(&value));
-        let last = is_made(after)?;
+        let last = maker(&body.nodes, after)?;
         let computed = reshapes(edit, last)?;
-        let fits = edit.ty(computed) == Some(ty) && is_made(computed).is_some();
+        let fits = edit.ty(computed) == Some(ty) && maker(&body.nodes, computed).is_some();
         let is_free =
             !body.outputs.contains(&computed) && !body.outputs.contains(&first.outputs[0]);
         (fits && is_free).then(|| Reshaped {

@@ -367,6 +367,30 @@ fn node_reads(node: &Node, value: ValueId) -> bool {
     is_read
 }
 
+/// Returns the node of a body that computes a value.
+fn maker(nodes: &[Node], value: ValueId) -> Option<&Node> {
+    nodes.iter().find(|node| node.outputs.contains(&value))
+}
+
+/// Returns the positions of the nodes that compute values.
+fn makers(nodes: &[Node]) -> FxHashMap<ValueId, usize> {
+    let outputs = |(place, node): (usize, &'_ Node)| {
+        node.outputs.iter().map(move |&output| (output, place)).collect::<Vec<_>>()
+    };
+    nodes.iter().enumerate().flat_map(outputs).collect()
+}
+
+/// Returns the value that `Identity` nodes copy to `value`.
+fn original<'n>(maker: impl Fn(ValueId) -> Option<&'n Node>, mut value: ValueId) -> ValueId {
+    while let Some(node) = maker(value)
+        && node.op == OpType::Identity
+        && let Some(&Some(source)) = node.inputs.first()
+    {
+        value = source;
+    }
+    value
+}
+
 /// Returns a node that copies a value to another, with the origin of a node.
 pub fn copy_of(value: ValueId, to: ValueId, node: &Node) -> Node {
     let mut copy = node.clone();

@@ -1,4 +1,4 @@
-//! `batch-heads`, `batch-results`: computes the results of a step that no later step reads for all steps at once,
+//! `batch-results`: computes the results of a step that no later step reads for all steps at once,
 //! after the loop.
 //!
 //! In `h = cell(h, x); return h, h @ w + b`, the product is not part of the recurrence. The loop returns `h` of all
@@ -13,24 +13,10 @@ use onnx::{Edit, Node, Outcome, Patch, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batches::{Batches, MAX_ELEMENTS, is_small_beside};
-use super::{Counted, Stack, copy_of, replacing};
-use crate::recurrent;
+use super::{Counted, Stack, copy_of, maker, makers, replacing};
 
 /// The maximum number of nodes to inspect before a result.
 const MAX_NODES: usize = 256;
-
-pub fn run(patch: &mut Patch<'_, '_>) -> Outcome {
-    batch(patch, |_, _| true)
-}
-
-/// Runs before rewrites match cells and formulas, which it must not cut in two. It changes a loop only if the rest of
-/// its body is a cell.
-pub fn run_early(patch: &mut Patch<'_, '_>) -> Outcome {
-    batch(patch, recurrent::is_cell)
-}
-
-/// Returns whether to keep the new loop at an index.
-type Keep = fn(&Edit<'_>, usize) -> bool;
 
 /// A stack whose elements are computed after the loop.
 struct Plan {
@@ -57,9 +43,8 @@ struct Body<'l> {
 
 impl<'l> Body<'l> {
     fn of(counted: &'l Counted) -> Body<'l> {
-        let (mut makers, mut readers) = (FxHashMap::default(), FxHashMap::default());
+        let mut readers = FxHashMap::default();
         for (place, node) in counted.nodes.iter().enumerate() {
-            makers.extend(node.outputs.iter().map(|&output| (output, place)));
             for_each_read(node, &mut |id| {
                 readers.entry(id).or_insert_with(Vec::new).push(place);
             });
@@ -69,7 +54,7 @@ impl<'l> Body<'l> {
         let inputs = counter.into_iter().flat_map(|counter| [counter.number, counter.flag]);
         let carries = counted.carries.iter();
         Body {
-            makers,
+            makers: makers(&counted.nodes),
             readers,
             elements: counted.arrays.iter().map(|array| array.element).collect(),
             carried: carries.clone().map(|carry| carry.after).chain(flags).collect(),
@@ -154,7 +139,7 @@ fn may_move(node: &Node) -> bool {
     node.op.is(POINTWISE | REDUCTIONS | RESHAPES | BY_ROW)
 }
 
-fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
+pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();
     let mut scan = Counted::at(edit, index)?;
     require(scan.keeps_order() && !scan.iterations.is(0))?;
@@ -184,8 +169,8 @@ fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
         let result = edit.body_input(batches.batch(&ty));
         let element = if carried.contains(&source) {
             let copy = edit.body_input(ty);
-            let maker = scan.nodes.iter().find(|node| node.outputs.contains(&source))?;
-            scan.nodes.push(copy_of(source, copy, maker));
+            let copying = copy_of(source, copy, maker(&scan.nodes, source)?);
+            scan.nodes.push(copying);
             copy
         } else {
             source
@@ -199,8 +184,6 @@ fn batch(edit: &mut Patch<'_, '_>, keep: Keep) -> Outcome {
         [] => Vec::new(),
         _ => edit.insert_instead(op, &replacing(&results)),
     };
-    let place = made.first().map_or(Some(index), |&first| edit.producer(first))?;
-    require(keep(edit, place))?;
     let made: FxHashMap<ValueId, ValueId> = results.into_iter().zip(made).collect();
     for source in plans.iter().filter_map(|plan| plan.source) {
         batches.of.insert(source, *made.get(stacked.get(&source)?)?);

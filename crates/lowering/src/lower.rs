@@ -6,7 +6,7 @@ use jaxpr::{Atom, Aval, Program};
 use onnx::build::{Built, SourceContext};
 use onnx::kernels::Target;
 use onnx::pairs::Pairs;
-use onnx::{Builder, DType, Expr, Function, Model, Note};
+use onnx::{Builder, DType, Expr, Function, Model, Note, Trial};
 use options::{HalfMode, NanMode, Options};
 use provenance::{Site, Table};
 
@@ -31,6 +31,8 @@ pub struct Call {
     pub pairs: bool,
     /// The runtimes that the model is for.
     pub target: Target,
+    /// Set only while the worth of rewrites is measured.
+    pub trial: Option<Trial>,
 }
 
 impl Default for Call {
@@ -43,6 +45,7 @@ impl Default for Call {
             max_depth: usize::MAX,
             pairs: false,
             target: Target::default(),
+            trial: None,
         }
     }
 }
@@ -87,6 +90,7 @@ pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Mod
                 rewrite: None,
                 pairs,
                 assumptions: None,
+                trial: call.trial.clone(),
             })
         }
         Err(errors) => {

@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 use crate::dtype::DType;
 use crate::facts::{Fact, Facts};
 use crate::kernels::Target;
-use crate::model::{Graph, Label, Model, Node, Note};
+use crate::model::{Graph, Label, Model, Node, Note, Trial};
 use crate::operator::properties::LOOPS;
 use crate::pairs::{LoopPlace, Pairs};
 use crate::tensor::{Assumptions, Tensor};
@@ -90,6 +90,7 @@ pub struct Edit<'m> {
     widened: Option<DType>,
     target: Target,
     assumptions: Option<&'m Assumptions>,
+    trial: Option<&'m Trial>,
     /// The domains of the operators that were inserted, apart from that of ONNX.
     domains: &'m mut BTreeSet<Arc<str>>,
     /// True if a node changed.
@@ -128,6 +129,7 @@ impl Model {
             widened: self.widened,
             target: self.target,
             assumptions: self.assumptions.as_ref(),
+            trial: self.trial.as_ref(),
             domains: BTreeSet::new(),
         };
         let mut changed = false;
@@ -165,6 +167,7 @@ struct Around<'m> {
     widened: Option<DType>,
     target: Target,
     assumptions: Option<&'m Assumptions>,
+    trial: Option<&'m Trial>,
     domains: BTreeSet<Arc<str>>,
 }
 
@@ -261,6 +264,7 @@ impl<'m> Edit<'m> {
             widened: around.widened,
             target: around.target,
             assumptions: around.assumptions,
+            trial: around.trial,
             domains: &mut around.domains,
             changed: false,
         }
@@ -436,6 +440,11 @@ impl<'m> Edit<'m> {
     /// True if anything has changed since the edit began.
     pub fn is_changed(&self) -> bool {
         self.changed || !self.renamed.is_empty()
+    }
+
+    /// Returns the settings of a run that measures what a rewrite is worth.
+    pub fn trial(&self) -> Option<&'m Trial> {
+        self.trial
     }
 
     /// Drops every node that nothing reads.

@@ -42,7 +42,7 @@ pub use dtype::DType;
 pub use edit::{Declined, Done, Edit, Op, Outcome, Patch, Replacement, Touched, declined};
 pub use expr::{Expr, Operand, Range};
 pub use facts::{Fact, Facts, Weights};
-pub use model::{Function, Graph, Label, Model, Node, Note};
+pub use model::{Function, Graph, Label, Model, Node, Note, Trial};
 pub use operator::{OpType, Operator};
 pub use proto::scan;
 pub use tensor::Tensor;

@@ -43,6 +43,17 @@ pub struct Model {
     pub pairs: Option<Box<Pairs>>,
     /// The assumptions of passes about large weights. Without them, passes read the weights.
     pub assumptions: Option<Assumptions>,
+    /// Set only while the worth of rewrites is measured.
+    pub trial: Option<Trial>,
+}
+
+/// A run of the passes that shows what a rewrite is worth. Its notes contain the rules of canonicalization too.
+#[derive(Clone, Debug, Default)]
+pub struct Trial {
+    /// The rewrite to leave out.
+    pub without: Option<&'static str>,
+    /// The rewrites of the whole model that changed it.
+    pub of_model: Vec<&'static str>,
 }
 
 /// The decision of a pass on a pattern that it found.

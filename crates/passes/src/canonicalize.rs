@@ -19,10 +19,10 @@ mod sharing;
 use std::collections::VecDeque;
 
 use onnx::operator::properties::VIEW_OPS;
-use onnx::{Edit, Replacement, ValueId};
+use onnx::{Edit, Label, Replacement, ValueId};
 
 use crate::layout_ops;
-use algebra::rewrite::RewriteNode;
+use algebra::rewrite::{APPLIED, RewriteNode};
 
 pub(crate) use booleans::number_behind;
 pub(crate) use branches::{hide_conditions, take_deep_branches};
@@ -54,7 +54,7 @@ pub const RULES: &[&[Rule]] = &[
         chains::RULE,
         layout_ops::merge::RULE,
     ],
-    &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
+    &[folding::RULE, sharing::RULE],
 ];
 
 /// The replacement of a node, and the nodes whose origins it inherits.
@@ -147,12 +147,22 @@ impl Worklist {
     fn run(mut self, edit: &mut Edit<'_>) {
         // There are too many changes to note each one.
         edit.note_as(None);
+        let trial = edit.trial();
+        let apply = |edit: &mut Edit<'_>, rule: &Rule, node: usize| {
+            if let Some(trial) = trial {
+                edit.note_as(Some(Label { name: rule.name, done: APPLIED }));
+                if trial.without == Some(rule.name) {
+                    return false;
+                }
+            }
+            edit.patch(node, rule.apply)
+        };
         let mut changes = 0;
         while let Some((group, node)) = self.next() {
             if !edit.is_live(node) || !edit.node(node).op.is_onnx() {
                 continue;
             }
-            if RULES[group].iter().any(|rule| edit.patch(node, rule.apply)) {
+            if RULES[group].iter().any(|rule| apply(edit, rule, node)) {
                 self.add_touched(edit);
                 self.add(node);
                 changes += 1;

@@ -252,7 +252,7 @@ fn transposed_constant(tensor: &Tensor, order: &AxisOrder) -> Option<Tensor> {
 mod tests {
     use expect_test::{Expect, expect};
 
-    /// As in the pipeline: what is moved is merged behind, and what is dead goes.
+    /// Merges the moved layout ops and drops unread nodes afterwards, as the pipeline does.
     #[track_caller]
     fn check(graph: &str, expect: Expect) {
         testing::check_all(

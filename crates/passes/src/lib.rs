@@ -14,6 +14,7 @@ mod phases;
 #[cfg(test)]
 mod same_numbers;
 mod share;
+mod worth;
 
 pub use algebra::rewrite::{Formulas, Rewrite};
 use onnx::tensor::Assumptions;
@@ -24,6 +25,7 @@ pub use canonicalize::{RULES, Rule};
 pub use guard::faults;
 pub use phases::{PHASES, Pass, Phase};
 use phases::{Run, When};
+pub use worth::{Worth, names, worth};
 
 /// Runs every phase, and calls `begin` with each one before it runs.
 ///
@@ -66,7 +68,9 @@ impl Phase {
             let mut earlier = model.notes.split_off(notes);
             earlier.retain(|note| note.declined.is_none());
             model.notes.append(&mut earlier);
-            for pass in self.rewrites.iter().filter(|pass| pass.is_wanted(options)) {
+            let without = model.trial.as_ref().and_then(|trial| trial.without);
+            let is_wanted = |pass: &&Pass| pass.is_wanted(options) && without != Some(pass.name);
+            for pass in self.rewrites.iter().filter(is_wanted) {
                 model.rewrite = Some(pass.label());
                 let run: &mut dyn FnMut(&mut Edit<'_>) = match pass.run {
                     Run::Nodes(run) => &mut move |edit| algebra::rewrite::run_each(edit, run),
@@ -76,7 +80,13 @@ impl Phase {
                         &mut |edit| all.iter().for_each(|formulas| formulas.run(edit))
                     }
                     Run::Model(run) => {
+                        let before = model.trial.as_ref().map(|_| model.graph.clone());
                         run(model);
+                        if let Some(trial) = &mut model.trial
+                            && before.is_some_and(|before| before != model.graph)
+                        {
+                            trial.of_model.push(pass.name);
+                        }
                         continue;
                     }
                     Run::Between(run) => {

@@ -10,7 +10,7 @@ use crate::formulas::{
     thresholded_relu, uniform,
 };
 use crate::guard::{drop_unread_inputs, faults, keep_zero_signs, share_functions, store_once};
-use crate::indices::{division, index, pick, place, reciprocals, resize, tables};
+use crate::indices::{division, index, place, reciprocals, resize, tables};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::operators::{
@@ -132,6 +132,9 @@ impl Phase {
     }
 }
 
+/// The name of the only rewrite that no trial can leave out: it is the last one that reads composites.
+pub(crate) const INLINE_COMPOSITES: &str = "inline-composites";
+
 /// The phases in the order they run, with one rewrite per line.
 #[rustfmt::skip]
 pub static PHASES: &[Phase] = &[
@@ -151,13 +154,11 @@ pub static PHASES: &[Phase] = &[
     )
     .raw(),
     phase(
-        "loops",
-        "Recurrent cells and pools are matched on the loop bodies and windows that plugins emit, before \
-         the fusion of formulas changes their contents.",
+        "choices",
+        "Choices and pools are matched on the conditions and windows that plugins emit, before the fusion of \
+         formulas changes their contents.",
         &[
             formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::REWRITES]),
-            nodes("batch-heads", "computes after the loop, for all steps at once, the results that depend on the state of a cell", loops::results::run_early),
-            nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
             formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[&pool::REWRITES]),
         ],
     ),
@@ -183,7 +184,7 @@ pub static PHASES: &[Phase] = &[
         "When all formulas are fused, composites are inlined. Then indices have their final types, and their \
          bounds are known.",
         &[
-            graph("inline-composites", "replaces each composite by its nodes", |edit| edit.inline_composites()).when(When::Always),
+            graph(INLINE_COMPOSITES, "replaces each composite by its nodes", |edit| edit.inline_composites()).when(When::Always),
             model("take-deep-branches", "takes branches of constants that crash ONNX Runtime", canonicalize::take_deep_branches).when(When::Always),
             nodes("multiply-by-reciprocals", "multiplies by the reciprocal of a constant or of a number that is broadcast, as XLA does, if a function with steps shows the difference", reciprocals::run).when(When::Always),
             graph("fold-tables", "stores a table that only constants determine, instead of the nodes that compute it", tables::run),
@@ -216,7 +217,7 @@ pub static PHASES: &[Phase] = &[
             nodes("split-carries", "carries the entries of a stacked state apart", loops::entries::run),
             nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
             nodes("split-layers", "writes a scan over several cells as one scan for each", loops::layers::run),
-            nodes("fuse-computed-cells", "writes a scan over an LSTM or GRU cell as one operator, when what depends only on the inputs is computed", recurrent::run).fusing(),
+            nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
             nodes("stack-buffers", "writes an array that a loop fills entry by entry as a stack", loops::buffers::run),
             nodes("settle-flags", "decides for all iterations of a loop at once which ones drop entries of an array", loops::settle::run),
             nodes("batch-results", "computes after a loop, for all steps at once, the results that no later step reads", loops::results::run),
@@ -246,7 +247,6 @@ pub static PHASES: &[Phase] = &[
             nodes("fuse-resize", "finds `Resize`", resize::run).fusing(),
             nodes("sink-layout-ops", "moves a layout op past elementwise operators until it meets another layout op", layout_ops::sink::run),
             graph("orient-products", "absorbs layout ops into a product", layout_ops::products::run),
-            formulas("fuse-picks", "writes the slice of one entry as `Gather`", &[&pick::REWRITES]),
             graph("fuse-attention", "finds `Attention`", |edit| attention::run(edit, Stage::Any)).fusing(),
         ],
     )

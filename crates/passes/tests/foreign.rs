@@ -1,4 +1,4 @@
-//! What passes know of ONNX's operators they do not do to other operators of the same name.
+//! Checks that passes leave operators of other domains unchanged, even if they have the name of an ONNX operator.
 
 use onnx::{Model, OpType};
 use options::Options;

@@ -1,4 +1,4 @@
-//! No line of the user that still counts is lost, whatever the passes do.
+//! Checks that the passes lose no line of the user that still counts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,11 +11,11 @@ use provenance::OriginId;
 /// One step: which formula, and which earlier values it reads.
 type Step = (u8, usize, usize);
 
-/// How many values of `f32[2]` there are to read before the first step.
+/// The number of values of type `f32[2]` before the first step.
 const GIVEN: usize = 2;
 
 /// A graph over `f32[2]` values: copies, broadcasts, equal nodes, constants, chains of shapes and types,
-/// and the formulas that become one operator. Every node stands on a line of its own.
+/// and the formulas that become one operator. Every node has its own line.
 fn text(steps: &[Step]) -> String {
     let mut text = String::from("graph g(x:f32[2], s:f32[1], i:i32[2]) -> (y)\n");
     let mut made = 0;

@@ -1,4 +1,4 @@
-//! Checks that only one place of the crates with rewrites does a thing.
+//! Checks that each task has only one implementation in the crates with rewrites.
 
 #![expect(clippy::expect_used, reason = "a test fails if it cannot look")]
 

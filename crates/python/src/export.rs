@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use jax2onnx::{Annotated, Call, File};
+use jax2onnx::{Annotated, Call, File, Trial};
 use jaxpr::Program;
 use provenance::PathPolicy;
 use pyo3::prelude::*;
@@ -19,10 +19,14 @@ use crate::worker;
 /// Converts a closed jaxpr. Returns the model, or writes it to the `output_path` of the options.
 ///
 /// Python can run other threads meanwhile, and the user can interrupt the export between two phases.
+///
+/// `without` names a rewrite to leave out, to measure what it is worth.
 #[pyfunction]
+#[pyo3(signature = (closed_jaxpr, options, *, without = None))]
 pub(crate) fn export<'py>(
     closed_jaxpr: &Bound<'py, PyAny>,
     options: ExportOptions<'py>,
+    without: Option<&str>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = closed_jaxpr.py();
     let ExportOptions {
@@ -61,7 +65,9 @@ pub(crate) fn export<'py>(
                 }
             };
             let source = |file: &str| Python::attach(|py| sources::text(py, file));
-            let call = Call { max_depth: interrupt.max_depth(), ..call };
+            let without = jax2onnx::rewrites().find(|&name| Some(name) == without);
+            let trial = without.map(|name| Trial { without: Some(name), ..Trial::default() });
+            let call = Call { max_depth: interrupt.max_depth(), trial, ..call };
             let converted =
                 jax2onnx::convert(program, &options, &call, checks_weights, &source, &mut begin);
             let model = converted
@@ -97,6 +103,35 @@ pub(crate) fn export<'py>(
         };
         message.map(filled).transpose()
     })
+}
+
+/// Optimizes a closed jaxpr with all rewrites and without each of them. Returns the number of nodes with all of them, and
+/// for each rewrite that applied, its name, how many times it applied, and the number of additional nodes without it.
+#[pyfunction]
+pub(crate) fn worth<'py>(
+    closed_jaxpr: &Bound<'py, PyAny>,
+    options: ExportOptions<'py>,
+) -> PyResult<(usize, Vec<(&'static str, usize, isize)>)> {
+    let py = closed_jaxpr.py();
+    let ExportOptions { reading, options, call, checks_weights, .. } = options;
+    error::without_panic(|| {
+        let (program, failures) = read(closed_jaxpr, reading)?;
+        worker::run(py, true, |interrupt| {
+            let source = |file: &str| Python::attach(|py| sources::text(py, file));
+            let call = Call { max_depth: interrupt.max_depth(), ..call };
+            let (nodes, rewrites) =
+                jax2onnx::worth(program, &options, &call, checks_weights, &source)
+                    .map_err(|error| Python::attach(|py| error::raise_from(py, error, failures)))?;
+            let row = |worth: jax2onnx::Worth| (worth.name, worth.applied, worth.saved);
+            Ok((nodes, rewrites.into_iter().map(row).collect()))
+        })?
+    })
+}
+
+/// Returns the names of all rewrites.
+#[pyfunction]
+pub(crate) fn rewrites() -> Vec<&'static str> {
+    jax2onnx::rewrites().collect()
 }
 
 /// Returns a summary for Python.

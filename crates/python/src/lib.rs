@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::error::{AssumptionError, CoreError};
     #[pymodule_export]
-    use crate::export::{export, jaxpr_text, recorded_calls};
+    use crate::export::{export, jaxpr_text, recorded_calls, rewrites, worth};
     #[pymodule_export]
     use crate::files::{check_outputs, locate_weights, model_inputs, write_files};
     #[pymodule_export]

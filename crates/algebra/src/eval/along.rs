@@ -162,33 +162,6 @@ impl Call<'_> {
             .collect();
         self.ints(indices?.into_iter())
     }
-
-    /// Returns the largest or the smallest elements along an axis in order, and their indices. Of equal elements, the
-    /// one with the lower index comes first.
-    pub(super) fn top(&self, x: &Tensor, count: &Tensor) -> Option<[Tensor; 2]> {
-        let has_flag = |name| matches!(self.node.attr(name), None | Some(Attr::Int(1)));
-        require(has_flag("sorted"))?;
-        let (ordered, axis) = (Ordered::of(x)?, self.node.axis(x.shape.len())?);
-        let &[count] = &count.ints()?[..] else { return None };
-        require(!ordered.has_both_zeros() && *self.shape.get(axis)? == count)?;
-        let lanes = Lanes::of(&x.shape, &[axis]);
-        let results = Lanes::of(&self.shape, &[axis]);
-        let total = results.starts().len() * results.len();
-        let (mut places, mut indices) = (vec![0; total], vec![0; total]);
-        for (&start, &result) in lanes.starts().iter().zip(results.starts()) {
-            let mut order: Vec<usize> = (0..lanes.len()).collect();
-            order.sort_by(|&a, &b| {
-                let order = ordered.compare(start + lanes.steps()[a], start + lanes.steps()[b]);
-                if has_flag("largest") { order.reverse() } else { order }
-            });
-            for (&index, &step) in order.iter().zip(results.steps()) {
-                places[result + step] = start + lanes.steps()[index];
-                indices[result + step] = index as i64;
-            }
-        }
-        let indices = Tensor::of_ints(DType::I64, self.shape.clone(), &indices)?;
-        Some([self.picked(x, &places)?, indices])
-    }
 }
 
 /// Returns the index in its lane and the place of the first largest or smallest element of a lane.

@@ -205,14 +205,8 @@ impl<'b> Body<'b> {
         self.graph.outputs.get(number).map(|&output| self.original(output))
     }
 
-    pub(super) fn original(&self, mut value: ValueId) -> ValueId {
-        while let Some(node) = self.makers.get(&value)
-            && node.op == OpType::Identity
-            && let Some(Some(source)) = node.inputs.first()
-        {
-            value = *source;
-        }
-        value
+    pub(super) fn original(&self, value: ValueId) -> ValueId {
+        crate::original(|value| self.makers.get(&value).copied(), value)
     }
 
     pub(super) fn maker(&self, value: ValueId) -> Option<&'b Node> {

@@ -141,8 +141,8 @@ fn is_real<'g>(builder: &'g Builder, length: &Dim, size: &Dim) -> Expr<'g> {
     is_end.unsqueeze(&[1]).and(flags(&[2], &[0, 1]))
 }
 
-/// Completes the first `⌊length / 2⌋ + 1` entries of a spectrum to `length` entries. The imaginary parts of real entries
-/// count as zero, whatever they are.
+/// Completes the first `⌊length / 2⌋ + 1` entries of a spectrum to `length` entries. Ignores the imaginary parts of
+/// entries that must be real.
 fn whole_spectrum(half: Expr<'_>, axis: usize, length: i64) -> Expr<'_> {
     let known = length / 2 + 1;
     let half = half.slice_axis(axis, 0, known);

@@ -1,7 +1,7 @@
 //! The binary search of `jnp.searchsorted`, which JAX writes as a scan over two bounds of 32 unsigned bits.
 //!
 //! Few runtimes choose between such numbers, and a comparison with all entries is faster than a search if there are
-//! few. What is found is the same for every array, sorted or not.
+//! few. The results are the same for every array, sorted or not.
 
 use std::convert::Infallible;
 

@@ -10,7 +10,7 @@ impl<'g> Convolution<'g> {
     /// In an array with dilation `d`, element `i` meets element `k` of the window in
     /// `out[d·i + low − k·e]`. This is `out[d·i + k'·e − ((K − 1)·e − low)]`, with `k'` counted
     /// from the end, which `ConvTranspose` computes with stride `d` and padding `(K − 1)·e − low`.
-    /// Where this padding is negative, the result is zero, and a `Pad` adds it.
+    /// If this padding is negative, the missing results are zeros, which a `Pad` adds.
     ///
     /// Returns `None` if the convolution has a stride or symbolic padding, which `ConvTranspose`
     /// does not support.

@@ -166,6 +166,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             rewrite: None,
             pairs: None,
             assumptions: None,
+            trial: None,
         })
     }
 

@@ -76,6 +76,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         rewrite: None,
         pairs: None,
         assumptions: None,
+        trial: None,
     })
 }
 

@@ -138,8 +138,16 @@ fn keep(edit: &mut Patch<'_, '_>) -> Outcome {
         (OpType::Where, &[condition, x, y]) => keep_choice(edit, [condition, x, y]),
         (OpType::Selu, &[x]) => keep_zero_of_selu(edit, x),
         (OpType::Add, &[x, y]) => keep_added_zero(edit, [x, y]),
-        (OpType::CumSum, &[x, axis]) => keep_zero_of_sums(edit, x, axis, &result),
-        (OpType::ReduceSum | OpType::ReduceMean, &[x, ..]) => keep_zero_of_sum(edit, x, &result),
+        (OpType::CumSum, &[x, axis]) => {
+            let summed = edit.tensor(axis)?.ints()?.first().copied();
+            let size = summed.and_then(|axis| result.shape.get(usize::try_from(axis).ok()?));
+            require(size != Some(&Dim::Known(1)))?;
+            keep_zero_of_sum(edit, x)
+        }
+        (OpType::ReduceSum | OpType::ReduceMean, &[x, ..]) => {
+            require(adds_elements(edit.ty(x)?, &result))?;
+            keep_zero_of_sum(edit, x)
+        }
         (OpType::Relu, &[x]) => {
             let made = edit.formula([x], |[x]| within(x, |x| x.binary(OpType::Max, 0.0).abs()));
             edit.settle(made)
@@ -218,23 +226,9 @@ fn keep_zero_of_selu(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
     edit.settle(made)
 }
 
-/// Begins cumulative sums with `0`, as JAX does for more than one element: `0 − Σ −x`. ONNX Runtime would drop `0 + x`.
-fn keep_zero_of_sums(edit: &mut Patch<'_, '_>, x: ValueId, axis: ValueId, ty: &Type) -> Outcome {
-    let summed = edit.tensor(axis)?.ints()?.first().copied();
-    let size = summed.and_then(|axis| ty.shape.get(usize::try_from(axis).ok()?));
-    require(size != Some(&Dim::Known(1)) && edit.fact(x).may_be_negative_zero())?;
-    let negative = edit.insert(Op::new(OpType::Neg, &[x]));
-    let sums = Op::of(edit.node(edit.root()), vec![Some(negative), Some(axis)]);
-    let sums = edit.insert(sums);
-    let made = edit.formula([sums], |[sums]| 0.0 - sums);
-    edit.settle(made)
-}
-
 /// Returns `0` for a sum or a mean whose terms are all `−0`, as JAX does: `0 − (−s)`. ONNX Runtime would drop `0 + s`.
-fn keep_zero_of_sum(edit: &mut Patch<'_, '_>, x: ValueId, ty: &Type) -> Outcome {
-    if !adds_elements(edit.ty(x)?, ty) || !edit.fact(x).may_be_negative_zero() {
-        return None;
-    }
+fn keep_zero_of_sum(edit: &mut Patch<'_, '_>, x: ValueId) -> Outcome {
+    require(edit.fact(x).may_be_negative_zero())?;
     let node = edit.node(edit.root());
     let sum = Op::of(node, node.inputs.to_vec());
     let sum = edit.insert(sum);

@@ -1,11 +1,8 @@
 //! Fuses the read of one entry of an axis: `x[…, i, …]`.
 
 use algebra::pattern::{Pattern, hole, node};
-use algebra::rewrite::{Declined, Formulas, Match, Result, ensure, rewrite};
+use algebra::rewrite::{Declined, Match, Result, ensure};
 use onnx::{Op, OpType, Tensor};
-
-pub(crate) static REWRITES: Formulas =
-    Formulas::new(&[&[rewrite("fuse-pick", pick, to_entry_of_one_axis)]]);
 
 /// A slice of size one along an axis, which a squeeze then drops
 pub(super) fn pick() -> Pattern {
@@ -46,7 +43,7 @@ mod tests {
     #[test]
     fn one_entry_is_gathered() {
         check(
-            formulas(&super::REWRITES),
+            formulas(&crate::indices::index::ENTRIES),
             "graph g(x:f32[B,5,3]) -> (y)
 %0:f32[B,1,3] = Slice(x, [4]:i64, [5]:i64, [1]:i64)
 y:f32[B,3] = Squeeze(%0, [1]:i64)",
@@ -60,7 +57,7 @@ y:f32[B,3] = Squeeze(%0, [1]:i64)",
     #[test]
     fn an_entry_of_two_axes_is_not() {
         check(
-            formulas(&super::REWRITES),
+            formulas(&crate::indices::index::ENTRIES),
             "graph g(x:f32[4,5,3]) -> (y)
 %0:f32[1,1,3] = Slice(x, [1, 4]:i64, [2, 5]:i64, [0, 1]:i64)
 y:f32[1,3] = Squeeze(%0, [1]:i64)",

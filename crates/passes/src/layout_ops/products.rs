@@ -100,7 +100,7 @@ pub(crate) fn side(edit: &Edit<'_>, index: usize, operand: usize) -> Option<Side
     side_where(edit, index, operand, |_| false)
 }
 
-/// As [`side`], but also reads through values with other readers if `is_the_same` accepts them.
+/// Like [`side`], but also reads through values with other readers if `is_the_same` accepts them.
 fn side_where(
     edit: &Edit<'_>,
     index: usize,

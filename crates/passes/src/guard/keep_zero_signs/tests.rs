@@ -264,8 +264,8 @@ c:f32[3] = Reciprocal(%3)
 d:f32[3] = CumSum(x, 0:i64)",
         expect![[r#"
             graph g(x:f32[3], o:f32[1]) -> (a, b, c, d)
-            %0 = Neg(x)  # 2
-            %1 = CumSum(%0, 0:i64) {reverse=1}  # 2
+            %0 = CumSum(x, 0:i64) {reverse=1}  # 2
+            %1 = Neg(%0)  # 2
             %2 = Sub(0.0, %1)  # 2
             a:f32[3] = Reciprocal(%2)  # 3
             %3 = CumSum(o, 0:i64)  # 4

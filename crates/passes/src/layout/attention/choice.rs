@@ -123,7 +123,7 @@ impl Roles {
         self.arranged(batch, &self.rows, self.group, last, is_apart)
     }
 
-    /// As [`Roles::of_rows`], for `k` and `v`.
+    /// Like [`Roles::of_rows`], for `k` and `v`.
     fn of_columns(&self, batch: &[Dim], columns: &Dim, last: &Dim) -> Option<AxisMap> {
         self.arranged(batch, std::slice::from_ref(columns), None, last, self.is_apart)
     }
