@@ -238,6 +238,9 @@ class WholeSearch:
             share: The share of it that is left if operands are rounded, too; 0 rounds none.
         """
         chosen = self._largest(set(), range(self._count), target)
+        if not chosen:
+            for number in range(min(self._count, _MAX_TRIED)):
+                self._alone[number] = max(self._trials.errors({number}))
         sites = {site for number in chosen for site, _ in self._items[number].parts}
         values = [
             number

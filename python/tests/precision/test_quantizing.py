@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,22 @@ def test_a_budget_that_no_weight_meets_names_the_lines_in_the_way() -> None:
         ConfigError, match=r"the model cannot be in int8 .* in the way: `.*test_quanti"
     ):
         lower_precision(model, samples(8, 2, 8, 8, 3), to="int8", budget=1e-5)
+
+
+def test_a_refusal_shows_the_largest_error_of_all_samples() -> None:
+    weight = RANDOM.standard_normal((24, 1)).astype(np.float32)
+
+    def product(x: Any) -> Any:
+        return x @ weight
+
+    model = exported(product, "f32[1,24]")
+    data = [[np.abs(each[0]) * np.sign(weight.T)] for each in samples(16, 1, 24)]
+    # The addends of the result of one sample nearly cancel.
+    data[9][0] = data[9][0] - (data[9][0] @ weight) * weight.T / (weight.T @ weight) * 0.9999
+    with pytest.raises(ConfigError, match=r"in the way: ") as raised:
+        lower_precision(model, data, to="int8", budget=0.05, weights_only=True)
+    (error,) = re.findall(r"\((.*) alone\)", str(raised.value))
+    assert float(error) > 0.05
 
 
 def test_the_result_of_a_product_that_is_an_output_keeps_its_name() -> None:

@@ -324,6 +324,36 @@ def test_a_function_is_ranked_by_its_own_lines() -> None:
     assert first.error == math.inf
 
 
+@pytest.mark.parametrize("to", ["float16", "bfloat16", "int8"])
+def test_effects_do_not_depend_on_how_a_rounding_is_switched(
+    to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @jax2onnx.onnx_function
+    def block(x: Any) -> Any:
+        return jnp.tanh(x @ W1) + x
+
+    def network(x: Any) -> Any:
+        hidden = block(jnp.exp(x) * 3)
+        total = lax.scan(lambda s, r: (jnp.cos(s * 0.9 + r), r), hidden[0], hidden)[0]
+        return block(hidden) @ W1 + total
+
+    few = ranked(network, X, to=to)
+    monkeypatch.setattr("jax2onnx._precision.switched._FEW", 0)
+    many = ranked(network, X, to=to)
+    assert all(line.is_measured for line in few.lines)
+    assert few.lines == many.lines
+
+
+def test_the_effects_of_weights_before_an_attention_are_measured() -> None:
+    def attention(x: Any) -> Any:
+        heads = (x @ W1).reshape(1, 4, 2, 4)
+        return jax.nn.dot_product_attention(heads, heads, heads, is_causal=True)
+
+    result = ranked(attention, X)
+    assert result.notes == ()
+    assert all(line.is_measured for line in result.lines)
+
+
 def test_several_samples_are_read_from_a_list_and_from_one_more_axis() -> None:
     model = to_onnx(overflowing, [(4, 8)], provenance="indexed")
     small, large = X * 1e-3, X
