@@ -154,8 +154,9 @@ def measured(group: str, fresh: bool) -> Worth:
             print(f"{group}/{program.name}: {str(error).splitlines()[:1]}", flush=True)
             continue
         programs[program.name] = {"nodes": nodes, "rewrites": rewrites}
-    CACHE.mkdir(parents=True, exist_ok=True)
-    stored.write_text(json.dumps(programs))
+    if programs:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        stored.write_text(json.dumps(programs))
     return programs
 
 

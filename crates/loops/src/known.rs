@@ -142,6 +142,22 @@ y:f32[], p:f32[] = Scan(x, 1.0, zs) {body={
     }
 
     #[test]
+    fn a_loop_over_constants_alone_disappears() {
+        check(
+            each(super::run),
+            "graph g(zs:f32[3]) -> (p)
+p:f32[] = Scan(1.0, zs) {body={
+  graph b(q:f32[], z:f32[]) -> (r)
+  r:f32[] = Mul(q, 0.5)
+}, num_scan_inputs=1}",
+            expect![[r#"
+                graph g(zs:f32[3]) -> (p)
+                p:f32[] = Identity(0.125)  # 2 4
+            "#]],
+        );
+    }
+
+    #[test]
     fn a_state_that_another_state_or_an_argument_determines_stays() {
         check(
             each(super::run),

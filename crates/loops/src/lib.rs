@@ -220,7 +220,11 @@ impl Counted {
         if results[..] == edit.node(edit.root()).outputs[..] {
             return op.into();
         }
-        let made = edit.insert_instead(op, &replacing(&results));
+        // If the loop computes nothing anymore, it disappears.
+        let made = match &results[..] {
+            [] => Vec::new(),
+            _ => edit.insert_instead(op, &replacing(&results)),
+        };
         results_in_place(edit, results.into_iter().zip(made).chain(others.iter().copied())).into()
     }
 

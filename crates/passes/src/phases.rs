@@ -154,11 +154,12 @@ pub static PHASES: &[Phase] = &[
     )
     .raw(),
     phase(
-        "choices",
-        "Choices and pools are matched on the conditions and windows that plugins emit, before the fusion of \
-         formulas changes their contents.",
+        "loops",
+        "Recurrent cells and pools are matched on the loop bodies and windows that plugins emit, before \
+         the fusion of formulas changes their contents.",
         &[
             formulas("fuse-choices", "writes `jnp.select` as a chain of `Where`", &[&choice::REWRITES]),
+            nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
             formulas("fuse-pools", "writes means of windows as `AveragePool`, and maxima of positive numbers without halves", &[&pool::REWRITES]),
         ],
     ),
@@ -217,7 +218,7 @@ pub static PHASES: &[Phase] = &[
             nodes("split-carries", "carries the entries of a stacked state apart", loops::entries::run),
             nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
             nodes("split-layers", "writes a scan over several cells as one scan for each", loops::layers::run),
-            nodes("fuse-recurrent", "writes a scan over an LSTM or GRU cell as one operator", recurrent::run).fusing(),
+            nodes("fuse-computed-cells", "writes a scan over an LSTM or GRU cell as one operator, when what depends only on the inputs is computed", recurrent::run).fusing(),
             nodes("stack-buffers", "writes an array that a loop fills entry by entry as a stack", loops::buffers::run),
             nodes("settle-flags", "decides for all iterations of a loop at once which ones drop entries of an array", loops::settle::run),
             nodes("batch-results", "computes after a loop, for all steps at once, the results that no later step reads", loops::results::run),
