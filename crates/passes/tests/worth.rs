@@ -9,7 +9,6 @@ const GRAPH: &str = "graph g(x:f32[3]) -> (y)
 y:f32[3] = Neg(%1)";
 
 #[test]
-#[expect(clippy::expect_used, reason = "a test fails if the text is wrong")]
 fn a_rewrite_is_worth_the_nodes_that_a_model_has_more_without_it() {
     let model = onnx::text::parse_graph(GRAPH).expect("the graph can be parsed");
     let (nodes, rewrites) = worth(&model, &Options::default(), true);
