@@ -23,10 +23,10 @@ def one_by_one(model: onnx.ModelProto, inputs: list[Any]) -> list[float]:
     for place in range(len(_nodes(model))):
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
-        graph, number = _nodes(changed)[place]
+        graph, number, long = _nodes(changed)[place]
         if graph.node[number].op_type in ("Scan", "Loop", "If", "Constant"):
             continue
-        _lower(graph, number)
+        _lower(graph, number, long)
         try:
             found = _run(changed, feeds)
         except Exception:
@@ -41,13 +41,9 @@ def one_by_one(model: onnx.ModelProto, inputs: list[Any]) -> list[float]:
     return errors
 
 
-def _lower(graph: Any, number: int) -> None:
+def _lower(graph: Any, number: int, long: set[str]) -> None:
     """Insert casts before a node and after it."""
     node = graph.node[number]
-    values = [*graph.value_info, *([] if _is_function(graph) else [*graph.input, *graph.output])]
-    long = {value.name for value in values if _is_long(value)}
-    if not _is_function(graph):
-        long |= {each.name for each in graph.initializer if each.data_type == TensorProto.FLOAT}
     before, after = [], []
     for position, name in enumerate(node.input):
         if name in long:
@@ -63,8 +59,13 @@ def _lower(graph: Any, number: int) -> None:
         graph.node.insert(number, cast)
 
 
-def _is_function(graph: Any) -> bool:
-    return isinstance(graph, onnx.FunctionProto)
+def _long(graph: Any) -> set[str]:
+    """Return the values of a graph that are float32."""
+    if isinstance(graph, onnx.FunctionProto):
+        return {value.name for value in graph.value_info if _is_long(value)}
+    values = (*graph.value_info, *graph.input, *graph.output)
+    weights = {each.name for each in graph.initializer if each.data_type == TensorProto.FLOAT}
+    return weights | {value.name for value in values if _is_long(value)}
 
 
 def _cast(name: str, result: str, code: int) -> onnx.NodeProto:
@@ -75,15 +76,16 @@ def _is_long(value: onnx.ValueInfoProto) -> bool:
     return bool(value.type.tensor_type.elem_type == TensorProto.FLOAT)
 
 
-def _nodes(model: onnx.ModelProto) -> list[tuple[Any, int]]:
-    """Return the nodes of all graphs, each as its graph and its position there."""
-    waiting: list[Any] = [model.graph, *model.functions]
+def _nodes(model: onnx.ModelProto) -> list[tuple[Any, int, set[str]]]:
+    """Return the nodes of all graphs: the graph, the position there, and the float32 values."""
+    waiting: list[Any] = [(each, _long(each)) for each in (model.graph, *model.functions)]
     found = []
     while waiting:
-        graph = waiting.pop(0)
+        graph, long = waiting.pop(0)
         for number, node in enumerate(graph.node):
-            found.append((graph, number))
-            waiting += [each.g for each in node.attribute if each.HasField("g")]
+            found.append((graph, number, long))
+            bodies = [each.g for each in node.attribute if each.HasField("g")]
+            waiting += [(body, long | _long(body)) for body in bodies]
     return found
 
 

@@ -2,28 +2,24 @@
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from .._comparing.arrays import Array
-from .formats import scale_of
 
 #: A value: what the core calls its graph, and its name.
 Key: TypeAlias = tuple[tuple[Any, ...], str]
 Ranges: TypeAlias = Mapping[Key, tuple[float, float]]
 
-#: So many elements of a value are kept per sample, to find out what clipping loses.
-_MAX_KEPT: Final = 1024
 #: The data is divided into so many parts at most; each one is judged by the ranges of the others.
 _MAX_FOLDS: Final = 4
 #: How a range follows from the extremes of the samples: it reaches so many standard deviations
-#: beyond their mean. With 0, it has the least square error.
-_METHODS: Final = (7.0, 4.0, 0.0)
+#: beyond their mean. A range that cuts extremes would lose much of new data.
+_METHODS: Final = (7.0, 4.0)
 #: The headroom if there is one sample.
 _HEADROOM: Final = 1.35
-_CLIPPED: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4)
 
 
 @dataclass
@@ -33,27 +29,18 @@ class Seen:
     Attributes:
         low: The smallest one.
         high: The largest one.
-        kept: Some of them.
     """
 
     low: float = math.inf
     high: float = -math.inf
-    kept: list[Array] = field(default_factory=list)
-    _count: int = 0
 
-    def add(self, array: Array, *, keeps: bool) -> None:
+    def add(self, array: Array) -> None:
         """Add the numbers of an iteration."""
         finite = array if np.isfinite(array).all() else array[np.isfinite(array)]
         if not finite.size:
             return
         self.low = min(self.low, float(finite.min()))
         self.high = max(self.high, float(finite.max()))
-        room = _MAX_KEPT - self._count
-        if keeps and room > 0:
-            flat = finite.reshape(-1)
-            some = np.array(flat[:: max(1, flat.size // room)][:room], np.float32)
-            self._count += some.size
-            self.kept.append(some)
 
 
 class Calibration:
@@ -67,11 +54,11 @@ class Calibration:
         """Begin a sample."""
         self.samples.append({})
 
-    def add(self, key: Key, array: Array, *, keeps: bool) -> None:
+    def add(self, key: Key, array: Array) -> None:
         """Add the numbers of a value in the current sample."""
         if not self.samples:
             self.begin()
-        self.samples[-1].setdefault(key, Seen()).add(array, keeps=keeps)
+        self.samples[-1].setdefault(key, Seen()).add(array)
 
     def ranges(self, chosen: Collection[int] | None = None, method: float | None = None) -> Ranges:
         """Return the range of each value.
@@ -79,7 +66,7 @@ class Calibration:
         Args:
             chosen: The samples to look at; None for all.
             method: How many standard deviations the range reaches beyond the mean of the extremes
-                of the samples; 0 for the least square error, and None for the extremes themselves.
+                of the samples; None for the extremes themselves.
         """
         known: dict[Key, list[Seen]] = {}
         for number, sample in enumerate(self.samples):
@@ -99,16 +86,7 @@ def _range(seen: Sequence[Seen], method: float) -> tuple[float, float]:
     if not known:
         return 0.0, 0.0
     lows, highs = ([getattr(each, side) for each in known] for side in ("low", "high"))
-    if method:
-        return -_reach([-low for low in lows], method), _reach(highs, method)
-    low, high = min(lows), max(highs)
-    arrays = [array for each in known for array in each.kept]
-    if not arrays:
-        return low, high
-    some = np.concatenate(arrays)
-    losses = {factor: _loss(some, low * factor, high * factor) for factor in _CLIPPED}
-    best = min(losses, key=lambda factor: losses[factor])
-    return low * best, high * best
+    return -_reach([-low for low in lows], method), _reach(highs, method)
 
 
 def _reach(extremes: Sequence[float], method: float) -> float:
@@ -121,12 +99,6 @@ def _reach(extremes: Sequence[float], method: float) -> float:
         return largest * _HEADROOM
     spread = float(np.std(extremes, ddof=1))
     return max(largest, float(np.mean(extremes)) + method * spread)
-
-
-def _loss(array: Array, low: float, high: float) -> float:
-    scale, zero = scale_of(low, high)
-    whole = np.clip(np.rint(array / scale) + zero, 0, 255)
-    return float(np.square((whole - zero) * scale - array).mean())
 
 
 @dataclass(frozen=True)
@@ -169,7 +141,7 @@ _FACTOR: Final = 1.2
 #: The spread of the logarithms that is assumed if there is one sample.
 _SPREAD: Final = 0.5
 #: Quantiles of the normal distribution: of the samples that stay below, and of the certainty.
-_SHARE, _CERTAINTY = 2.5, 1.2
+_SHARE, _CERTAINTY = 2.5, 1.64
 _MAX_DEVIATIONS: Final = 6.0
 
 

@@ -263,14 +263,14 @@ class WholeSearch:
         """Choose how ranges follow from the data, by the error of what they are for.
 
         New data is safest with the widest ranges, which are the first ones, unless their steps are
-        so large that the budget is nearly used up.
+        too large for the budget.
         """
         errors: list[float] = []
         for number, scales in enumerate(self._to_try):
             _progress.stage(f"trying ranges {number + 1} of {len(self._to_try)}")
             self._trials.scales = scales
             errors.append(self._trials.error(chosen, min(errors, default=math.inf)))
-            if errors[-1] <= target / 2:
+            if errors[-1] <= target:
                 return
         best = min(range(len(errors)), key=errors.__getitem__)
         self._trials.scales = self._to_try[best]

@@ -20,7 +20,6 @@ from .rows import Rows, worst_row
 from .sites import (
     INSIDE,
     MIXING,
-    PRODUCTS,
     Facts,
     Range,
     Site,
@@ -62,7 +61,6 @@ class Watch:
         self.facts: dict[Site, Facts] = {}
         self.types: dict[tuple[tuple[Any, ...], str], np.dtype[Any]] = {}
         self.calibration = Calibration()
-        self._multiplied: set[tuple[tuple[Any, ...], str]] = set()
         self._twins: dict[Any, _Twin] = {}
         self._weights: dict[tuple[tuple[Any, ...], str, int | None], Array] = {}
         self._visits: dict[Any, int] = {}
@@ -154,8 +152,6 @@ class Watch:
         chosen = []
         for number in numbers:
             node = graph.nodes[number]
-            if node.op_type in PRODUCTS and not self._format.is_float:
-                self._multiplied |= {(graph.place, name) for name in (node.input[0], *node.output)}
             for name in (*node.input, *node.output):
                 array = rows.values.get(name)
                 if array is None:
@@ -183,7 +179,7 @@ class Watch:
         key = graph.place, name
         self.types.setdefault(key, array.dtype)
         if not self._format.is_float and is_long(array.dtype) and array.size:
-            self.calibration.add(key, array, keeps=key in self._multiplied)
+            self.calibration.add(key, array)
 
     def _facts(self, rows: Rows, number: int) -> Facts | None:
         """Return what is known about a node; None if nothing is rounded."""

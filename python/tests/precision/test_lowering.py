@@ -192,10 +192,10 @@ def test_weights_become_whole_numbers(
 
 
 def test_operands_of_int8_are_quantized_with_calibrated_scales(model: onnx.ModelProto) -> None:
-    short, _ = lower_precision(model, samples(8, 4, 16), to="int8", budget=0.1)
+    short, _ = lower_precision(model, samples(16, 4, 16), to="int8", budget=0.1)
     operators = [node.op_type for node in short.graph.node]
     assert operators.count("QuantizeLinear") == 2
-    only, _ = lower_precision(model, samples(8, 4, 16), to="int8", budget=0.1, weights_only=True)
+    only, _ = lower_precision(model, samples(16, 4, 16), to="int8", budget=0.1, weights_only=True)
     assert "QuantizeLinear" not in [node.op_type for node in only.graph.node]
 
 
