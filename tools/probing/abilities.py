@@ -162,6 +162,17 @@ def scans() -> list[Ability]:
             "float[3] c = {1, 2, 4}, float k = {0.5}",
         ),
         ability(
+            "ScanDividesState", "int32[3] s, int32[4,3] x", "int32 t",
+            "t = Scan <num_scan_inputs = 1, body = b (int32[3] s0, int32[3] x0) => (int32[3] s1) "
+            "{ d = Div(s0, k) s1 = Add(d, x0) }> (s, x)",
+            "int32 k = {10}",
+        ),
+        ability(
+            "ScanStateShared", "float[3] s, float[4,3] x", "float t",
+            "a = Exp(s) h = Scan <num_scan_inputs = 1, body = b (float[3] s0, float[3] x0) => "
+            "(float[3] s1) { s1 = Sub(s0, x0) }> (a, x) t = Mul(a, h)",
+        ),
+        ability(
             "ScanWithoutResults", "float[3] s, float[4,3] x", "float t",
             "t = Scan <num_scan_inputs = 1, body = b (float[3] s0, float[3] x0) => (float[3] s1) "
             "{ s1 = Add(s0, x0) }> (s, x)",

@@ -300,6 +300,7 @@ pub static PHASES: &[Phase] = &[
             nodes("carry-captures", "carries the values that the body of a `Scan` reads from outside", targets::loops::carry_captures).when(When::Always),
             nodes("read-inputs", "makes the body of a `Scan` read all of its inputs", targets::loops::read_inputs).when(When::Always),
             nodes("hide-constants", "computes the constant arrays of a `Scan` if a runtime takes their elements for the whole array", targets::loops::hide_constants).when(When::Always),
+            nodes("separate-states", "separates the initial states of loops from values that other nodes read", targets::loops::separate_states).when(When::Always),
             nodes("copy-results", "copies the results that the body of a `Scan` also reads", targets::loops::copy_results).when(When::Always),
             nodes("adapt-forms", "writes operators in the form that a runtime takes", targets::forms::run).when(When::Always),
             nodes("adapt-operators", "writes operators that a runtime lacks as formulas", targets::operators::run).when(When::Always),

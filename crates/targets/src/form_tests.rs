@@ -577,3 +577,29 @@ y:f32[1,2,6,4] = Resize(x, _, [1.0, 1.0, 2.0, 2.0]:f32) {mode=\"nearest\", coord
         "#]],
     );
 }
+
+#[test]
+fn a_slice_that_skips_elements_before_a_lookup_is_a_gather() {
+    check_for(
+        "iree",
+        forms::run,
+        "graph g(x:f32[16], i:i64[3]) -> (y, z, w)
+s:f32[8] = Slice(x, [1]:i64, [16]:i64, [0]:i64, [2]:i64)
+y:f32[8] = Slice(s, [-1]:i64, [-9223372036854775808]:i64, [0]:i64, [-1]:i64)
+t:f32[8] = Slice(x, [0]:i64, [16]:i64, [0]:i64, [2]:i64)
+u:f32[8,1] = Unsqueeze(t, [1]:i64)
+z:f32[3,1] = Gather(u, i)
+v:f32[8] = Slice(x, [0]:i64, [16]:i64, [0]:i64, [2]:i64)
+w:f32[8] = Neg(v)",
+        expect![[r#"
+            graph g(x:f32[16], i:i64[3]) -> (y, z, w)
+            %0 = Gather(x, [1, 3, 5, 7, 9, 11, 13, 15]:i64) {axis=0}  # 2
+            y:f32[8] = Slice(%0, [-1]:i64, [-9223372036854775808]:i64, [0]:i64, [-1]:i64)  # 3
+            %1 = Gather(x, [0, 2, 4, 6, 8, 10, 12, 14]:i64) {axis=0}  # 4
+            u = Unsqueeze(%1, [1]:i64)  # 5
+            z:f32[3,1] = Gather(u, i)  # 6
+            v = Slice(x, [0]:i64, [16]:i64, [0]:i64, [2]:i64)  # 7
+            w:f32[8] = Neg(v)  # 8
+        "#]],
+    );
+}

@@ -6,7 +6,7 @@ use onnx::kernels::Limit;
 use onnx::operator::properties::{COMPARISONS, REDUCTIONS};
 use onnx::{Attr, DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
-use super::{branches, device, integers, scatters, transforms};
+use super::{branches, device, factors, integers, scatters, transforms};
 
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.target().is_default() {
@@ -17,6 +17,9 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     }
     if edit.has_limit(edit.root(), Limit::NeutralAxes) {
         return added_axes(edit);
+    }
+    if let scaled @ Some(_) = factors::run(edit) {
+        return scaled;
     }
     match edit.node(edit.root()).op.onnx()? {
         OpType::Squeeze => squeeze(edit),

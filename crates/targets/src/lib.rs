@@ -4,6 +4,7 @@ pub mod aligned;
 mod branches;
 pub mod device;
 pub mod endings;
+mod factors;
 #[cfg(test)]
 mod form_tests;
 pub mod forms;

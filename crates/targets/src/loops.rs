@@ -160,6 +160,39 @@ pub fn hide_constants(edit: &mut Patch<'_, '_>) -> Outcome {
     edit.done(&[], replacement)
 }
 
+/// Chooses between an initial state and its double by a number that the model computes, if a runtime cannot let other
+/// nodes read the state. The choice is always the state.
+pub fn separate_states(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::LoopStateShared) {
+        return None;
+    }
+    let counted = Counted::at(edit, index)?;
+    let magnitude = magnitude(edit, &counted)?;
+    if edit.tensor(magnitude).is_some() {
+        return declined("no state of the loop has a number");
+    }
+    let limit = zero(edit, DType::F32)?;
+    let never = edit.insert(Op::new(OpType::Less, &[magnitude, limit]));
+    let mut operands = edit.inputs(index);
+    for at in edit.shared_states(index) {
+        let state = operands[at]?;
+        let other = match edit.ty(state)?.dtype {
+            DType::Bool => Op::new(OpType::Not, &[state]),
+            _ => Op::new(OpType::Add, &[state, state]),
+        };
+        let other = edit.branch("never", |edit| vec![edit.insert(other)]);
+        let same =
+            edit.branch("always", |edit| vec![edit.insert(Op::new(OpType::Identity, &[state]))]);
+        operands[at] = edit.insert_if(never, other, same).first().copied();
+    }
+    let results = edit.node(index).outputs.to_vec();
+    let op = Op::of(edit.node(index), operands);
+    let made = edit.insert_instead(op, &replacing(&results));
+    let results = results_in_place(edit, results.into_iter().zip(made));
+    edit.done(&[], results)
+}
+
 /// Returns a constant zero.
 pub(super) fn zero(edit: &mut Patch<'_, '_>, dtype: DType) -> Option<ValueId> {
     Some(edit.constant(Tensor::of_ints(dtype, Vec::new(), &[0])?, &[]))

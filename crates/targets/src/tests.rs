@@ -530,3 +530,67 @@ y:f32[4] = Scan(x, [1, 2, 3]:f32) {body={
         "#]],
     );
 }
+
+#[test]
+fn a_state_that_another_node_reads_is_separated_from_it() {
+    check_for(
+        "iree",
+        loops::separate_states,
+        "graph g(x:f32[4], v:f32[3,4]) -> (y)
+a:f32[4] = Exp(x)
+s:f32[4] = Scan(a, v) {body={
+  graph b(h:f32[4], e:f32[4]) -> (w)
+  w:f32[4] = Sub(h, e)
+}, num_scan_inputs=1}
+y:f32[4] = Mul(a, s)",
+        expect![[r#"
+            graph g(x:f32[4], v:f32[3,4]) -> (y)
+            a = Exp(x)  # 2
+            %0 = Reshape(a, [-1]:i64)  # 3
+            %1 = Gather(%0, [0]:i64) {axis=0}  # 3
+            %2 = Cast(%1) {to=1}  # 3
+            %3 = Abs(%2)  # 3
+            %4 = Less(%3, 0.0)  # 3
+            %5 = If(%4) {else_branch={  # 3
+              graph always() -> (%6)
+              %6:f32[4] = Identity(a)  # 3
+            }, then_branch={
+              graph never() -> (%7)
+              %7:f32[4] = Add(a, a)  # 3
+            }}
+            s = Scan(%5, v) {body={  # 3
+              graph b(h:f32[4], e:f32[4]) -> (w)
+              w:f32[4] = Sub(h, e)  # 5
+            }, num_scan_inputs=1}
+            y:f32[4] = Mul(a, s)  # 7
+        "#]],
+    );
+}
+
+#[test]
+fn states_that_only_a_loop_reads_stay() {
+    check_for(
+        "iree",
+        loops::separate_states,
+        "graph g(x:f32[4], v:f32[3,4]) -> (y)
+a:f32[4] = Exp(x)
+s, t:f32[4] = Scan(a, x, v) {body={
+  graph b(h:f32[4], k:f32[4], e:f32[4]) -> (w, l)
+  w:f32[4] = Sub(h, e)
+  l:f32[4] = Sub(k, e)
+}, num_scan_inputs=1}
+z:f32[4] = Mul(t, s)
+y:f32[4] = Mul(x, z)",
+        expect![[r#"
+            graph g(x:f32[4], v:f32[3,4]) -> (y)
+            a = Exp(x)  # 2
+            s, t = Scan(a, x, v) {body={  # 3
+              graph b(h:f32[4], k:f32[4], e:f32[4]) -> (w, l)
+              w:f32[4] = Sub(h, e)  # 5
+              l:f32[4] = Sub(k, e)  # 6
+            }, num_scan_inputs=1}
+            z = Mul(t, s)  # 8
+            y:f32[4] = Mul(x, z)  # 9
+        "#]],
+    );
+}

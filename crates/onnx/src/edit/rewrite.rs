@@ -298,9 +298,20 @@ impl Edit<'_> {
 
     /// True if some runtime of the target does not take a node because of a limit.
     pub fn has_limit(&self, index: usize, limit: Limit) -> bool {
-        if !self.target.has_limit(limit) {
-            return false;
-        }
+        self.target.has_limit(limit) && self.viewed(index, |view| self.target.limits(limit, view))
+    }
+
+    /// Returns the operands of a loop that are initial states, that nodes compute, and that other nodes read, too.
+    pub fn shared_states(&self, index: usize) -> Vec<usize> {
+        self.viewed(index, |view| view.shared_states().collect())
+    }
+
+    /// Returns the number of an operand of a product or quotient of integers that is one constant, and the constant.
+    pub fn constant_factor(&self, index: usize) -> Option<(usize, i64)> {
+        self.viewed(index, |view| view.factor())
+    }
+
+    fn viewed<R>(&self, index: usize, look: impl FnOnce(&View<'_>) -> R) -> R {
         let is_read = |value| self.reads(value) > 0;
         let (node, values) = (self.node(index), &*self.values);
         let earlier = |is_it: &dyn Fn(&Node) -> bool| {
@@ -311,8 +322,7 @@ impl Edit<'_> {
             self.readers(value).for_each(|reader| visit(self.node(reader)));
         };
         let (is_read, earlier, readers) = (&is_read, &earlier, &readers);
-        let view = View { node, values, is_read, shows_order: is_read, earlier, readers };
-        self.target.limits(limit, &view)
+        look(&View { node, values, is_read, shows_order: is_read, earlier, readers })
     }
 
     /// Returns the number of elements that a `TopK` sorts, and how often it sorts as many.

@@ -92,6 +92,14 @@ forms! {
         };
     ScanScalesConstant: "a `Scan` takes an element of a constant array for the whole array",
         |op, it| op == OpType::Scan && it.takes_whole_arrays();
+    ScanDividesState: "integers that a loop carries, or a hash of `uint32`, cannot be scaled by one constant",
+        |op, it| match op {
+            OpType::Scan => it.scales_state(),
+            OpType::Mul | OpType::Div => it.scales_hash(),
+            _ => false,
+        };
+    ScanStateShared: "a computed value cannot be both the initial state of a loop and an operand of another node",
+        |op, it| matches!(op, OpType::Scan | OpType::Loop) && it.shared_states().next().is_some();
     ScanInScan: "a `Scan` cannot contain another one",
         |op, it| op == OpType::Scan
             && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Scan));
@@ -199,6 +207,8 @@ forms! {
         |op, it| op == OpType::Slice && it.is_computed(1);
     SliceStepReshaped: "a `Slice` of a reshaped array cannot skip elements or reverse them",
         |op, it| op == OpType::Slice && it.skips_in_reshaped();
+    SliceStepPicked: "a lookup cannot read a `Slice` that skips elements",
+        |op, it| op == OpType::Slice && it.skips_for_lookup();
     SliceReversesImage: "a `Slice` cannot reverse an array of four dimensions",
         |op, it| op == OpType::Slice && it.has_negative(4) && it.rank(0).is_some_and(|rank| rank > 3);
     SliceNegativeStep: "a `Slice` cannot reverse an array",

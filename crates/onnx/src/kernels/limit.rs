@@ -45,7 +45,7 @@ pub enum Limit {
     DftAxis,
     /// A `Slice` starts at a computed position.
     DynamicSlice,
-    /// A `Slice` runs backwards, or skips elements of a reshaped array.
+    /// A `Slice` runs backwards, or skips elements of a reshaped array, or of one from which a lookup picks entries.
     SliceReverses,
     /// A graph has an `If` before this one.
     IfTwice,
@@ -87,6 +87,10 @@ pub enum Limit {
     ScanConstant,
     /// The first branch of an `If` returns a constant.
     BranchConstant,
+    /// A `Mul` or a `Div` of integers by one constant, which the runtime takes for a mask of what it reads.
+    ConstantFactor,
+    /// Another node reads the initial state of a loop, too.
+    LoopStateShared,
     /// The body of a `Loop` computes whether it goes on.
     LoopEnds,
     /// A `Div` of constants.
@@ -139,6 +143,7 @@ impl Limit {
                 Ability::SliceReversesImage,
                 Ability::SliceNegativeStep,
                 Ability::SliceStepReshaped,
+                Ability::SliceStepPicked,
             ],
             Limit::IfTwice => &[Ability::IfTwice],
             Limit::BranchProducts => &[Ability::IfMultipliesProduct],
@@ -172,6 +177,8 @@ impl Limit {
             Limit::LowMask => &[Ability::AttentionLowMask],
             Limit::ScanRestarts => &[Ability::ScanInScanRestarts],
             Limit::ScanConstant => &[Ability::ScanScalesConstant],
+            Limit::ConstantFactor => &[Ability::ScanDividesState],
+            Limit::LoopStateShared => &[Ability::ScanStateShared],
             Limit::BranchConstant => &[Ability::IfReturnsConstant],
             Limit::LoopEnds => &[Ability::LoopWhile],
             Limit::ConstantQuotient => &[Ability::DivConstants],

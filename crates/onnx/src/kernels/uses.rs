@@ -419,4 +419,58 @@ y:f32[1,6] = Slice(%0, [0]:i64, [2]:i64, [0]:i64, [2]:i64)"
         assert_eq!(lacks("tract", &slice("[12]")).len(), 1);
         assert_eq!(lacks("tract", &slice("[2,3,2]")), []);
     }
+
+    #[test]
+    fn a_state_of_a_loop_must_not_be_scaled_by_one_constant() {
+        let scan = |step: &str| {
+            format!(
+                "graph g(x:i32[4], u:i32[3,4]) -> (y)
+y:i32[4] = Scan(x, u) {{body={{
+  graph b(v:i32[4], e:i32[4]) -> (w)
+  {step}
+}}, num_scan_inputs=1}}"
+            )
+        };
+        let divided = scan("d:i32[4] = Add(v, e)\n  w:i32[4] = Div(d, 10:i32)");
+        assert_eq!(lacks("tract", &divided).len(), 1);
+        assert_eq!(lacks("iree", &divided), []);
+        let elements = scan("d:i32[4] = Div(e, 10:i32)\n  w:i32[4] = Add(d, v)");
+        assert_eq!(lacks("tract", &elements), []);
+        let several = scan("d:i32[4] = Div(v, [9, 9, 9, 9]:i32)\n  w:i32[4] = Add(d, e)");
+        assert_eq!(lacks("tract", &several), []);
+    }
+
+    #[test]
+    fn a_hash_must_not_be_scaled_by_two_constants() {
+        let hash = |factor: &str| {
+            format!(
+                "graph g(x:u32[4]) -> (y, z)
+h:u32[4] = BitwiseXor(x, 77:u32)
+y:u32[4] = Div(h, 100:u32)
+z:u32[4] = Mul(h, {factor}:u32)"
+            )
+        };
+        assert_eq!(lacks("tract", &hash("96")).len(), 1);
+        assert_eq!(lacks("tract", &hash("100")), []);
+    }
+
+    #[test]
+    fn the_initial_state_of_a_loop_must_be_its_own() {
+        let scan = |state: &str, reader: &str| {
+            format!(
+                "graph g(x:f32[4], u:f32[3,4]) -> (y)
+a:f32[4] = Exp(x)
+b:f32[4] = Reshape(a, [4]:i64)
+s:f32[4] = Scan({state}, u) {{body={{
+  graph b(v:f32[4], e:f32[4]) -> (w)
+  w:f32[4] = Add(v, e)
+}}, num_scan_inputs=1}}
+y:f32[4] = Mul(s, {reader})"
+            )
+        };
+        assert_eq!(lacks("iree", &scan("b", "b")).len(), 1);
+        assert_eq!(lacks("iree", &scan("a", "b")).len(), 1);
+        assert_eq!(lacks("iree", &scan("x", "a")), []);
+        assert_eq!(lacks("tract", &scan("b", "b")), []);
+    }
 }

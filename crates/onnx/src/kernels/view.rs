@@ -1,13 +1,17 @@
 //! A node with what is known about its values, as the tests of forms see it.
 
+use std::cell::Cell;
+
 use super::limit::folds_elements;
 use super::probed::Ability;
 use super::runtime::Runtime;
 use crate::attr::Attr;
 use crate::dtype::DType;
+use rustc_hash::FxHashSet;
+
 use crate::model::Node;
 use crate::operator::OpType;
-use crate::operator::properties::{POINTWISE, VIEW_OPS};
+use crate::operator::properties::{LAYOUT_OPS, POINTWISE, VIEW_OPS};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId, Values};
 
@@ -42,6 +46,23 @@ pub(crate) fn sorted_size(node: &Node, values: &Values) -> Option<(i64, i64)> {
     let sizes: Vec<i64> = ty.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let others = sizes.iter().enumerate().filter(|&(at, _)| at != axis);
     Some((sizes[axis], others.map(|(_, &size)| size).product()))
+}
+
+/// Returns the number of an operand of a product or quotient of integers that is one constant, and the constant.
+fn factor(node: &Node, values: &Values) -> Option<(usize, i64)> {
+    if !matches!(node.op.onnx(), Some(OpType::Mul | OpType::Div)) {
+        return None;
+    }
+    let constant = |&at: &usize| {
+        let tensor = values[node.inputs.get(at).copied()??].tensor.as_ref()?;
+        match tensor.ints()?[..] {
+            [only] => Some((at, only)),
+            _ => None,
+        }
+    };
+    let is_constant = |value: &ValueId| values[*value].tensor.is_some();
+    let is_computed = !node.inputs.iter().flatten().all(is_constant);
+    [0, 1].iter().find_map(constant).filter(|_| is_computed)
 }
 
 impl View<'_> {
@@ -195,6 +216,93 @@ impl View<'_> {
         self.node.inputs.len().saturating_sub(scanned)
     }
 
+    /// Returns the operands that are initial states of a loop, that the same graph computes, and that other nodes read
+    /// too, perhaps with other axes.
+    pub(crate) fn shared_states(&self) -> impl Iterator<Item = usize> {
+        let states = match self.node.op == OpType::Scan {
+            true => 0..self.states(),
+            // The number of iterations and the condition come first.
+            false => 2..self.node.inputs.len(),
+        };
+        states.filter(|&at| self.input(at).is_some_and(|state| self.is_shared(state)))
+    }
+
+    /// Returns the number of an operand of a product or quotient of integers that is one constant, and the constant.
+    pub(crate) fn factor(&self) -> Option<(usize, i64)> {
+        factor(self.node, self.values)
+    }
+
+    /// True if the body of a `Scan` scales an integer that follows from a state by a constant.
+    pub(super) fn scales_state(&self) -> bool {
+        let states = self.states();
+        self.node.bodies().any(|body| {
+            let mut follows: FxHashSet<ValueId> =
+                body.inputs.iter().take(states).copied().collect();
+            body.nodes.iter().any(|node| {
+                let reads = node.inputs.iter().flatten().any(|value| follows.contains(value));
+                if reads && (node.op.is(POINTWISE) || node.op == OpType::Cast) {
+                    follows.extend(&node.outputs);
+                }
+                reads && factor(node, self.values).is_some()
+            })
+        })
+    }
+
+    /// True if a hash of `uint32` is scaled by this constant and by another one.
+    pub(super) fn scales_hash(&self) -> bool {
+        let Some((at, own)) = self.factor() else { return false };
+        let is_other = |node: &Node| factor(node, self.values).is_some_and(|(_, it)| it != own);
+        self.dtype(at) == Some(DType::U32)
+            && (self.earlier)(&is_other)
+            && (self.earlier)(&|node| node.op == OpType::BitwiseXor)
+    }
+
+    /// True if a `Slice` skips elements, and a lookup or another `Slice` that reverses reads the others.
+    pub(super) fn skips_for_lookup(&self) -> bool {
+        let result = self.node.outputs.first().copied();
+        self.ints(4).iter().any(|&step| step > 1)
+            && result.is_some_and(|result| self.is_looked_up(result, MAX_MOVES))
+    }
+
+    /// True if a node picks or reverses entries of a value, perhaps after a few layout ops.
+    fn is_looked_up(&self, value: ValueId, steps: usize) -> bool {
+        const LOOKUPS: [OpType; 3] = [OpType::Gather, OpType::GatherElements, OpType::GatherND];
+        let (mut is_looked_up, mut results) = (false, Vec::new());
+        (self.readers)(value, &mut |node| {
+            let is_data = node.inputs.first() == Some(&Some(value));
+            let reverses = || {
+                let steps = node.inputs.get(4).copied().flatten();
+                let steps = steps.and_then(|steps| self.values[steps].tensor.as_ref()?.ints());
+                steps.is_some_and(|steps| steps.iter().any(|&step| step < 0))
+            };
+            is_looked_up |= is_data && node.op.onnx().is_some_and(|op| LOOKUPS.contains(&op));
+            is_looked_up |= is_data && node.op == OpType::Slice && reverses();
+            if node.op.is(LAYOUT_OPS) {
+                results.extend(node.outputs.first().copied());
+            }
+        });
+        let mut results = results.into_iter();
+        is_looked_up || steps > 0 && results.any(|next| self.is_looked_up(next, steps - 1))
+    }
+
+    fn is_shared(&self, value: ValueId) -> bool {
+        let mut readers = 0;
+        (self.readers)(value, &mut |_| readers += 1);
+        let maker = Cell::new(None);
+        (self.earlier)(&|node| {
+            if node.outputs.contains(&value) && node.bodies().next().is_none() {
+                let viewed = node.inputs.first().filter(|_| node.op.is(LAYOUT_OPS));
+                maker.set(Some(viewed.copied().flatten()));
+            }
+            maker.get().is_some()
+        });
+        match maker.get() {
+            Some(Some(viewed)) => readers > 1 || self.is_shared(viewed),
+            Some(None) => readers > 1,
+            None => false,
+        }
+    }
+
     /// True if the body of a `Scan` computes numbers from elements of constant arrays, and folds or scales them.
     pub(super) fn takes_whole_arrays(&self) -> bool {
         let states = self.states();
@@ -234,5 +342,5 @@ impl View<'_> {
     }
 }
 
-/// The most elementwise operators between a reduction and a layout op.
+/// The most elementwise operators between a reduction and a layout op, and layout ops before a lookup.
 const MAX_MOVES: usize = 3;

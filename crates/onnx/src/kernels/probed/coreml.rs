@@ -241,12 +241,12 @@ const ABILITIES: &[Ability] = &[
     Ability::ScalarUnsqueeze, Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce,
     Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty,
     Ability::SliceNegativeBounds, Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo,
-    Ability::SliceReversesImage, Ability::SliceStepReshaped, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis,
-    Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
-    Ability::SqueezeUnordered, Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConv,
-    Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied,
-    Ability::SymbolicReshapeInferred, Ability::SymbolicSoftmax, Ability::TransposeReverse, Ability::UnreadResult,
-    Ability::UnsqueezeSeveral
+    Ability::SliceReversesImage, Ability::SliceStepPicked, Ability::SliceStepReshaped, Ability::SliceWithoutAxes,
+    Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven,
+    Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SymbolicAdd, Ability::SymbolicConcat,
+    Ability::SymbolicConv, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
+    Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSoftmax,
+    Ability::TransposeReverse, Ability::UnreadResult, Ability::UnsqueezeSeveral
 ];
 
 const MISCOMPUTED: &[Ability] = &[];

@@ -436,18 +436,19 @@ const ABILITIES: &[Ability] = &[
     Ability::ResizeNearestAsymmetric, Ability::ResizeNearestDown, Ability::ResizeNearestHalfPixel,
     Ability::ResizeScales, Ability::ResizeTwoDimensions, Ability::ScalarConstant, Ability::ScalarExpand,
     Ability::ScalarInput, Ability::ScalarOutput, Ability::ScalarReshape, Ability::ScalarUnsqueeze,
-    Ability::ScatterElements, Ability::ScatterElementsLastAxis, Ability::ScatterNdLastDuplicate,
-    Ability::ScatterNdNegative, Ability::ScatterNdPoints, Ability::ScatterNdRows, Ability::ScatterNdScalar,
-    Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce, Ability::SixDimensionTranspose,
-    Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceNegativeBounds, Ability::SliceNegativeStep,
-    Ability::SliceNegativeStepTwo, Ability::SliceStepReshaped, Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis,
-    Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven, Ability::SqueezeAll,
-    Ability::SqueezeUnordered, Ability::SumThreeOperands, Ability::SymbolicAdd, Ability::SymbolicConcat,
-    Ability::SymbolicConstantOfShape, Ability::SymbolicConv, Ability::SymbolicExpand, Ability::SymbolicMatMul,
-    Ability::SymbolicRange, Ability::SymbolicReshape, Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred,
-    Ability::SymbolicSlice, Ability::SymbolicSoftmax, Ability::TopKFirstAxis, Ability::TopKSmallest, Ability::TopKTwice,
-    Ability::TransposeReverse, Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput,
-    Ability::UnreadResult, Ability::UnsqueezeSeveral
+    Ability::ScanDividesState, Ability::ScanStateShared, Ability::ScatterElements, Ability::ScatterElementsLastAxis,
+    Ability::ScatterNdLastDuplicate, Ability::ScatterNdNegative, Ability::ScatterNdPoints, Ability::ScatterNdRows,
+    Ability::ScatterNdScalar, Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce,
+    Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceNegativeBounds,
+    Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo, Ability::SliceStepPicked, Ability::SliceStepReshaped,
+    Ability::SliceWithoutAxes, Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven,
+    Ability::SplitUneven, Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SumThreeOperands,
+    Ability::SymbolicAdd, Ability::SymbolicConcat, Ability::SymbolicConstantOfShape, Ability::SymbolicConv,
+    Ability::SymbolicExpand, Ability::SymbolicMatMul, Ability::SymbolicRange, Ability::SymbolicReshape,
+    Ability::SymbolicReshapeCopied, Ability::SymbolicReshapeInferred, Ability::SymbolicSlice, Ability::SymbolicSoftmax,
+    Ability::TopKFirstAxis, Ability::TopKSmallest, Ability::TopKTwice, Ability::TransposeReverse,
+    Ability::TriluLowerDiagonal, Ability::TriluUpper, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::UnsqueezeSeveral
 ];
 
 #[rustfmt::skip]

@@ -279,12 +279,12 @@ const ABILITIES: &[Ability] = &[
     Ability::ScatterNdScalar, Ability::SevenDimensionReshape, Ability::ShapeEnd, Ability::SixDimensionReduce,
     Ability::SixDimensionTranspose, Ability::SixDimensions, Ability::SliceBeyondEnd, Ability::SliceEmpty,
     Ability::SliceNegativeBounds, Ability::SliceNegativeStep, Ability::SliceNegativeStepTwo,
-    Ability::SliceReversesImage, Ability::SliceStepReshaped, Ability::SliceWithoutAxes, Ability::SmallSigned,
-    Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven, Ability::SplitUneven,
-    Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SumOneOperand, Ability::SumThreeOperands,
-    Ability::TopKFirstAxis, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers, Ability::TopKOfFlags,
-    Ability::TopKSmallest, Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies, Ability::TopKTies,
-    Ability::TopKTwice, Ability::TransposeReverse, Ability::UnreadInput, Ability::UnreadResult,
+    Ability::SliceReversesImage, Ability::SliceStepPicked, Ability::SliceStepReshaped, Ability::SliceWithoutAxes,
+    Ability::SmallSigned, Ability::SoftmaxFirstAxis, Ability::SoftmaxMiddleAxis, Ability::SplitEven,
+    Ability::SplitUneven, Ability::SqueezeAll, Ability::SqueezeUnordered, Ability::SumOneOperand,
+    Ability::SumThreeOperands, Ability::TopKFirstAxis, Ability::TopKManyTies, Ability::TopKManyTiesOfIntegers,
+    Ability::TopKOfFlags, Ability::TopKSmallest, Ability::TopKSmallestTies, Ability::TopKSomeOfManyTies,
+    Ability::TopKTies, Ability::TopKTwice, Ability::TransposeReverse, Ability::UnreadInput, Ability::UnreadResult,
     Ability::UnsqueezeSeveral, Ability::WhereBroadcastElse, Ability::WhereOfIsNaN
 ];
 
