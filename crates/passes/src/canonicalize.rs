@@ -54,7 +54,7 @@ pub const RULES: &[&[Rule]] = &[
         chains::RULE,
         layout_ops::merge::RULE,
     ],
-    &[folding::RULE, sharing::RULE],
+    &[folding::RULE, sharing::RULE, sharing::CAST_RULE],
 ];
 
 /// The replacement of a node, and the nodes whose origins it inherits.
