@@ -205,6 +205,7 @@ pub static PHASES: &[Phase] = &[
             nodes("scan-counters", "writes a loop of known length as a scan, over the values of its counters if it has any", loops::counters::run),
             nodes("store-states", "stores the states of all steps of a scan if only constants determine them", loops::known::run),
             nodes("split-recurrences", "writes a scan over several recurrences as one scan for each, if it would stay a loop otherwise", loops::layers::run_recurrences),
+            nodes("split-carries", "carries the entries of a stacked state apart", loops::entries::run),
             nodes("fuse-linear-attention", "writes a state that outer products update as `LinearAttention`, or computes it in chunks of steps", loops::linear::attention::run).fusing(),
             nodes("chunk-recurrences", "computes a state that each step multiplies by a decay or by a constant matrix in chunks or in blocks of steps", loops::linear::chunks::run),
             nodes("chunk-peaks", "computes a state that keeps the largest or the smallest number so far in chunks of steps", loops::linear::chunks::run_peaks),
@@ -215,7 +216,6 @@ pub static PHASES: &[Phase] = &[
         "Loop bodies are rewritten when their formulas are fused and their indices are known, and before \
          products absorb layout ops and biases.",
         &[
-            nodes("split-carries", "carries the entries of a stacked state apart", loops::entries::run),
             nodes("batch-steps", "computes for all steps of a scan at once the values that depend only on the inputs of a step", loops::steps::run),
             nodes("split-layers", "writes a scan over several cells as one scan for each", loops::layers::run),
             nodes("fuse-computed-cells", "writes a scan over an LSTM or GRU cell as one operator, when what depends only on the inputs is computed", recurrent::run).fusing(),

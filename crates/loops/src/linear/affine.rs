@@ -41,6 +41,10 @@ pub(super) struct System {
     pub added: Vec<Option<ValueId>>,
     /// The nodes that compute these sums from values that do not depend on the states.
     pub nodes: Vec<Node>,
+    /// True if the coefficients differ between the steps.
+    pub is_varying: bool,
+    /// The values by which the updates multiply states.
+    pub factors: Vec<ValueId>,
     /// The values that are affine in the states.
     pub affine: FxHashSet<ValueId>,
     /// The values that depend on the states.
@@ -48,11 +52,13 @@ pub(super) struct System {
 }
 
 impl System {
-    /// Reads the updates of states. Returns the states whose updates are not affine otherwise.
+    /// Reads the updates of states. Returns the states whose updates are not affine otherwise, or whose coefficients
+    /// differ between the steps unless `may_vary`.
     pub(super) fn of(
         edit: &mut Patch<'_, '_>,
         scan: &Counted,
         members: &[Carry],
+        may_vary: bool,
     ) -> Result<System, Vec<Carry>> {
         let inputs = scan.arrays.iter().map(|array| array.element);
         let inputs = inputs.chain(scan.carries.iter().map(|carry| carry.before));
@@ -61,6 +67,7 @@ impl System {
             of: FxHashMap::default(),
             symbols: Symbols::default(),
             varying: scan.dependents(inputs.collect()),
+            may_vary,
             later: FxHashSet::default(),
             nodes: Vec::new(),
         };
@@ -100,7 +107,15 @@ impl System {
         let affine: FxHashSet<ValueId> = walk.of.into_keys().collect();
         let reached = affine.iter().copied().chain(walk.later).collect();
         let nodes = needed(walk.nodes, &added);
-        Ok(System { members: members.to_vec(), rows, added, nodes, affine, reached })
+        let after: Vec<ValueId> = members.iter().map(|carry| carry.after).collect();
+        let read = scan.sources(&after);
+        let is_read = |id: &ValueId| affine.contains(id) && read.contains(id);
+        let makers = scan.nodes.iter().filter(|node| node.outputs.iter().any(is_read));
+        let operands = makers.flat_map(|node| node.inputs.iter().flatten().copied());
+        let factors = operands.filter(|id| !affine.contains(id)).collect();
+        let is_varying = rows.iter().flatten().any(|(_, one)| one.is_varying);
+        let members = members.to_vec();
+        Ok(System { members, rows, added, nodes, is_varying, factors, affine, reached })
     }
 }
 
@@ -121,8 +136,9 @@ fn needed(nodes: Vec<Node>, values: &[Option<ValueId>]) -> Vec<Node> {
 struct Walk {
     of: FxHashMap<ValueId, Affine>,
     symbols: Symbols,
-    /// The values that differ between the steps.
+    /// The values that differ between the steps, and whether they may be coefficients.
     varying: FxHashSet<ValueId>,
+    may_vary: bool,
     /// The values that depend on states in another way.
     later: FxHashSet<ValueId>,
     nodes: Vec<Node>,
@@ -296,8 +312,10 @@ impl Walk {
             require(count <= MAX_WORK)?;
             return Some(tensor.floats()?.into_iter().map(Coefficient::known).collect());
         }
-        require(count <= MAX_COMPUTED && !self.varying.contains(&value))?;
-        Some(self.symbols.elements(value, count))
+        let is_varying = self.varying.contains(&value);
+        require(count <= MAX_COMPUTED && (self.may_vary || !is_varying))?;
+        require(!self.of.contains_key(&value) && !self.later.contains(&value))?;
+        Some(self.symbols.elements(value, count, is_varying))
     }
 
     /// Returns the rows of a product of matrices, one of which does not depend on the states.

@@ -331,6 +331,7 @@ fn apart<'l>(
     if let Some(system) = system {
         needs.extend(system.nodes.iter().flat_map(|node| node.inputs.iter().flatten()));
         needs.extend(system.added.iter().flatten());
+        needs.extend(&system.factors);
     }
     let elements = scan.stacks.iter().map(|stack| stack.element);
     needs.extend(elements.filter(|&element| is_reached(element)));

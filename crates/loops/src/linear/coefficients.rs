@@ -10,6 +10,10 @@ use rustc_hash::FxHashMap;
 pub(super) struct Coefficient {
     pub number: f64,
     symbol: u32,
+    /// True if the model computes it as a sum or a difference.
+    is_sum: bool,
+    /// True if it differs between the steps.
+    pub is_varying: bool,
 }
 
 /// The symbol of the number one.
@@ -17,12 +21,21 @@ const ONE: u32 = 0;
 
 impl Coefficient {
     pub(super) fn known(number: f64) -> Coefficient {
-        Coefficient { number, symbol: ONE }
+        Coefficient { number, symbol: ONE, is_sum: false, is_varying: false }
     }
 
     /// Returns the number if it is a constant.
     pub(super) fn constant(self) -> Option<f64> {
         (self.symbol == ONE).then_some(self.number)
+    }
+
+    /// True if the errors of its rounding to single precision do not add up over the steps: it has this precision, is a
+    /// product, or has another error in each step.
+    pub(super) fn is_single(self) -> bool {
+        match self.constant() {
+            Some(number) => f64::from(number as f32) == number,
+            None => self.is_varying || !self.is_sum,
+        }
     }
 
     fn times(self, by: f64) -> Coefficient {
@@ -55,9 +68,17 @@ impl Symbols {
     }
 
     /// Returns the elements of a value that the model computes.
-    pub(super) fn elements(&self, value: ValueId, count: usize) -> Vec<Coefficient> {
-        let element = |place| self.number(Symbol::Element(value, place));
-        (0..count).map(|place| Coefficient { number: 1.0, symbol: element(place) }).collect()
+    pub(super) fn elements(
+        &self,
+        value: ValueId,
+        count: usize,
+        is_varying: bool,
+    ) -> Vec<Coefficient> {
+        let element = |place| {
+            let symbol = self.number(Symbol::Element(value, place));
+            Coefficient { symbol, is_varying, ..Coefficient::known(1.0) }
+        };
+        (0..count).map(element).collect()
     }
 
     pub(super) fn inverse(&self, one: Coefficient) -> Coefficient {
@@ -65,7 +86,7 @@ impl Symbols {
             ONE => ONE,
             symbol => self.number(Symbol::Inverse(symbol)),
         };
-        Coefficient { number: 1.0 / one.number, symbol }
+        Coefficient { number: 1.0 / one.number, symbol, ..one }
     }
 
     fn product(&self, a: Coefficient, b: Coefficient) -> Coefficient {
@@ -73,7 +94,12 @@ impl Symbols {
             (ONE, symbol) | (symbol, ONE) => symbol,
             (a, b) => self.number(Symbol::Product(a.min(b), a.max(b))),
         };
-        Coefficient { number: a.number * b.number, symbol }
+        Coefficient {
+            number: a.number * b.number,
+            symbol,
+            is_sum: a.is_sum || b.is_sum,
+            is_varying: a.is_varying || b.is_varying,
+        }
     }
 
     fn sum(&self, mut terms: Vec<Coefficient>) -> Coefficient {
@@ -82,6 +108,7 @@ impl Symbols {
             let is_same = next.symbol == first.symbol;
             if is_same {
                 first.number += next.number;
+                first.is_sum = true;
             }
             is_same
         });
@@ -91,7 +118,9 @@ impl Symbols {
             [one] => one,
             _ => {
                 let bits = terms.iter().map(|term| (term.symbol, term.number.to_bits())).collect();
-                Coefficient { number: 1.0, symbol: self.number(Symbol::Sum(bits)) }
+                let symbol = self.number(Symbol::Sum(bits));
+                let is_varying = terms.iter().any(|term| term.is_varying);
+                Coefficient { number: 1.0, symbol, is_sum: true, is_varying }
             }
         }
     }

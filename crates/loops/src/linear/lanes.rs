@@ -7,7 +7,7 @@
 use std::collections::hash_map::Entry;
 
 use algebra::rewrite::Result;
-use onnx::{Op, OpType, Patch, ValueId};
+use onnx::{Op, OpType, Patch, ValueId, known_shape};
 use rustc_hash::FxHashMap;
 
 use super::body::{filled, shaped, sliced};
@@ -34,6 +34,15 @@ pub(super) enum Factor {
     Steps(ValueId),
 }
 
+impl Factor {
+    pub(super) fn value(self) -> Option<ValueId> {
+        match self {
+            Factor::Zero | Factor::One => None,
+            Factor::Same(id) | Factor::Steps(id) => Some(id),
+        }
+    }
+}
+
 /// The factors of the states in each next state.
 pub(super) type Matrix = Vec<Vec<Factor>>;
 
@@ -57,43 +66,46 @@ pub(super) struct Step {
 
 impl Lanes<'_> {
     /// Returns the states after all steps, `[steps, size]`. `added` is what the steps add, `[steps, size]`. Each of them
-    /// stands for `stride` steps of the loop.
+    /// stands for `stride` steps of the loop. Adds the products of factors.
     pub(super) fn states(
         &self,
         edit: &mut Patch<'_, '_>,
         matrix: &Matrix,
         added: &[Vec<ValueId>],
         [steps, stride]: [i64; 2],
+        products: &mut Vec<ValueId>,
     ) -> Result<Vec<Vec<ValueId>>> {
         let chunk = chunk_of(steps, self.limit / stride);
         let count = (steps + chunk - 1) / chunk;
         let padding = count * chunk - steps;
         let inside = self.steps(edit, matrix, added, chunk, &mut |edit, id| {
-            let width = last_size(edit, id)?;
+            let rest = sizes_after(edit, id, 1)?;
             let mut id = id;
             if padding > 0 {
-                let pads = if self.scan.is_reverse { [padding, 0] } else { [0, padding] };
-                let pads = edit.integers(&[pads[0], 0, pads[1], 0]).ok_or("no padding")?;
+                let mut pads = vec![0; 2 * (rest.len() + 1)];
+                pads[if self.scan.is_reverse { 0 } else { rest.len() + 1 }] = padding;
+                let pads = edit.integers(&pads).ok_or("no padding")?;
                 id = edit.insert(Op::new(OpType::Pad, &[id, pads]));
             }
-            shaped(edit, id, &[count, chunk, width])
+            shaped(edit, id, &[&[count, chunk], &rest[..]].concat())
         })?;
         let starts = if count == 1 {
             self.initial.clone()
         } else {
             let (matrix, ends) = self.reduced(edit, &inside, count)?;
+            products.extend(matrix.iter().flatten().filter_map(|factor| factor.value()));
             let stride = stride * chunk;
             if count > MAX_STEPS && stride * MIN_CHUNK > self.limit {
                 self.by_loop(edit, &matrix, &ends)?
             } else {
-                let after = self.states(edit, &matrix, &ends, [count, stride])?;
+                let after = self.states(edit, &matrix, &ends, [count, stride], products)?;
                 self.before(edit, &after)?
             }
         };
         let mut states = self.run(edit, &inside, &starts, count)?;
         for state in states.iter_mut().flatten() {
-            let width = last_size(edit, *state)?;
-            *state = shaped(edit, *state, &[count * chunk, width])?;
+            let rest = sizes_after(edit, *state, 2)?;
+            *state = shaped(edit, *state, &[&[count * chunk], &rest[..]].concat())?;
             *state = match (padding, self.scan.is_reverse) {
                 (0, _) => *state,
                 (_, false) => sliced(edit, *state, 0, 0, steps)?,
@@ -160,8 +172,8 @@ impl Lanes<'_> {
             matrix = self.product(edit, &step.matrix, &matrix)?;
         }
         let flat = |edit: &mut Patch<'_, '_>, id: ValueId| {
-            let width = last_size(edit, id)?;
-            shaped(edit, id, &[count, width])
+            let rest = sizes_after(edit, id, 2)?;
+            shaped(edit, id, &[&[count], &rest[..]].concat())
         };
         for factor in matrix.iter_mut().flatten() {
             if let Factor::Steps(id) = factor {
@@ -185,8 +197,8 @@ impl Lanes<'_> {
     ) -> Result<Vec<Vec<ValueId>>> {
         let mut states = starts.to_vec();
         for state in states.iter_mut().flatten() {
-            let width = last_size(edit, *state)?;
-            *state = shaped(edit, *state, &[count, 1, width])?;
+            let rest = sizes_after(edit, *state, 1)?;
+            *state = shaped(edit, *state, &[&[count, 1], &rest[..]].concat())?;
         }
         let mut all: Vec<Vec<Vec<ValueId>>> =
             states.iter().map(|series| vec![Vec::new(); series.len()]).collect();
@@ -213,7 +225,7 @@ impl Lanes<'_> {
     ) -> Result<Vec<Vec<ValueId>>> {
         let factor = match matrix[0][0] {
             Factor::Same(id) => series::Factor::Same(shaped(edit, id, &[-1])?),
-            Factor::Steps(id) => series::Factor::Array(id, last_size(edit, id)?),
+            Factor::Steps(id) => series::Factor::Array(id, sizes_after(edit, id, 1)?[0]),
             Factor::Zero | Factor::One => series::Factor::None,
         };
         let ends: Vec<ValueId> = ends.iter().flatten().copied().collect();
@@ -230,8 +242,8 @@ impl Lanes<'_> {
         let mut before = after.to_vec();
         let initial = self.initial.iter().flatten();
         for (state, &initial) in before.iter_mut().flatten().zip(initial) {
-            let width = last_size(edit, initial)?;
-            let initial = shaped(edit, initial, &[width])?;
+            let rest = sizes_after(edit, initial, 1)?;
+            let initial = shaped(edit, initial, &rest)?;
             *state = shifted(edit, self.scan, initial, *state)?;
         }
         Ok(before)
@@ -255,9 +267,7 @@ impl Lanes<'_> {
                         let term = match factor {
                             Factor::Zero => continue,
                             Factor::One => state,
-                            Factor::Same(id) | Factor::Steps(id) => {
-                                edit.insert(Op::new(self.join.with_decay(), &[id, state]))
-                            }
+                            Factor::Same(id) | Factor::Steps(id) => self.decayed(edit, id, state),
                         };
                         sum = Some(self.joined(edit, sum, term));
                     }
@@ -267,6 +277,15 @@ impl Lanes<'_> {
             );
         }
         next
+    }
+
+    /// Returns the product of a factor and of a state or of a factor of an earlier step.
+    fn decayed(&self, edit: &mut Patch<'_, '_>, factor: ValueId, state: ValueId) -> ValueId {
+        let operands = match self.join {
+            Join::Matrix => [state, factor],
+            _ => [factor, state],
+        };
+        edit.insert(Op::new(self.join.with_decay(), &operands))
     }
 
     fn joined(&self, edit: &mut Patch<'_, '_>, sum: Option<ValueId>, term: ValueId) -> ValueId {
@@ -294,7 +313,7 @@ impl Lanes<'_> {
                         (Factor::Same(a), Factor::Steps(b))
                         | (Factor::Steps(a), Factor::Same(b) | Factor::Steps(b)) => (false, [a, b]),
                     };
-                    let term = edit.insert(Op::new(self.join.with_decay(), &operands));
+                    let term = self.decayed(edit, operands[0], operands[1]);
                     let term = if is_same { Factor::Same(term) } else { Factor::Steps(term) };
                     sum = Some(self.sum(edit, sum, term)?);
                 }
@@ -332,7 +351,8 @@ fn chunk_of(steps: i64, limit: i64) -> i64 {
     divisor.or_else(|| CHUNKS.into_iter().find(fits)).unwrap_or(MIN_CHUNK)
 }
 
-pub(super) fn last_size(edit: &Patch<'_, '_>, id: ValueId) -> Result<i64> {
-    let size = edit.shape(id).and_then(|shape| shape.last()?.known());
-    size.ok_or_else(|| "a size is not known".into())
+/// Returns the sizes of the axes after some leading ones.
+pub(super) fn sizes_after(edit: &Patch<'_, '_>, id: ValueId, leading: usize) -> Result<Vec<i64>> {
+    let sizes = edit.shape(id).and_then(|shape| known_shape(shape.get(leading..)?));
+    sizes.ok_or_else(|| "a size is not known".into())
 }

@@ -10,7 +10,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::affine::{System, elements};
 use super::body::{shaped, sliced};
+use super::coefficients::Row;
 use super::components::{Blocks, Matrices, Matrix, max_power, powers_of};
+use super::lanes::{self, Factor};
+use super::mixed::numbers_of;
 use super::split::Split;
 use crate::Counted;
 use crate::batches::Batches;
@@ -44,7 +47,8 @@ impl Base {
             Matrices::Known(all) => Base::Known(all.clone()),
             Matrices::Computed { is_shared } => {
                 let cast = FxHashMap::default();
-                let mut probe = Probe { edit, split, scan, system, cast, factors };
+                let dtype = DType::F64;
+                let mut probe = Probe { edit, split, scan, system, dtype, cast, factors };
                 Base::Computed(probe.matrices(blocks, *is_shared)?)
             }
         })
@@ -104,6 +108,98 @@ impl Base {
     }
 }
 
+/// Returns the matrices of all steps, `[steps, blocks, size, size]`.
+pub(super) fn of_steps(
+    edit: &mut Patch<'_, '_>,
+    split: &mut Split<'_>,
+    scan: &Counted,
+    system: &System,
+    blocks: &Blocks,
+) -> Result<ValueId> {
+    let steps = scan.iterations.known().ok_or("the number of steps is not known")?;
+    let (size, states) = (blocks.size, system.rows.len());
+    let cast = FxHashMap::default();
+    let factors = &mut Vec::new();
+    let mut probe = Probe { edit, split, scan, system, dtype: DType::F32, cast, factors };
+    let mut rows = Vec::new();
+    for place in 0..size {
+        let mut units = vec![0.0; states];
+        let ones = blocks.order.iter().skip(place).step_by(size);
+        ones.for_each(|&state| units[state] = 1.0);
+        let made = probe.step(1, states, &units)?;
+        let mut columns = Vec::new();
+        for carry in &system.members {
+            let shape = known_shape(probe.edit.shape(carry.before).ok_or("no type")?);
+            let shape = shape.ok_or("a size is not known")?;
+            columns.push(match made.get(&carry.after) {
+                Some(&after) => probe.split.rows(probe.edit, after, &shape)?,
+                None => probe.zeros(&[steps, elements(&shape) as i64])?,
+            });
+        }
+        let mut whole = match columns[..] {
+            [one] => one,
+            _ => probe.edit.insert(Op::new(OpType::Concat, &columns).attr("axis", 1)),
+        };
+        if blocks.order.len() < states || !blocks.order.is_sorted() {
+            let order: Vec<i64> = blocks.order.iter().map(|&state| state as i64).collect();
+            let order = probe.edit.integers(&order).ok_or("no indices")?;
+            whole = probe.edit.insert(Op::new(OpType::Gather, &[whole, order]).attr("axis", 1));
+        }
+        let sizes = [steps, blocks.count as i64, 1, size as i64];
+        rows.push(shaped(probe.edit, whole, &sizes)?);
+    }
+    Ok(edit.insert(Op::new(OpType::Concat, &rows).attr("axis", 2)))
+}
+
+/// Returns the factors of the numbers of blocks in each next number.
+pub(super) fn lanes(
+    edit: &mut Patch<'_, '_>,
+    split: &mut Split<'_>,
+    scan: &Counted,
+    system: &System,
+    blocks: &Blocks,
+) -> Result<lanes::Matrix> {
+    let steps = scan.iterations.known().ok_or("the number of steps is not known")?;
+    let size = blocks.size;
+    let (cast, factors) = (FxHashMap::default(), &mut Vec::new());
+    let mut probe = Probe { edit, split, scan, system, dtype: DType::F32, cast, factors };
+    let mut columns = Vec::new();
+    for from in 0..size {
+        let mut units = vec![0.0; system.rows.len()];
+        let ones = || blocks.order.iter().skip(from).step_by(size);
+        ones().for_each(|&state| units[state] = 1.0);
+        let made = probe.step(1, units.len(), &units)?;
+        let mut members = Vec::new();
+        for carry in &system.members {
+            let shape = known_shape(probe.edit.shape(carry.before).ok_or("no type")?);
+            let shape = shape.ok_or("a size is not known")?;
+            let count = elements(&shape) as i64;
+            let after = made.get(&carry.after);
+            let same = after.and_then(|after| probe.split.batches.lifted.get(after).copied());
+            members.push(match (after, same) {
+                (_, Some(same)) => shaped(probe.edit, same, &[1, count])?,
+                (Some(&after), None) => probe.split.rows(probe.edit, after, &shape)?,
+                (None, None) => probe.zeros(&[1, count])?,
+            });
+        }
+        let numbers = numbers_of(probe.edit, &members, blocks)?;
+        let mut column = Vec::new();
+        for (to, number) in numbers.into_iter().enumerate() {
+            let reads = |row: &Row| row.iter().any(|(state, _)| units[*state as usize] == 1.0);
+            let mut rows = blocks.order.iter().skip(to).step_by(size);
+            let is_read = rows.any(|&state| reads(&system.rows[state]));
+            let is_same = probe.edit.shape(number).is_some_and(|shape| shape[0].is(1));
+            column.push(match (is_read, is_same && steps > 1) {
+                (false, _) => Factor::Zero,
+                (_, true) => Factor::Same(number),
+                _ => Factor::Steps(number),
+            });
+        }
+        columns.push(column);
+    }
+    Ok((0..size).map(|to| columns.iter().map(|column| column[to]).collect()).collect())
+}
+
 fn cast(value: ValueId, dtype: DType) -> Op {
     Op::new(OpType::Cast, &[value]).attr("to", i64::from(dtype.code()))
 }
@@ -114,6 +210,8 @@ struct Probe<'p, 'e, 'm, 'l> {
     split: &'p mut Split<'l>,
     scan: &'p Counted,
     system: &'p System,
+    /// Double precision, if all steps are the same.
+    dtype: DType,
     /// The factors in double precision.
     cast: FxHashMap<ValueId, ValueId>,
     factors: &'p mut Vec<ValueId>,
@@ -156,7 +254,7 @@ impl Probe<'_, '_, '_, '_> {
         Ok(self.edit.insert(transpose(whole, &[1, 0, 2])))
     }
 
-    /// Computes a step for rows of states. Returns the values of the step.
+    /// Computes a step for rows of states. Returns the states after the step; if steps differ, as values of the body.
     fn step(
         &mut self,
         rows: usize,
@@ -174,11 +272,15 @@ impl Probe<'_, '_, '_, '_> {
             let entries = units.chunks(states).flat_map(|row| &row[start..start + count]);
             let entries: Vec<f64> = entries.copied().collect();
             start += count;
-            let whole = [&[rows as i64], &shape[..]].concat();
-            let tensor = Tensor::of_floats(DType::F64, whole, &entries).ok_or("no table")?;
-            let tensor = self.edit.constant(tensor, &[]);
             let own = self.wide(carry.before)?;
-            batches.of.insert(own, tensor);
+            let whole = [&[rows as i64], &shape[..]].concat();
+            let shape = if self.is_varying() { shape } else { whole };
+            let tensor = Tensor::of_floats(self.dtype, shape, &entries).ok_or("no table")?;
+            let tensor = self.edit.constant(tensor, &[]);
+            match self.is_varying() {
+                true => self.split.batches.lifted.insert(own, tensor),
+                false => batches.of.insert(own, tensor),
+            };
             wide.insert(carry.before, own);
         }
         let after: Vec<ValueId> = self.system.members.iter().map(|carry| carry.after).collect();
@@ -207,7 +309,15 @@ impl Probe<'_, '_, '_, '_> {
                 wide.insert(*output, own);
                 *output = own;
             }
-            batches.take(self.edit, &copy).ok_or("a step cannot be computed for rows of states")?;
+            let made = match self.is_varying() {
+                true => self.split.batches.take(self.edit, &copy),
+                false => batches.take(self.edit, &copy),
+            };
+            made.ok_or("a step cannot be computed for rows of states")?;
+        }
+        if self.is_varying() {
+            let own = |id: ValueId| Some((id, *wide.get(&id)?));
+            return Ok(after.into_iter().filter_map(own).collect());
         }
         Ok(after
             .into_iter()
@@ -217,17 +327,25 @@ impl Probe<'_, '_, '_, '_> {
 
     fn wide(&mut self, value: ValueId) -> Result<ValueId> {
         let shape = self.edit.shape(value).ok_or("a type is unknown")?.to_vec();
-        Ok(self.edit.body_input(Type::new(DType::F64, shape)))
+        Ok(self.edit.body_input(Type::new(self.dtype, shape)))
     }
 
     fn zeros(&mut self, shape: &[i64]) -> Result<ValueId> {
-        let zero = Tensor::of_floats(DType::F64, vec![1; shape.len()], &[0.0]);
+        let zero = Tensor::of_floats(self.dtype, vec![1; shape.len()], &[0.0]);
         let zero = zero.and_then(|zero| zero.broadcast(shape)).ok_or("no constant")?;
         Ok(self.edit.constant(zero, &[]))
     }
 
-    /// Returns a factor, which is the same in all steps, in double precision.
+    fn is_varying(&self) -> bool {
+        self.dtype == DType::F32
+    }
+
+    /// Returns a factor. If it is the same in all steps, it is returned in double precision.
     fn factor(&mut self, value: ValueId) -> Result<ValueId> {
+        if self.is_varying() {
+            self.split.take(self.edit, [value])?;
+            return Ok(value);
+        }
         if let Some(tensor) = self.edit.tensor(value) {
             let numbers = tensor.floats().ok_or("a type is unknown")?;
             let wide = Tensor::of_floats(DType::F64, tensor.shape.clone(), &numbers);

@@ -46,7 +46,7 @@ impl Register {
             node.outputs.iter().any(|output| after.contains(output) && before.contains(output))
         });
         require(!scan.is_reverse && between.all(|node| node.op.onnx().is_some_and(copies)))?;
-        let system = System::of(edit, scan, &[carry]).ok()?;
+        let system = System::of(edit, scan, &[carry], false).ok()?;
         let size = system.rows.len();
         let kept = |row: usize| match system.rows[row][..] {
             [(column, one)] if one.constant() == Some(1.0) => Some(column as usize),

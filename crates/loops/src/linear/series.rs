@@ -64,16 +64,22 @@ pub(super) enum Join {
     Max,
     /// `min(decay + state, added)`
     Min,
+    /// `state @ decay + added`, where states are rows
+    Matrix,
 }
 
 impl Join {
     pub(super) fn with_decay(self) -> OpType {
-        if self == Join::Sum { OpType::Mul } else { OpType::Add }
+        match self {
+            Join::Sum => OpType::Mul,
+            Join::Max | Join::Min => OpType::Add,
+            Join::Matrix => OpType::MatMul,
+        }
     }
 
     pub(super) fn with_added(self) -> OpType {
         match self {
-            Join::Sum => OpType::Add,
+            Join::Sum | Join::Matrix => OpType::Add,
             Join::Max => OpType::Max,
             Join::Min => OpType::Min,
         }
@@ -82,7 +88,7 @@ impl Join {
     /// Returns the state without influence on the next one.
     pub(super) fn empty(self) -> f64 {
         match self {
-            Join::Sum => 0.0,
+            Join::Sum | Join::Matrix => 0.0,
             Join::Max => f64::NEG_INFINITY,
             Join::Min => f64::INFINITY,
         }
@@ -121,7 +127,7 @@ pub(super) fn states(
     let lanes = Lanes { scan, all, join: all[0].join, initial, limit };
     let added: Vec<Vec<ValueId>> = all.iter().map(|one| vec![one.added]).collect();
     let states = match scan.iterations.known() {
-        Some(steps) => lanes.states(edit, &matrix, &added, [steps, 1])?,
+        Some(steps) => lanes.states(edit, &matrix, &added, [steps, 1], &mut Vec::new())?,
         None => of_symbolic(edit, scan, all, &lanes, &matrix, &added)?,
     };
     Ok(states.into_iter().flatten().collect())
@@ -363,7 +369,7 @@ fn of_symbolic(
 ) -> Result<Vec<Vec<ValueId>>> {
     let sizes = &Sizes::of(edit, scan, all[0].added, SHORT_CHUNK)?;
     let inside = lanes.steps(edit, matrix, added, SHORT_CHUNK, &mut |edit, id| {
-        let width = lanes::last_size(edit, id)?;
+        let width = lanes::sizes_after(edit, id, 1)?[0];
         in_chunks(edit, id, width, sizes)
     })?;
     let (matrix, ends) = lanes.reduced(edit, &inside, -1)?;
