@@ -251,6 +251,7 @@ MATRICES: dict[str, np.ndarray] = {
     "units": np.array([[0.9, 1e4], [-1e-6, 0.9]]),
     "transient": np.array([[0.5, 30.0], [0.001, 0.4]]),
     "orthogonal": np.linalg.qr(draw(8, 8, seed=5))[0],
+    "large-orthogonal": np.linalg.qr(draw(64, 64, seed=5))[0],
     "small": 1e-3 * draw(3, 3, seed=6),
 }
 GROWING: dict[str, np.ndarray] = {

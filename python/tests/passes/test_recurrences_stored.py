@@ -103,3 +103,12 @@ def test_a_state_that_an_argument_determines_is_carried() -> None:
     model = bench.convert(run, (X, noise))
     assert has_loop(model)
     check(model, run, X, noise)
+
+
+def test_a_loop_of_constants_is_not_exported() -> None:
+    def run(x: jax.Array) -> jax.Array:
+        return x + lax.fori_loop(0, 9, lambda _, a: 0.5 * jnp.tril(a) + 1, jnp.ones((2, 2)))
+
+    model = bench.convert(run, (np.eye(2, dtype=np.float32),))
+    assert not has_loop(model)
+    check(model, run, np.eye(2, dtype=np.float32))

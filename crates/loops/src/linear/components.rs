@@ -193,9 +193,10 @@ fn regular(members: &[Vec<usize>], states: usize) -> Option<Vec<Vec<usize>>> {
     })
 }
 
-/// Returns the largest power of a matrix that the rounding of steps of the loop permits.
-pub(super) fn max_power(steps: usize) -> f64 {
-    MAX_POWER.min(4.0 * steps as f64)
+/// Returns the largest power of a matrix that the rounding of steps of the loop permits. Each step of the loop adds up as
+/// many products as the matrix has columns.
+pub(super) fn max_power(steps: usize, size: usize) -> f64 {
+    MAX_POWER.min(4.0 * steps.max(size) as f64)
 }
 
 /// Returns the powers of each matrix from 0 to `last`, and those matrices to the power `last`. Declines if they
@@ -208,9 +209,9 @@ pub(super) fn powers_of(
     last: usize,
     steps: usize,
 ) -> Result<(Vec<Vec<Matrix>>, Vec<Matrix>)> {
-    let limit = max_power(steps);
     let mut all = Vec::new();
     for matrix in matrices {
+        let limit = max_power(steps, matrix.size);
         let powers = matrix.powers(last);
         ensure(Matrix::growth(&powers) <= limit, "the state may grow with the number of steps")?;
         all.push(powers);

@@ -87,13 +87,14 @@ impl Base {
             count += more;
         }
         let squares = edit.insert(Op::new(OpType::ReduceSumSquare, &[all]).attr("keepdims", 0));
-        let limit = Tensor::of_floats(DType::F64, vec![], &[max_power(steps as usize).powi(2)]);
-        let limit = edit.constant(limit.ok_or("no number")?, &[]);
+        let mut shape = edit.shape(matrices).and_then(known_shape).ok_or("a size is not known")?;
+        let size = shape[shape.len() - 1];
+        let limit = max_power(steps as usize, size as usize).powi(2);
+        let limit = Tensor::of_floats(DType::F64, vec![], &[limit]).ok_or("no number")?;
+        let limit = edit.constant(limit, &[]);
         guards.push(edit.insert(Op::new(OpType::Less, &[squares, limit])));
         let next = power(edit, all, last - 1)?;
         let rounded = edit.insert(cast(all, DType::F32));
-        let mut shape = edit.shape(matrices).and_then(known_shape).ok_or("a size is not known")?;
-        let size = shape[shape.len() - 1];
         let count: i64 = shape.iter().product();
         let entry = |place: i64| match place - count {
             place if place >= 0 && place % (size * size) % (size + 1) == 0 => 1.0,
