@@ -17,7 +17,7 @@ def decay(x: Any) -> Any:
     def step(state: Any, row: Any) -> Any:
         level, root = state
         root = jnp.sqrt((level - 0.1) * row)
-        return (level - 0.1, root), root + 0.0 * state[1]
+        return (jnp.minimum(level - 0.1, 9.0 * row), root), root + 0.0 * state[1]
 
     return lax.scan(step, (3.75, 0.0), x)[1]
 
