@@ -7,7 +7,7 @@ pub(crate) const EMITTED: &[(&str, &[&str], &[&str])] = &[
     ("abs", &["Abs", "Cast"], &["Add", "Div", "Equal", "Gather", "Max", "Min", "Mul", "Sqrt", "Where"]),
     ("acos", &["Abs", "Acos", "Add", "Cast", "Div", "Greater", "Less", "Mul", "Sign", "Sqrt", "Sub", "Where"], &["And", "Asinh", "Atan", "Concat", "Equal", "Gather", "GreaterOrEqual", "IsNaN", "LessOrEqual", "Log", "Max", "Min", "Neg", "Or", "Reciprocal"]),
     ("acosh", &["Acosh", "Add", "Cast", "Div", "Equal", "Log", "Mul", "Or", "Sqrt", "Sub", "Where"], &["Abs", "And", "Asinh", "Atan", "Concat", "Gather", "Greater", "GreaterOrEqual", "IsNaN", "Less", "LessOrEqual", "Max", "Min", "Neg", "Reciprocal", "Sign"]),
-    ("add", &["Add", "Cast", "Concat", "Identity", "Transpose"], &["Unsqueeze"]),
+    ("add", &["Add", "Cast", "Concat", "Identity", "Transpose"], &["Neg", "Sub", "Unsqueeze"]),
     ("add_any", &["Add", "Cast"], &[]),
     ("and", &["And", "BitwiseAnd"], &[]),
     ("approx_top_k", &["Cast", "GatherElements", "IsNaN", "Min", "TopK", "Where"], &[]),
