@@ -266,7 +266,7 @@ def test_blocks_that_grow_are_right() -> None:
 
     model = bench.convert(growing, (WIDE, ANGLES))
     assert has_chunks(model)
-    for number in (0.0, 0.9, 1.0, 1.02, 1.2, np.nan):
+    for number in (0.0, 0.9, 1.0, 1.02, 1.2, 3.0, np.nan):
         scale = np.full_like(ANGLES, 0.5)
         scale[7] = number
         check(model, growing, WIDE, scale)
