@@ -345,16 +345,6 @@ impl<'m> Edit<'m> {
         self.outside
     }
 
-    /// Returns the bounds of the integers in an input of a body, if they are known.
-    pub fn bounds_of_input(&self, value: ValueId) -> Option<(i64, i64)> {
-        self.values[value].bounds
-    }
-
-    /// Notes the bounds of the integers in an input of a body.
-    pub fn note_bounds(&mut self, value: ValueId, bounds: (i64, i64)) {
-        self.values[value].bounds = Some(bounds);
-    }
-
     /// Returns the fact about the numbers of a value.
     pub fn fact(&self, value: ValueId) -> Fact {
         self.facts.borrow_mut().of(self, self.current(value))
@@ -440,11 +430,6 @@ impl<'m> Edit<'m> {
     /// True if anything has changed since the edit began.
     pub fn is_changed(&self) -> bool {
         self.changed || !self.renamed.is_empty()
-    }
-
-    /// Returns the settings of a run that measures what a rewrite is worth.
-    pub fn trial(&self) -> Option<&'m Trial> {
-        self.trial
     }
 
     /// Drops every node that nothing reads.

@@ -105,13 +105,16 @@ pub(crate) fn export<'py>(
     })
 }
 
+/// The name of a rewrite, how many times it applied, and the number of additional nodes without it.
+type Row = (&'static str, usize, isize);
+
 /// Optimizes a closed jaxpr with all rewrites and without each of them. Returns the number of nodes with all of them, and
-/// for each rewrite that applied, its name, how many times it applied, and the number of additional nodes without it.
+/// a row for each rewrite that applied.
 #[pyfunction]
 pub(crate) fn worth<'py>(
     closed_jaxpr: &Bound<'py, PyAny>,
     options: ExportOptions<'py>,
-) -> PyResult<(usize, Vec<(&'static str, usize, isize)>)> {
+) -> PyResult<(usize, Vec<Row>)> {
     let py = closed_jaxpr.py();
     let ExportOptions { reading, options, call, checks_weights, .. } = options;
     error::without_panic(|| {

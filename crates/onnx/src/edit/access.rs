@@ -9,13 +9,28 @@ use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::infer::{axes_from_front, axis_from_front};
 use crate::kernels::Support;
-use crate::model::Node;
+use crate::model::{Node, Trial};
 use crate::operator::OpType;
 use crate::operator::properties::Properties;
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId};
 
-impl Edit<'_> {
+impl<'m> Edit<'m> {
+    /// Returns the bounds of the integers in an input of a body, if they are known.
+    pub fn bounds_of_input(&self, value: ValueId) -> Option<(i64, i64)> {
+        self.values[value].bounds
+    }
+
+    /// Notes the bounds of the integers in an input of a body.
+    pub fn note_bounds(&mut self, value: ValueId, bounds: (i64, i64)) {
+        self.values[value].bounds = Some(bounds);
+    }
+
+    /// Returns the settings of a run that measures what a rewrite is worth.
+    pub fn trial(&self) -> Option<&'m Trial> {
+        self.trial
+    }
+
     /// Returns the operator of a node, if it is one of ONNX.
     pub fn op(&self, index: usize) -> Option<OpType> {
         self.node(index).op.onnx()
