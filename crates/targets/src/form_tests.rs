@@ -430,52 +430,6 @@ y:f32[2,3] = MatMul(x, v)";
 }
 
 #[test]
-fn a_power_with_several_exponents_is_a_formula_if_a_runtime_knows_one() {
-    let graph = "graph g(x:f32[2,2]) -> (y)
-y:f32[2,2] = Pow(x, [2.0, 1.0])";
-    check_for(
-        "iree",
-        operators::run,
-        graph,
-        expect![[r#"
-            graph g(x:f32[2,2]) -> (y)
-            %0 = Abs(x)  # 2
-            %1 = Log(%0)  # 2
-            %2 = Mul(%1, [2.0, 1.0])  # 2
-            %3 = Exp(%2)  # 2
-            %4 = Mul([2.0, 1.0], 0.5)  # 2
-            %5 = Floor(%4)  # 2
-            %6 = Equal(%5, %4)  # 2
-            %7 = Not(%6)  # 2
-            %8 = Neg(%3)  # 2
-            %9 = Where(%7, %8, %3)  # 2
-            %10 = Floor([2.0, 1.0])  # 2
-            %11 = Equal(%10, [2.0, 1.0])  # 2
-            %12 = Where(%11, %9, nan)  # 2
-            %13 = Less(x, 0.0)  # 2
-            %14 = Where(%13, %12, %3)  # 2
-            %15 = Equal([2.0, 1.0], 0.0)  # 2
-            y:f32[2,2] = Where(%15, 1.0, %14)  # 2
-        "#]],
-    );
-}
-
-#[test]
-fn a_power_with_one_exponent_stays() {
-    let graph = "graph g(x:f32[2,2]) -> (y)
-y:f32[2,2] = Pow(x, [2.0, 2.0])";
-    check_for(
-        "iree",
-        operators::run,
-        graph,
-        expect![[r#"
-        graph g(x:f32[2,2]) -> (y)
-        y:f32[2,2] = Pow(x, [2.0, 2.0])  # 2
-    "#]],
-    );
-}
-
-#[test]
 fn a_reduction_is_looked_up_if_it_is_read_with_other_axes_too() {
     check_for(
         "iree",
@@ -498,24 +452,6 @@ w:f32[6,1] = Unsqueeze(%3, [1]:i64)",
             z:f32[6,1] = ReduceSum(x, [1]:i64) {keepdims=1}  # 6
             %4 = ReduceMax(x, [1]:i64) {keepdims=0}  # 7
             w:f32[6,1] = Unsqueeze(%4, [1]:i64)  # 8
-        "#]],
-    );
-}
-
-#[test]
-fn constants_are_divided_for_a_runtime_that_rounds_their_quotient() {
-    check_for(
-        "rten",
-        forms::run,
-        "graph g(x:f32[2]) -> (y, z)
-%0:f32[2] = Div([1.0, 2.0], 4.0)
-y:f32[2] = Add(x, %0)
-z:f32[2] = Div(x, 4.0)",
-        expect![[r#"
-            graph g(x:f32[2]) -> (y, z)
-            %0 = Identity([0.25, 0.5])  # 2
-            y:f32[2] = Add(x, %0)  # 3
-            z:f32[2] = Div(x, 4.0)  # 4
         "#]],
     );
 }

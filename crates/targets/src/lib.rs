@@ -1,6 +1,8 @@
 //! Rewrites what a runtime of the target lacks. They do nothing for the default target.
 
 pub mod aligned;
+#[cfg(test)]
+mod arithmetic_tests;
 mod branches;
 pub mod device;
 pub mod endings;
@@ -8,8 +10,6 @@ mod factors;
 #[cfg(test)]
 mod form_tests;
 pub mod forms;
-#[cfg(test)]
-mod integer_tests;
 pub mod integers;
 pub mod loops;
 pub mod operators;
