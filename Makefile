@@ -91,7 +91,7 @@ check: develop
 
 # The tests that a change to a crate breaks first. The same parameters at every commit, so that their references are in the cache;
 # only for the current CPU.
-QUICK := $(addprefix python/tests/,errors export numbers passes)
+QUICK := $(addprefix python/tests/,errors export loops numbers passes)
 test-quick: develop
 	cargo test --quiet --workspace --lib
 	JAX2ONNX_TEST_SEED= $(PYTEST_HERE) -m "not slow" --sample 60 $(QUICK)
