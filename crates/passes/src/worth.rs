@@ -8,7 +8,7 @@ use options::Options;
 use crate::phases::{INLINE_COMPOSITES, PHASES, Run};
 use crate::{RULES, optimize};
 
-/// What a rewrite is worth in a model.
+/// The worth of a rewrite in a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worth {
     pub name: &'static str,

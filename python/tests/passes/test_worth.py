@@ -1,4 +1,4 @@
-"""What a rewrite is worth: the nodes that a model has more without it."""
+"""Measure the worth of each rewrite: the nodes that a model has more without it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ pub(super) struct Lanes<'s> {
 /// A step of all chunks.
 pub(super) struct Step {
     matrix: Matrix,
-    /// What the step adds to the states of each series, `[chunks, 1, size]`.
+    /// The sum that a step adds to the states of each series, `[chunks, 1, size]`.
     added: Vec<Vec<ValueId>>,
 }
 
