@@ -34,9 +34,13 @@ pub struct Log {
 
 /// Reads a log.
 pub fn parse(text: &[u8]) -> Log {
-    let mut is_cut = text.len() > MAX_BYTES;
-    // The error is at the end of a log.
-    let text = &text[text.len().saturating_sub(MAX_BYTES)..];
+    parse_end(text, MAX_BYTES)
+}
+
+/// Parses at most the last `length` bytes: the error is at the end of a log.
+fn parse_end(text: &[u8], length: usize) -> Log {
+    let mut is_cut = text.len() > length;
+    let text = &text[text.len().saturating_sub(length)..];
     let text = clean::without_escapes(&String::from_utf8_lossy(text));
     // A report of OpenVINO ends with a summary, which is of use only without the report.
     let is_detailed = text.contains(" with a message:");
