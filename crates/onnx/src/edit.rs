@@ -18,6 +18,7 @@ mod uses;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use provenance::{OriginId, Table};
@@ -83,7 +84,7 @@ pub struct Edit<'m> {
     /// The position of this graph inside loops.
     place: LoopPlace,
     /// The large constants that other graphs read, if this graph is a body.
-    outside: &'m FxHashSet<ValueId>,
+    outside: Rc<FxHashSet<ValueId>>,
     is_fallback: bool,
     opset: i64,
     exact_nan: bool,
@@ -121,7 +122,7 @@ impl Model {
             label: self.rewrite,
             pairs: self.pairs.as_deref_mut(),
             place: LoopPlace::default(),
-            outside: FxHashSet::default(),
+            outside: Rc::default(),
             is_fallback: false,
             reads_large: true,
             opset,
@@ -157,7 +158,7 @@ struct Around<'m> {
     label: Option<Label>,
     pairs: Option<&'m mut Pairs>,
     place: LoopPlace,
-    outside: FxHashSet<ValueId>,
+    outside: Rc<FxHashSet<ValueId>>,
     is_fallback: bool,
     /// False in the bodies of a graph that reads no large constant: there is nothing to count in them.
     reads_large: bool,
@@ -196,24 +197,34 @@ fn edit_graph(
     let read =
         if reads_large { large_constants(graph, around.values) } else { FxHashMap::default() };
     around.reads_large = !read.is_empty();
+    let outside = Rc::clone(&around.outside);
+    let with = |read: &mut dyn Iterator<Item = ValueId>| -> Rc<FxHashSet<ValueId>> {
+        Rc::new(outside.iter().copied().chain(read).collect())
+    };
+    let all =
+        if around.reads_large { with(&mut read.keys().copied()) } else { Rc::clone(&outside) };
     for node in graph.nodes.iter_mut().filter(|node| !is_one(node, &chosen)) {
         let is_new = is_new || is_one(node, &with_new_bodies);
-        let (depth, outside) = (around.place.depth, around.outside.clone());
-        let is_fallback = around.is_fallback;
+        let (depth, is_fallback) = (around.place.depth, around.is_fallback);
         around.place.depth += usize::from(node.op.is(LOOPS));
         for body in node.bodies_mut() {
-            if around.reads_large {
-                let own = large_constants(body, around.values);
-                let is_outside = |id: &&ValueId| read.get(*id) > own.get(*id);
-                around.outside.extend(read.keys().filter(is_outside));
-            }
+            let own = if around.reads_large {
+                large_constants(body, around.values)
+            } else {
+                FxHashMap::default()
+            };
+            around.outside = if own.is_empty() {
+                Rc::clone(&all)
+            } else {
+                let is_outside = |id: &ValueId| read.get(id) > own.get(id);
+                with(&mut read.keys().copied().filter(is_outside))
+            };
             around.is_fallback = is_fallback || &*body.name == FALLBACK;
             changed |= edit_graph(body, is_new, around, pass);
-            around.is_fallback = is_fallback;
-            around.outside.clone_from(&outside);
         }
-        around.place.depth = depth;
+        (around.place.depth, around.is_fallback) = (depth, is_fallback);
     }
+    around.outside = outside;
     around.reads_large = reads_large;
     changed
 }
@@ -257,7 +268,7 @@ impl<'m> Edit<'m> {
             label: around.label,
             pairs: around.pairs.as_deref_mut(),
             place: around.place,
-            outside: &around.outside,
+            outside: Rc::clone(&around.outside),
             is_fallback: around.is_fallback,
             opset: around.opset,
             exact_nan: around.exact_nan,
@@ -342,7 +353,7 @@ impl<'m> Edit<'m> {
 
     /// Returns the large constants that other graphs read, if this graph is a body.
     pub fn constants_outside(&self) -> &FxHashSet<ValueId> {
-        self.outside
+        &self.outside
     }
 
     /// Returns the fact about the numbers of a value.

@@ -104,10 +104,11 @@ impl Tensor {
 
     /// True if the elements are floats of a common type and `holds` is true for all of them.
     pub fn all_floats(&self, mut holds: impl FnMut(f64) -> bool) -> bool {
-        let all_hold = |block: &[u8]| {
-            let floats = floats_of(self.dtype, block).ok_or(())?;
-            floats.into_iter().all(&mut holds).then_some(()).ok_or(())
+        let mut all_of = |bytes: &[u8]| {
+            floats_of(self.dtype, bytes).is_some_and(|floats| floats.into_iter().all(&mut holds))
         };
+        let all_hold =
+            |block: &[u8]| block.chunks(READ_BYTES[0]).all(&mut all_of).then_some(()).ok_or(());
         self.blocks(READ_BYTES, all_hold).is_ok()
     }
 
