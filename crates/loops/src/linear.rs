@@ -8,6 +8,7 @@ pub mod chunks;
 mod coefficients;
 mod components;
 mod forms;
+mod kernels;
 mod lanes;
 mod levels;
 mod matrices;

@@ -49,6 +49,10 @@ pub(super) struct System {
     pub affine: FxHashSet<ValueId>,
     /// The values that depend on the states.
     pub reached: FxHashSet<ValueId>,
+    /// Values of a step that take part in it like states, and have columns after those of the states.
+    pub inputs: Vec<ValueId>,
+    /// Values that a step reads from the states and inputs, and that have the last rows.
+    pub reads: Vec<ValueId>,
 }
 
 impl System {
@@ -60,31 +64,9 @@ impl System {
         members: &[Carry],
         may_vary: bool,
     ) -> Result<System, Vec<Carry>> {
-        let inputs = scan.arrays.iter().map(|array| array.element);
-        let inputs = inputs.chain(scan.carries.iter().map(|carry| carry.before));
-        let inputs = inputs.chain(scan.counter.map(|counter| counter.number));
-        let mut walk = Walk {
-            of: FxHashMap::default(),
-            symbols: Symbols::default(),
-            varying: scan.dependents(inputs.collect()),
-            may_vary,
-            later: FxHashSet::default(),
-            nodes: Vec::new(),
-        };
-        let mut size = 0;
-        for carry in members {
-            let count =
-                edit.shape(carry.before).and_then(known_shape).map(|shape| elements(&shape));
-            let Some(count) = count else { return Err(vec![*carry]) };
-            let rows = (size..size + count)
-                .map(|column| vec![(column as u32, Coefficient::known(1.0))])
-                .collect();
-            walk.of.insert(carry.before, Affine { rows, free: None });
-            size += count;
-        }
-        for node in &scan.nodes {
-            walk.read(edit, node);
-        }
+        let before: Vec<ValueId> = members.iter().map(|carry| carry.before).collect();
+        let walk = Walk::of(edit, scan, &before, may_vary);
+        let Some(walk) = walk else { return Err(members.to_vec()) };
         let (mut rows, mut added, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for carry in members {
             let count =
@@ -104,18 +86,95 @@ impl System {
         if !others.is_empty() {
             return Err(others);
         }
+        let mut system = System::new(scan, walk, members, rows, &[]);
+        system.nodes = needed(std::mem::take(&mut system.nodes), &added);
+        system.added = added;
+        Ok(system)
+    }
+
+    /// Reads the updates of states, and what the results of a loop read from them, as products with the states and with
+    /// the inputs of a step. `None` if something else is added, or if the reads have many numbers.
+    pub(super) fn with_reads(
+        edit: &mut Patch<'_, '_>,
+        scan: &Counted,
+        members: &[Carry],
+        max_reads: usize,
+    ) -> Option<System> {
+        let is_float = |id: &ValueId| edit.dtype(*id) == Some(DType::F32);
+        let inputs = scan.arrays.iter().map(|array| array.element).filter(is_float);
+        let inputs: Vec<ValueId> = inputs.collect();
+        let states = members.iter().map(|carry| carry.before);
+        let reached = scan.dependents(states.clone().collect());
+        let sources: Vec<ValueId> = states.chain(inputs.iter().copied()).collect();
+        let walk = Walk::of(edit, scan, &sources, false)?;
+        let (mut reads, mut seen) = (Vec::new(), FxHashSet::default());
+        let mut open: Vec<ValueId> = scan.stacks.iter().map(|stack| stack.element).collect();
+        while let Some(value) = open.pop() {
+            if !reached.contains(&value) || !seen.insert(value) {
+                continue;
+            }
+            if walk.of.get(&value).is_some_and(|affine| affine.rows.len() <= max_reads) {
+                reads.push(value);
+                continue;
+            }
+            let node = scan.nodes.iter().find(|node| node.outputs.contains(&value))?;
+            for_each_read(node, &mut |id| open.push(id));
+        }
+        reads.sort_unstable();
+        let after = members.iter().map(|carry| carry.after);
+        let all = |ids: &mut dyn Iterator<Item = ValueId>| -> Option<Vec<Row>> {
+            let mut rows = Vec::new();
+            for id in ids {
+                let affine = walk.of.get(&id).filter(|affine| affine.free.is_none())?;
+                rows.extend(affine.rows.iter().cloned());
+            }
+            Some(rows)
+        };
+        let mut rows = all(&mut after.into_iter())?;
+        let columns: usize = sources.iter().map(|id| walk.of[id].rows.len()).sum();
+        rows.resize(columns, Row::new());
+        rows.extend(all(&mut reads.iter().copied())?);
+        let mut system = System::new(scan, walk, members, rows, &reads);
+        system.inputs = inputs;
+        Some(system)
+    }
+
+    fn new(
+        scan: &Counted,
+        walk: Walk,
+        members: &[Carry],
+        rows: Vec<Row>,
+        reads: &[ValueId],
+    ) -> System {
         let affine: FxHashSet<ValueId> = walk.of.into_keys().collect();
         let reached = affine.iter().copied().chain(walk.later).collect();
-        let nodes = needed(walk.nodes, &added);
-        let after: Vec<ValueId> = members.iter().map(|carry| carry.after).collect();
-        let read = scan.sources(&after);
+        let after = members.iter().map(|carry| carry.after).chain(reads.iter().copied());
+        let read = scan.sources(&after.collect::<Vec<_>>());
         let is_read = |id: &ValueId| affine.contains(id) && read.contains(id);
         let makers = scan.nodes.iter().filter(|node| node.outputs.iter().any(is_read));
         let operands = makers.flat_map(|node| node.inputs.iter().flatten().copied());
         let factors = operands.filter(|id| !affine.contains(id)).collect();
         let is_varying = rows.iter().flatten().any(|(_, one)| one.is_varying);
-        let members = members.to_vec();
-        Ok(System { members, rows, added, nodes, is_varying, factors, affine, reached })
+        System {
+            members: members.to_vec(),
+            rows,
+            added: Vec::new(),
+            nodes: walk.nodes,
+            is_varying,
+            factors,
+            affine,
+            reached,
+            inputs: Vec::new(),
+            reads: reads.to_vec(),
+        }
+    }
+
+    /// Returns the values before and after a step for which the columns and rows stand.
+    pub(super) fn places(&self) -> Vec<[Option<ValueId>; 2]> {
+        let members = self.members.iter().map(|carry| [Some(carry.before), Some(carry.after)]);
+        let inputs = self.inputs.iter().map(|&input| [Some(input), None]);
+        let reads = self.reads.iter().map(|&read| [None, Some(read)]);
+        members.chain(inputs).chain(reads).collect()
     }
 }
 
@@ -145,6 +204,39 @@ struct Walk {
 }
 
 impl Walk {
+    /// Reads the values of a body that depend on some values. `None` if a size of these is not known.
+    fn of(
+        edit: &mut Patch<'_, '_>,
+        scan: &Counted,
+        sources: &[ValueId],
+        may_vary: bool,
+    ) -> Option<Walk> {
+        let inputs = scan.arrays.iter().map(|array| array.element);
+        let inputs = inputs.chain(scan.carries.iter().map(|carry| carry.before));
+        let inputs = inputs.chain(scan.counter.map(|counter| counter.number));
+        let mut walk = Walk {
+            of: FxHashMap::default(),
+            symbols: Symbols::default(),
+            varying: scan.dependents(inputs.collect()),
+            may_vary,
+            later: FxHashSet::default(),
+            nodes: Vec::new(),
+        };
+        let mut size = 0;
+        for &source in sources {
+            let count = elements(&known_shape(edit.shape(source)?)?);
+            let rows = (size..size + count)
+                .map(|column| vec![(column as u32, Coefficient::known(1.0))])
+                .collect();
+            walk.of.insert(source, Affine { rows, free: None });
+            size += count;
+        }
+        for node in &scan.nodes {
+            walk.read(edit, node);
+        }
+        Some(walk)
+    }
+
     fn read(&mut self, edit: &mut Patch<'_, '_>, node: &Node) {
         let mut depends = false;
         for_each_read(node, &mut |id| {
@@ -368,7 +460,7 @@ impl Walk {
         let is_sum = [OpType::Add, OpType::Sub, OpType::Concat].iter().any(|&op| node.op == op);
         let own = |id: &ValueId| match self.of.get(id) {
             Some(affine) => affine.free,
-            None => Some(*id),
+            None => Some(*id).filter(|&id| !edit.tensor(id).is_some_and(is_zero)),
         };
         let operands: Vec<(ValueId, Option<ValueId>)> =
             node.inputs.iter().flatten().map(|id| (*id, own(id))).collect();
@@ -412,6 +504,10 @@ fn zeros(edit: &mut Patch<'_, '_>, like: ValueId) -> Option<ValueId> {
     let shape = known_shape(edit.shape(like)?)?;
     let zero = Tensor::of_floats(DType::F32, vec![1; shape.len()], &[0.0])?.broadcast(&shape)?;
     Some(edit.constant(zero, &[]))
+}
+
+fn is_zero(tensor: &Tensor) -> bool {
+    tensor.all_floats(|number| number == 0.0)
 }
 
 fn is_bounded(row: &Row) -> bool {

@@ -19,6 +19,7 @@ use super::attention::{is_long, leaves};
 use super::blocks;
 use super::body::{filled, number, sliced};
 use super::forms::{Factor, Forms, Of, Term, When};
+use super::kernels::{self, Kernels, Operands};
 use super::mixed::{self, Mixed};
 use super::peaks::Peak;
 use super::registers::{self, Delay};
@@ -49,6 +50,7 @@ const MAX_FACTOR: f64 = (1u64 << 40) as f64;
 const MIN_DISTANCE: f64 = 1.0 / 64.0;
 
 /// The states that leave a loop.
+#[derive(Default)]
 struct Leaving<'l> {
     /// The states that depend only on the arrays of the loop and on each other.
     delays: Vec<Delay>,
@@ -57,10 +59,16 @@ struct Leaving<'l> {
     system: Option<System>,
     /// All states of the loop, if each keeps the largest or the smallest number so far.
     peaks: Vec<Peak>,
+    /// All states of the loop, if few numbers are read from them.
+    kernels: Option<Kernels>,
 }
 
 impl<'l> Leaving<'l> {
     fn of(edit: &mut Patch<'_, '_>, scan: &'l Counted) -> Option<Result<Leaving<'l>>> {
+        let kernels = Kernels::of(edit, scan);
+        if kernels.is_some() {
+            return Some(Ok(Leaving { kernels, ..Leaving::default() }));
+        }
         let (mut plain, mut problem) = (Vec::new(), None);
         for &carry in &scan.carries {
             match self::plain(edit, scan, carry) {
@@ -70,7 +78,7 @@ impl<'l> Leaving<'l> {
             }
         }
         let delays = registers::delays(edit, scan);
-        let mut leaving = Leaving { delays, plain, system: None, peaks: Vec::new() };
+        let mut leaving = Leaving { delays, plain, ..Leaving::default() };
         let has_same = leaving.plain.iter().any(|(_, forms)| has_computed_decay(edit, scan, forms));
         if leaving.count() < scan.carries.len() || has_same {
             let system = mixed::system(edit, scan, &leaving.delays);
@@ -105,7 +113,9 @@ impl<'l> Leaving<'l> {
     fn states(&self) -> Vec<Carry> {
         let system = self.system.iter().flat_map(|system| &system.members);
         let peaks = self.peaks.iter().map(|peak| &peak.carry);
-        self.plain.iter().map(|(carry, _)| carry).chain(system).chain(peaks).copied().collect()
+        let kernels = self.kernels.iter().flat_map(|kernels| kernels.members());
+        let plain = self.plain.iter().map(|(carry, _)| carry);
+        plain.chain(system).chain(peaks).chain(kernels).copied().collect()
     }
 
     fn count(&self) -> usize {
@@ -145,7 +155,7 @@ pub fn run_peaks(edit: &mut Patch<'_, '_>) -> Outcome {
     if !scan.keeps_order() {
         return declined(OTHER_DIRECTIONS);
     }
-    let leaving = Leaving { delays: Vec::new(), plain: Vec::new(), system: None, peaks };
+    let leaving = Leaving { peaks, ..Leaving::default() };
     let made = write(edit, &scan, leaving);
     edit.settle(made)
 }
@@ -252,6 +262,13 @@ fn write(
     for peak in &leaving.peaks {
         series.push(peak.series(edit, split)?);
     }
+    let kernels = match leaving.kernels {
+        Some(kernels) => {
+            let operands = kernels.operands(edit, scan, split, &mut guards)?;
+            Some((kernels, operands))
+        }
+        None => None,
+    };
     let mixed = match leaving.system {
         Some(system) => Some(Mixed::of(edit, scan, split, system, &mut guards)?),
         None => None,
@@ -266,9 +283,14 @@ fn write(
     let numbers = numbers.flatten().chain(chosen);
     let numbers: Vec<ValueId> =
         numbers.chain(mixed.iter().flat_map(|mixed| mixed.numbers())).collect();
+    let of_kernels = kernels.iter().flat_map(|(kernels, operands)| kernels.numbers(operands));
+    let numbers: Vec<ValueId> = numbers.into_iter().chain(of_kernels).collect();
     guards.extend(are_below(edit, &numbers, MAX_SUM)?);
     if let Some(mixed) = &mixed {
         guards.extend(are_below(edit, &mixed.factors, MAX_FACTOR)?);
+    }
+    if let Some((_, operands)) = &kernels {
+        guards.extend(are_below(edit, &operands.factors, kernels::MAX_FACTOR)?);
     }
     let outputs = edit.node(edit.root()).outputs.to_vec();
     let is_read = |&place: &usize| edit.reads(outputs[place]) > 0 || edit.is_result(outputs[place]);
@@ -279,7 +301,7 @@ fn write(
     let guard = guards.into_iter().reduce(|a, b| edit.insert(Op::new(OpType::And, &[a, b])));
     let Some(guard) = guard else {
         edit.fuse_bodies();
-        let made = chunked(edit, scan, split, &series, mixed.as_ref())?;
+        let made = chunked(edit, scan, split, &series, mixed.as_ref(), kernels.as_ref())?;
         return Ok(results_in_place(edit, made).into_iter().chain(kept).collect());
     };
     let otherwise = edit.branch(FALLBACK, |edit| {
@@ -289,7 +311,7 @@ fn write(
     edit.fuse_bodies();
     let mut problem = None;
     let fused = edit.branch("recurrence/chunks", |edit| {
-        match chunked(edit, scan, split, &series, mixed.as_ref()) {
+        match chunked(edit, scan, split, &series, mixed.as_ref(), kernels.as_ref()) {
             Ok(made) => {
                 let by = |place: &usize| made.iter().find(|(result, _)| *result == outputs[*place]);
                 read.iter().filter_map(|place| Some(by(place)?.1)).collect()
@@ -314,7 +336,7 @@ fn apart<'l>(
     scan: &'l Counted,
     leaving: &Leaving<'_>,
 ) -> Result<Split<'l>> {
-    let Leaving { delays, plain, system, peaks } = leaving;
+    let Leaving { delays, plain, system, peaks, kernels } = leaving;
     let delays: Vec<Carry> = delays.iter().map(|delay| delay.carry).collect();
     let moved = delays.iter().chain(peaks.iter().map(|peak| &peak.carry));
     let moved = scan.dependents(moved.map(|carry| carry.before).collect());
@@ -333,6 +355,7 @@ fn apart<'l>(
         needs.extend(system.added.iter().flatten());
         needs.extend(&system.factors);
     }
+    needs.extend(kernels.iter().flat_map(|kernels| kernels.needs()));
     let elements = scan.stacks.iter().map(|stack| stack.element);
     needs.extend(elements.filter(|&element| is_reached(element)));
     let parts = Parts {
@@ -506,9 +529,15 @@ fn chunked(
     split: &mut Split<'_>,
     all: &[Series],
     mixed: Option<&Mixed>,
+    kernels: Option<&(Kernels, Operands)>,
 ) -> Result<Vec<(ValueId, ValueId)>> {
     let before: Vec<ValueId> = split.batches.of.values().copied().collect();
     let (mut results, mut known) = (Vec::new(), Vec::new());
+    if let Some((kernels, operands)) = kernels {
+        let [reads, last] = kernels.results(edit, scan, operands)?;
+        split.batches.of.extend(reads);
+        results.extend(last);
+    }
     let mut groups: Vec<Vec<&Series>> = Vec::new();
     for one in all {
         let is_like = |other: &Series| other.decay == one.decay && other.join == one.join;

@@ -18,7 +18,7 @@ use crate::{Carry, Counted};
 const CHUNKS: [i64; 5] = [2, 4, 8, 16, 32];
 
 /// The maximum number of entries of a table.
-const MAX_TABLE: i64 = 1 << 17;
+pub(super) const MAX_TABLE: i64 = 1 << 17;
 
 /// The number of products that take as long as it takes to start the nodes of a level.
 const LEVEL: i64 = 1 << 18;
@@ -213,7 +213,7 @@ impl Levels<'_> {
         // The sums that the chunks of a chunk add to the state at the start of each.
         let inner = self.local(edit, rows, &outer, chunk)?;
         let ends = self.ends(edit, inner, chunk)?;
-        let firsts = self.by_loop(edit, ends, &top)?;
+        let [firsts, _] = self.by_loop(edit, ends, &top)?;
         let zeros = self.zeros_like(edit, firsts)?;
         let axis = self.axis(1);
         let keep = (chunk - 1) * size;
@@ -233,8 +233,13 @@ impl Levels<'_> {
         self.cut_to(edit, states, length)
     }
 
-    /// Returns the state before each chunk, by a loop.
-    fn by_loop(&self, edit: &mut Patch<'_, '_>, ends: ValueId, top: &[Matrix]) -> Result<ValueId> {
+    /// Returns the state before each chunk and the state after the last one, by a loop.
+    pub(super) fn by_loop(
+        &self,
+        edit: &mut Patch<'_, '_>,
+        ends: ValueId,
+        top: &[Matrix],
+    ) -> Result<[ValueId; 2]> {
         let [count, size] = self.sizes();
         let table = self.table(
             edit,
@@ -258,10 +263,10 @@ impl Levels<'_> {
         let start = body.node(edit, OpType::Identity, &[state], &whole);
         let made = body.insert(edit, &[(self.initial, next)], &[arrays], &[start])?;
         if count == 1 {
-            return shaped(edit, made[1], &[-1, size]);
+            return Ok([shaped(edit, made[1], &[-1, size])?, made[0]]);
         }
         let whole = shaped(edit, made[1], &[-1, count, size])?;
-        Ok(edit.insert(transpose(whole, &[1, 0, 2])))
+        Ok([edit.insert(transpose(whole, &[1, 0, 2])), made[0]])
     }
 
     /// Returns the states of each chunk if it starts with zeros.

@@ -396,7 +396,7 @@ fn ensure_small(
 }
 
 /// Joins arrays along their second axis.
-fn joined(edit: &mut Patch<'_, '_>, arrays: &[ValueId]) -> ValueId {
+pub(super) fn joined(edit: &mut Patch<'_, '_>, arrays: &[ValueId]) -> ValueId {
     match arrays[..] {
         [one] => one,
         _ => edit.insert(Op::new(OpType::Concat, arrays).attr("axis", 1)),
@@ -471,7 +471,7 @@ fn picked(edit: &mut Patch<'_, '_>, array: ValueId, columns: &[i64]) -> Result<V
 }
 
 /// Returns an array `[steps, states]` as `[blocks, steps, size]`, without the first axis for one block.
-fn to_blocks(
+pub(super) fn to_blocks(
     edit: &mut Patch<'_, '_>,
     array: ValueId,
     blocks: &Blocks,
@@ -499,7 +499,7 @@ fn to_blocks(
 }
 
 /// Returns an array `[blocks, steps, size]` as `[steps, states]`, in the order of the blocks unless they are all.
-fn from_blocks(
+pub(super) fn from_blocks(
     edit: &mut Patch<'_, '_>,
     array: ValueId,
     blocks: &Blocks,

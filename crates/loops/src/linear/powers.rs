@@ -230,10 +230,11 @@ impl Probe<'_, '_, '_, '_> {
         }
         let made = self.step(size, states, &units)?;
         let mut columns = Vec::new();
-        for carry in &self.system.members {
-            let count = known_shape(self.edit.shape(carry.before).ok_or("no type")?);
+        for [before, after] in self.system.places() {
+            let value = before.or(after).ok_or("no value")?;
+            let count = known_shape(self.edit.shape(value).ok_or("no type")?);
             let count = elements(&count.ok_or("a size is not known")?) as i64;
-            columns.push(match made.get(&carry.after) {
+            columns.push(match after.and_then(|after| made.get(&after)) {
                 Some(&after) => shaped(self.edit, after, &[size as i64, count])?,
                 None => self.zeros(&[size as i64, count])?,
             });
@@ -267,13 +268,14 @@ impl Probe<'_, '_, '_, '_> {
         // The values of the body in double precision.
         let mut wide: FxHashMap<ValueId, ValueId> = FxHashMap::default();
         let mut start = 0;
-        for carry in &self.system.members {
-            let shape = self.edit.shape(carry.before).and_then(known_shape).ok_or(unknown)?;
+        let places = self.system.places();
+        for before in places.iter().filter_map(|[before, _]| *before) {
+            let shape = self.edit.shape(before).and_then(known_shape).ok_or(unknown)?;
             let count = elements(&shape);
             let entries = units.chunks(states).flat_map(|row| &row[start..start + count]);
             let entries: Vec<f64> = entries.copied().collect();
             start += count;
-            let own = self.wide(carry.before)?;
+            let own = self.wide(before)?;
             let whole = [&[rows as i64], &shape[..]].concat();
             let shape = if self.is_varying() { shape } else { whole };
             let tensor = Tensor::of_floats(self.dtype, shape, &entries).ok_or("no table")?;
@@ -282,9 +284,9 @@ impl Probe<'_, '_, '_, '_> {
                 true => self.split.batches.lifted.insert(own, tensor),
                 false => batches.of.insert(own, tensor),
             };
-            wide.insert(carry.before, own);
+            wide.insert(before, own);
         }
-        let after: Vec<ValueId> = self.system.members.iter().map(|carry| carry.after).collect();
+        let after: Vec<ValueId> = places.iter().filter_map(|[_, after]| *after).collect();
         let needed = self.scan.sources(&after);
         let affine: &FxHashSet<ValueId> = &self.system.affine;
         for node in &self.scan.nodes {
