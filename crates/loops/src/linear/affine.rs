@@ -65,8 +65,8 @@ impl System {
         may_vary: bool,
     ) -> Result<System, Vec<Carry>> {
         let before: Vec<ValueId> = members.iter().map(|carry| carry.before).collect();
-        let walk = Walk::of(edit, scan, &before, may_vary);
-        let Some(walk) = walk else { return Err(members.to_vec()) };
+        let walk = Walk::of(edit, scan, &before, &FxHashSet::default(), may_vary);
+        let Some((walk, _)) = walk else { return Err(members.to_vec()) };
         let (mut rows, mut added, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for carry in members {
             let count =
@@ -86,34 +86,32 @@ impl System {
         if !others.is_empty() {
             return Err(others);
         }
-        let mut system = System::new(scan, walk, members, rows, &[]);
+        let mut system = System::new(scan, walk, members, rows, Vec::new(), Vec::new());
         system.nodes = needed(std::mem::take(&mut system.nodes), &added);
         system.added = added;
         Ok(system)
     }
 
     /// Reads the updates of states, and what the results of a loop read from them, as products with the states and with
-    /// the inputs of a step. `None` if something else is added, or if the reads have many numbers.
+    /// inputs. `None` if something else is added, or if an input or a read has more than `most` numbers.
     pub(super) fn with_reads(
         edit: &mut Patch<'_, '_>,
         scan: &Counted,
         members: &[Carry],
-        max_reads: usize,
+        most: usize,
     ) -> Option<System> {
-        let is_float = |id: &ValueId| edit.dtype(*id) == Some(DType::F32);
-        let inputs = scan.arrays.iter().map(|array| array.element).filter(is_float);
-        let inputs: Vec<ValueId> = inputs.collect();
-        let states = members.iter().map(|carry| carry.before);
-        let reached = scan.dependents(states.clone().collect());
-        let sources: Vec<ValueId> = states.chain(inputs.iter().copied()).collect();
-        let walk = Walk::of(edit, scan, &sources, false)?;
+        let states: Vec<ValueId> = members.iter().map(|carry| carry.before).collect();
+        let reached = scan.dependents(states.iter().copied().collect());
+        let entering = entering(edit, scan, &reached, most)?;
+        let (walk, inputs) = Walk::of(edit, scan, &states, &entering, false)?;
         let (mut reads, mut seen) = (Vec::new(), FxHashSet::default());
         let mut open: Vec<ValueId> = scan.stacks.iter().map(|stack| stack.element).collect();
         while let Some(value) = open.pop() {
             if !reached.contains(&value) || !seen.insert(value) {
                 continue;
             }
-            if walk.of.get(&value).is_some_and(|affine| affine.rows.len() <= max_reads) {
+            let affine = walk.of.get(&value).filter(|affine| affine.free.is_none());
+            if affine.is_some_and(|affine| affine.rows.len() <= most) {
                 reads.push(value);
                 continue;
             }
@@ -121,7 +119,6 @@ impl System {
             for_each_read(node, &mut |id| open.push(id));
         }
         reads.sort_unstable();
-        let after = members.iter().map(|carry| carry.after);
         let all = |ids: &mut dyn Iterator<Item = ValueId>| -> Option<Vec<Row>> {
             let mut rows = Vec::new();
             for id in ids {
@@ -130,13 +127,11 @@ impl System {
             }
             Some(rows)
         };
-        let mut rows = all(&mut after.into_iter())?;
-        let columns: usize = sources.iter().map(|id| walk.of[id].rows.len()).sum();
+        let mut rows = all(&mut members.iter().map(|carry| carry.after))?;
+        let columns: usize = states.iter().chain(&inputs).map(|id| walk.of[id].rows.len()).sum();
         rows.resize(columns, Row::new());
         rows.extend(all(&mut reads.iter().copied())?);
-        let mut system = System::new(scan, walk, members, rows, &reads);
-        system.inputs = inputs;
-        Some(system)
+        Some(System::new(scan, walk, members, rows, inputs, reads))
     }
 
     fn new(
@@ -144,13 +139,15 @@ impl System {
         walk: Walk,
         members: &[Carry],
         rows: Vec<Row>,
-        reads: &[ValueId],
+        inputs: Vec<ValueId>,
+        reads: Vec<ValueId>,
     ) -> System {
         let affine: FxHashSet<ValueId> = walk.of.into_keys().collect();
         let reached = affine.iter().copied().chain(walk.later).collect();
         let after = members.iter().map(|carry| carry.after).chain(reads.iter().copied());
         let read = scan.sources(&after.collect::<Vec<_>>());
-        let is_read = |id: &ValueId| affine.contains(id) && read.contains(id);
+        let is_read =
+            |id: &ValueId| affine.contains(id) && read.contains(id) && !inputs.contains(id);
         let makers = scan.nodes.iter().filter(|node| node.outputs.iter().any(is_read));
         let operands = makers.flat_map(|node| node.inputs.iter().flatten().copied());
         let factors = operands.filter(|id| !affine.contains(id)).collect();
@@ -164,8 +161,8 @@ impl System {
             factors,
             affine,
             reached,
-            inputs: Vec::new(),
-            reads: reads.to_vec(),
+            inputs,
+            reads,
         }
     }
 
@@ -176,6 +173,39 @@ impl System {
         let reads = self.reads.iter().map(|&read| [None, Some(read)]);
         members.chain(inputs).chain(reads).collect()
     }
+}
+
+/// Returns values with few numbers that differ between the steps and from which nodes compute what they add to states.
+fn entering(
+    edit: &Edit<'_>,
+    scan: &Counted,
+    reached: &FxHashSet<ValueId>,
+    most: usize,
+) -> Option<FxHashSet<ValueId>> {
+    let varying = scan.dependents(scan.arrays.iter().map(|array| array.element).collect());
+    let (mut found, mut seen) = (FxHashSet::default(), FxHashSet::default());
+    let mut open = Vec::new();
+    let push = |open: &mut Vec<ValueId>, node: &Node| {
+        let is_input = |id: &ValueId| varying.contains(id) && !reached.contains(id);
+        for_each_read(node, &mut |id| open.extend(Some(id).filter(is_input)));
+    };
+    for node in scan.nodes.iter().filter(|node| node.outputs.iter().any(|id| reached.contains(id)))
+    {
+        push(&mut open, node);
+    }
+    while let Some(value) = open.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        let is_float = edit.dtype(value) == Some(DType::F32);
+        if is_float && elements(&known_shape(edit.shape(value)?)?) <= most {
+            found.insert(value);
+        } else {
+            let node = scan.nodes.iter().find(|node| node.outputs.contains(&value))?;
+            push(&mut open, node);
+        }
+    }
+    Some(found)
 }
 
 /// Returns the nodes that values depend on.
@@ -201,40 +231,58 @@ struct Walk {
     /// The values that depend on states in another way.
     later: FxHashSet<ValueId>,
     nodes: Vec<Node>,
+    /// The number of columns.
+    columns: u32,
 }
 
 impl Walk {
-    /// Reads the values of a body that depend on some values. `None` if a size of these is not known.
+    /// Reads the values of a body that depend on some values, or on those that are `entering`. Returns the entering ones
+    /// that do not follow from others. `None` if a size of these is not known.
     fn of(
         edit: &mut Patch<'_, '_>,
         scan: &Counted,
         sources: &[ValueId],
+        entering: &FxHashSet<ValueId>,
         may_vary: bool,
-    ) -> Option<Walk> {
-        let inputs = scan.arrays.iter().map(|array| array.element);
-        let inputs = inputs.chain(scan.carries.iter().map(|carry| carry.before));
-        let inputs = inputs.chain(scan.counter.map(|counter| counter.number));
+    ) -> Option<(Walk, Vec<ValueId>)> {
+        let elements = scan.arrays.iter().map(|array| array.element);
+        let varying = elements.clone().chain(scan.carries.iter().map(|carry| carry.before));
+        let varying = varying.chain(scan.counter.map(|counter| counter.number));
         let mut walk = Walk {
             of: FxHashMap::default(),
             symbols: Symbols::default(),
-            varying: scan.dependents(inputs.collect()),
+            varying: scan.dependents(varying.collect()),
             may_vary,
             later: FxHashSet::default(),
             nodes: Vec::new(),
+            columns: 0,
         };
-        let mut size = 0;
-        for &source in sources {
-            let count = elements(&known_shape(edit.shape(source)?)?);
-            let rows = (size..size + count)
-                .map(|column| vec![(column as u32, Coefficient::known(1.0))])
-                .collect();
-            walk.of.insert(source, Affine { rows, free: None });
-            size += count;
+        let mut inputs: Vec<ValueId> = elements.filter(|id| entering.contains(id)).collect();
+        for &source in sources.iter().chain(&inputs) {
+            walk.add(edit, source)?;
         }
         for node in &scan.nodes {
             walk.read(edit, node);
+            for output in node.outputs.iter().filter(|output| entering.contains(output)) {
+                let affine = walk.of.get(output);
+                if affine.is_none_or(|affine| affine.free.is_some()) {
+                    walk.later.remove(output);
+                    walk.add(edit, *output)?;
+                    inputs.push(*output);
+                }
+            }
         }
-        Some(walk)
+        Some((walk, inputs))
+    }
+
+    /// Adds columns for the elements of a value.
+    fn add(&mut self, edit: &Edit<'_>, source: ValueId) -> Option<()> {
+        let count = elements(&known_shape(edit.shape(source)?)?);
+        let columns = self.columns..self.columns + count as u32;
+        let rows = columns.map(|column| vec![(column, Coefficient::known(1.0))]).collect();
+        self.of.insert(source, Affine { rows, free: None });
+        self.columns += count as u32;
+        Some(())
     }
 
     fn read(&mut self, edit: &mut Patch<'_, '_>, node: &Node) {

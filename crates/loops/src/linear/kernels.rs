@@ -69,7 +69,7 @@ impl Kernels {
         let states: Vec<ValueId> = scan.carries.iter().map(|carry| carry.before).collect();
         let size = sizes(edit, &states).ok()?.iter().sum::<i64>() as usize;
         require((MIN_STATES..=MAX_STATES).contains(&size))?;
-        let system = System::with_reads(edit, scan, &scan.carries, size / MIN_RATIO)?;
+        let system = System::with_reads(edit, scan, &scan.carries, size / (2 * MIN_RATIO))?;
         let columns = size + sizes(edit, &system.inputs).ok()?.iter().sum::<i64>() as usize;
         for (row, entries) in system.rows.iter().enumerate() {
             let fits = |&(column, one): &(u32, Coefficient)| {
@@ -310,19 +310,12 @@ impl Kernels {
     ) -> Result<[ValueId; 3]> {
         let to = i64::from(DType::F32.code());
         let matrix = edit.insert(Op::new(OpType::Cast, &[matrix]).attr("to", to));
-        // The powers of each table, from the lowest or from the highest one on.
-        let ordered = |edit: &mut Patch<'_, '_>, is_rising: bool| {
-            let (size, mut entries) = (self.states.size, Vec::new());
-            for powers in &self.powers {
-                for step in 0..self.chunk {
-                    let power = if is_rising { step } else { self.chunk - 1 - step };
-                    let entry = |place: usize| powers[power].at(place % size, place / size);
-                    entries.extend((0..size * size).map(entry));
-                }
-            }
-            self.constant(edit, &[self.chunk, size, size], &entries)
-        };
-        let (rising, falling) = (ordered(edit, true)?, ordered(edit, false)?);
+        let size = self.states.size;
+        let powers = self.powers.iter().flat_map(|powers| &powers[..self.chunk]);
+        let entry = |power: &Matrix, place: usize| power.at(place % size, place / size);
+        let entries = powers.flat_map(|power| (0..size * size).map(move |at| entry(power, at)));
+        let powers =
+            self.constant(edit, &[self.chunk, size, size], &entries.collect::<Vec<_>>())?;
         let [n, m, p] = [&self.states, &self.inputs, &self.reads].map(|part| part.size as i64);
         let (chunk, tables) = (self.chunk as i64, self.powers.len());
         let lead = i64::from(tables > 1);
@@ -351,15 +344,21 @@ impl Kernels {
             let order: Vec<usize> = (0..lead).chain(order.iter().map(|axis| axis + lead)).collect();
             edit.insert(transpose(id, &order))
         };
-        let (to_end, from_start) =
-            if scan.is_reverse { (rising, falling) } else { (falling, rising) };
-        let ends = product(edit, entering, to_end);
+        let after = product(edit, entering, powers);
+        let read = product(edit, powers, leaving);
+        let later = product(edit, entering, read);
+        let backwards: Vec<i64> = (0..chunk).rev().collect();
+        let backwards = edit.integers(&backwards).ok_or("no indices")?;
+        let flipped = |edit: &mut Patch<'_, '_>, id: ValueId| {
+            edit.insert(Op::new(OpType::Gather, &[id, backwards]).attr("axis", lead))
+        };
+        let (ends, reads) = match scan.is_reverse {
+            false => (flipped(edit, after), read),
+            true => (after, flipped(edit, read)),
+        };
         let ends = shaped(edit, ends, &with_tables(&[chunk * m, n]))?;
-        let reads = product(edit, from_start, leaving);
         let reads = moved(edit, reads, &[1, 0, 2]);
         let reads = shaped(edit, reads, &with_tables(&[n, chunk * p]))?;
-        let later = product(edit, rising, leaving);
-        let later = product(edit, entering, later);
         let zeros = filled(edit, &with_tables(&[1, m, p]), 0.0)?;
         let kernel = Op::new(OpType::Concat, &[zeros, direct, later]).attr("axis", lead);
         let kernel = edit.insert(kernel);

@@ -290,7 +290,9 @@ impl Probe<'_, '_, '_, '_> {
         let needed = self.scan.sources(&after);
         let affine: &FxHashSet<ValueId> = &self.system.affine;
         for node in &self.scan.nodes {
-            let is_read = |id: &ValueId| affine.contains(id) && needed.contains(id);
+            let is_input = |id: &ValueId| self.system.inputs.contains(id);
+            let is_read =
+                |id: &ValueId| affine.contains(id) && needed.contains(id) && !is_input(id);
             if !node.outputs.iter().any(is_read) {
                 continue;
             }
