@@ -20,9 +20,9 @@ use super::series::normal;
 use super::split::Split;
 use crate::{Carry, Counted};
 
-/// The smallest number of states of a block, and of states for each input or read.
+/// The smallest number of states of a block, and of states for each input and for each read.
 const MIN_STATES: usize = 8;
-const MIN_RATIO: usize = 2;
+const MIN_RATIO: usize = 4;
 
 /// The largest number of all states.
 const MAX_STATES: usize = 1 << 13;
@@ -69,7 +69,7 @@ impl Kernels {
         let states: Vec<ValueId> = scan.carries.iter().map(|carry| carry.before).collect();
         let size = sizes(edit, &states).ok()?.iter().sum::<i64>() as usize;
         require((MIN_STATES..=MAX_STATES).contains(&size))?;
-        let system = System::with_reads(edit, scan, &scan.carries, size / (2 * MIN_RATIO))?;
+        let system = System::with_reads(edit, scan, &scan.carries, size / MIN_RATIO)?;
         let columns = size + sizes(edit, &system.inputs).ok()?.iter().sum::<i64>() as usize;
         for (row, entries) in system.rows.iter().enumerate() {
             let fits = |&(column, one): &(u32, Coefficient)| {
@@ -93,7 +93,7 @@ impl Kernels {
         });
         let (states, inputs, reads) = (states?, inputs?, reads?);
         let [n, m, p] = [&states, &inputs, &reads].map(|part| part.size);
-        require(n >= MIN_STATES && n >= MIN_RATIO * (m + p))?;
+        require(n >= MIN_STATES && n >= MIN_RATIO * m.max(p))?;
         let tables = blocks.tables();
         let fits = |chunk: &usize| {
             let entries = match blocks.matrices {
