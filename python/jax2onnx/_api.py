@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from . import _export
 from ._config import Prefixes
 from ._types import (
+    DequantizeMode,
     ExportMode,
     HalfMode,
     Level,
@@ -50,6 +51,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    dequantize: DequantizeMode | None = None,
     precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
@@ -89,6 +91,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    dequantize: DequantizeMode | None = None,
     precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
@@ -128,6 +131,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    dequantize: DequantizeMode | None = None,
     precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
@@ -166,6 +170,7 @@ def to_onnx(
     optimize: bool | None = None,
     nan: NanMode | None = None,
     half: HalfMode | None = None,
+    dequantize: DequantizeMode | None = None,
     precision: Precision | None = None,
     unroll: int | None = None,
     explain_passes: bool | StrPath | None = None,
@@ -227,6 +232,10 @@ def to_onnx(
             computes them in `float32`, so that the model has as few casts as a `float32` model, and
             records the choice in the metadata of the model. Inputs, outputs and weights keep their
             types.
+        dequantize: When weights of 8 or 4 bits that `fn` multiplies by scales become floats.
+            `"load"`, the default, writes `Cast` and `Mul`, which ONNX Runtime computes when it
+            loads the model. `"run"` writes `DequantizeLinear`, so that the weights stay small in
+            memory. ONNX Runtime may then round the other operand of a matrix product to 8 bits.
         precision: The type of weights and results, by default `"float32"`, which keeps the types of
             `fn`. `"float16"`, `"bfloat16"`, `"int8"` and `"int4"` lower them with
             `jax2onnx.lower_precision`, so that the outputs for `data` stay within `budget`.
@@ -287,6 +296,7 @@ def to_onnx(
         "optimize": optimize,
         "nan": nan,
         "half": half,
+        "dequantize": dequantize,
         "precision": precision,
         "unroll": unroll,
         "explain_passes": explain_passes,

@@ -13,6 +13,7 @@ WeightsMode: TypeAlias = Literal["inline", "external", "auto"]
 NormalizationMode: TypeAlias = Literal["auto", "prefer_native", "force_decomposed"]
 NanMode: TypeAlias = Literal["exact", "ignore"]
 HalfMode: TypeAlias = Literal["exact", "fast"]
+DequantizeMode: TypeAlias = Literal["load", "run"]
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16", "int8", "int4"]
 Level: TypeAlias = Literal["off", "minimal", "full", "indexed"]
 PathPolicy: TypeAlias = Literal["relative", "absolute", "basename"]
@@ -36,6 +37,7 @@ class Settings(NamedTuple):
     optimize: bool
     nan: NanMode
     half: HalfMode
+    dequantize: DequantizeMode
     precision: Precision
     unroll: int
     explain_passes: bool | StrPath

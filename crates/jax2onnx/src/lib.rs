@@ -257,6 +257,9 @@ pub fn annotate<'a>(
     if !model.exact_nan {
         added.push((keys::NAN.into(), keys::IGNORE.into()));
     }
+    if model.dequantizes {
+        added.push((keys::DEQUANTIZE.into(), keys::RUN.into()));
+    }
     if let Some(widened) = model.widened {
         added.push((keys::HALF.into(), widened.to_string()));
     }

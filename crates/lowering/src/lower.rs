@@ -7,7 +7,7 @@ use onnx::build::{Built, SourceContext};
 use onnx::kernels::Target;
 use onnx::pairs::Pairs;
 use onnx::{Builder, DType, Expr, Function, Model, Note, Trial};
-use options::{HalfMode, NanMode, Options};
+use options::{DequantizeMode, HalfMode, NanMode, Options};
 use provenance::{Site, Table};
 
 use crate::ctx::{Ctx, Primitive};
@@ -84,6 +84,7 @@ pub fn lower(mut program: Program, options: &Options, call: &Call) -> Result<Mod
                 producer_version: env!("CARGO_PKG_VERSION").into(),
                 metadata: Vec::new(),
                 exact_nan,
+                dequantizes: options.dequantize == DequantizeMode::Run,
                 widened,
                 target,
                 notes,

@@ -87,8 +87,7 @@ pub struct Edit<'m> {
     outside: Rc<FxHashSet<ValueId>>,
     is_fallback: bool,
     opset: i64,
-    exact_nan: bool,
-    widened: Option<DType>,
+    modes: Modes,
     target: Target,
     assumptions: Option<&'m Assumptions>,
     trial: Option<&'m Trial>,
@@ -126,8 +125,11 @@ impl Model {
             is_fallback: false,
             reads_large: true,
             opset,
-            exact_nan: self.exact_nan,
-            widened: self.widened,
+            modes: Modes {
+                exact_nan: self.exact_nan,
+                dequantizes: self.dequantizes,
+                widened: self.widened,
+            },
             target: self.target,
             assumptions: self.assumptions.as_ref(),
             trial: self.trial.as_ref(),
@@ -150,6 +152,14 @@ impl Model {
 /// The name of a branch that runs where a fused operator is not right.
 pub const FALLBACK: &str = "recurrent/scan";
 
+/// The choices of an export that rewrites ask for.
+#[derive(Clone, Copy)]
+struct Modes {
+    exact_nan: bool,
+    dequantizes: bool,
+    widened: Option<DType>,
+}
+
 /// The state that all graphs of a model share.
 struct Around<'m> {
     values: &'m mut Values,
@@ -164,8 +174,7 @@ struct Around<'m> {
     reads_large: bool,
     uses: Uses,
     opset: i64,
-    exact_nan: bool,
-    widened: Option<DType>,
+    modes: Modes,
     target: Target,
     assumptions: Option<&'m Assumptions>,
     trial: Option<&'m Trial>,
@@ -271,8 +280,7 @@ impl<'m> Edit<'m> {
             outside: Rc::clone(&around.outside),
             is_fallback: around.is_fallback,
             opset: around.opset,
-            exact_nan: around.exact_nan,
-            widened: around.widened,
+            modes: around.modes,
             target: around.target,
             assumptions: around.assumptions,
             trial: around.trial,

@@ -29,6 +29,8 @@ pub struct Model {
     pub metadata: Vec<(String, String)>,
     /// True if the model must match JAX for NaN inputs too.
     pub exact_nan: bool,
+    /// True if weights in few bits become floats in each run.
+    pub dequantizes: bool,
     /// The type of half precision that the model computes in float32, if any. Its constants have the digits of this
     /// type.
     pub widened: Option<DType>,

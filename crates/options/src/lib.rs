@@ -11,7 +11,7 @@ mod value;
 pub use provenance::{Level, PathPolicy};
 pub use row::{OptionKind, Row};
 pub use table::{
-    ExportMode, HalfMode, NanMode, NormalizationMode, Options, Precision, SourcesMode, WeightsMode,
-    table,
+    DequantizeMode, ExportMode, HalfMode, NanMode, NormalizationMode, Options, Precision,
+    SourcesMode, WeightsMode, table,
 };
 pub use value::Value;

@@ -149,6 +149,12 @@ options! {
     half: HalfMode = HalfMode::Exact => word!(HalfMode), GRAPH, "--half MODE",
     "Round half precision where JAX does, or compute it in float32 with fewer casts [default: exact]";
 
+    /// When weights of 8 or 4 bits that `fn` multiplies by scales become floats. `"load"`, the default, writes `Cast` and
+    /// `Mul`, which ONNX Runtime computes when it loads the model. `"run"` writes `DequantizeLinear`, so that the weights
+    /// stay small in memory. ONNX Runtime may then round the other operand of a matrix product to 8 bits.
+    dequantize: DequantizeMode = DequantizeMode::Load => word!(DequantizeMode), GRAPH, "--dequantize WHEN",
+    "Convert quantized weights to floats when the model is loaded, or in each run [default: load]";
+
     /// The type of weights and results, by default `"float32"`, which keeps the types of `fn`. `"float16"`,
     /// `"bfloat16"`, `"int8"` and `"int4"` lower them with `jax2onnx.lower_precision`, so that the outputs for `data`
     /// stay within `budget`.
@@ -262,6 +268,15 @@ words! {
 }
 
 words! {
+    /// Decides when weights in few bits become floats.
+    DequantizeMode, "a time to dequantize" {
+        #[default]
+        Load = "load",
+        Run = "run",
+    }
+}
+
+words! {
     /// The type that an export lowers weights and results to.
     Precision, "a precision" {
         #[default]
@@ -283,6 +298,7 @@ words! {
 }
 
 represented_by_words!(
+    DequantizeMode,
     ExportMode,
     HalfMode,
     Level,

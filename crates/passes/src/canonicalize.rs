@@ -28,7 +28,7 @@ pub(crate) use booleans::number_behind;
 pub(crate) use branches::{hide_conditions, take_deep_branches};
 pub(crate) use broadcasts::broadcast_shape;
 pub(crate) use chains::joined_cast;
-pub(crate) use folding::replace_by_constant;
+pub(crate) use folding::{is_dequantized, replace_by_constant};
 
 /// A local change that always improves the graph.
 pub struct Rule {

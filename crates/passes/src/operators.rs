@@ -2,6 +2,7 @@
 
 pub(crate) mod batch_norm;
 pub(crate) mod causal_conv;
+pub(crate) mod dequantize;
 pub(crate) mod gemm;
 pub(crate) mod keep_entries;
 pub(crate) mod pad;

@@ -14,7 +14,7 @@ use crate::indices::{division, index, place, reciprocals, resize, tables};
 use crate::layout::attention::{self, Stage};
 use crate::layout::{fold_layout_ops, fold_products, rotary, small_axes};
 use crate::operators::{
-    batch_norm, causal_conv, gemm, keep_entries, pad, shape_constants, split_products,
+    batch_norm, causal_conv, dequantize, gemm, keep_entries, pad, shape_constants, split_products,
 };
 use crate::share::{hoist_invariants, lift_weights, share_constants};
 use crate::{canonicalize, layout, layout_ops};
@@ -269,6 +269,7 @@ pub static PHASES: &[Phase] = &[
             nodes("make-gemm", "writes a product with a bias as `Gemm`", gemm::run),
             formulas("fuse-batch-norms", "writes a scale and a shift of each channel as `BatchNormalization`", &[&batch_norm::REWRITES]).when(When::FusingNorms),
             graph("merge-choices", "merges the choices by one condition in a loop into one `If`", loops::choices::run),
+            graph("dequantize", "writes whole numbers times scales as `DequantizeLinear` if the export asks for it", dequantize::run),
             nodes("shape-constants", "reshapes broadcast constants to the rank with which ONNX Runtime is fastest", shape_constants::run),
         ],
     ),

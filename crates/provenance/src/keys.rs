@@ -18,13 +18,17 @@ pub const NAN: &str = "pkg.jax2onnx.nan";
 pub const IGNORE: &str = "ignore";
 /// On the model: the type of half precision that it computes in float32.
 pub const HALF: &str = "pkg.jax2onnx.half";
+/// On the model, with the value [`RUN`]: weights in few bits become floats in each run.
+pub const DEQUANTIZE: &str = "pkg.jax2onnx.dequantize";
+/// The value of [`DEQUANTIZE`].
+pub const RUN: &str = "run";
 /// On the model: the runtimes that it is for, separated by commas, unless they are the default.
 pub const TARGET: &str = "pkg.jax2onnx.target";
 /// The prefix of every metadata key of jax2onnx.
 pub const PREFIX: &str = "pkg.jax2onnx.";
 
-/// True if the key describes the origin of something. [`NAN`], [`HALF`] and [`TARGET`]
+/// True if the key describes the origin of something. [`NAN`], [`HALF`], [`DEQUANTIZE`] and [`TARGET`]
 /// describe what the model computes, and where.
 pub fn is_provenance(key: &str) -> bool {
-    key.starts_with(PREFIX) && ![NAN, HALF, TARGET].contains(&key)
+    key.starts_with(PREFIX) && ![NAN, HALF, DEQUANTIZE, TARGET].contains(&key)
 }

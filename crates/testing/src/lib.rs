@@ -80,6 +80,12 @@ pub fn check_ignoring_nan(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Exp
     check_model_of(graph, |model| model.exact_nan = false, &[&pass], expect);
 }
 
+/// Like [`check_lean`], for a model that dequantizes weights in each run.
+#[track_caller]
+pub fn check_dequantizing(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {
+    check_model_of(graph, |model| model.dequantizes = true, &[&pass, &drop_dead], expect);
+}
+
 /// Like [`check`], but drops unread nodes after the pass.
 #[track_caller]
 pub fn check_lean(pass: impl Fn(&mut Edit<'_>), graph: &str, expect: Expect) {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: Metadata of a model that leaves out what NaNs need.
 _NAN: Final = "pkg.jax2onnx.nan"
 _HALF: Final = "pkg.jax2onnx.half"
+_DEQUANTIZE: Final = "pkg.jax2onnx.dequantize"
 #: Metadata of a model for other runtimes than by default.
 _TARGET: Final = "pkg.jax2onnx.target"
 #: Options that a model does not tell, to try if the names of a new export are others.
@@ -110,6 +111,7 @@ def exported_again(
                     target=metadata.get(_TARGET, "onnxruntime").split(","),
                     nan="ignore" if _NAN in metadata else "exact",
                     half="fast" if _HALF in metadata else "exact",
+                    dequantize="run" if _DEQUANTIZE in metadata else "load",
                     provenance="indexed",
                     provenance_paths="relative",
                     **options,

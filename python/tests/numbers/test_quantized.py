@@ -142,3 +142,97 @@ def test_a_quotient_by_a_constant_step_is_rounded_as_xla_rounds_it(step: float) 
     x = (np.arange(-4000, 4000) * 0.5 * step).astype(np.float32)
     ops(lambda x: jnp.clip(jnp.round(x / step), -128, 127) * step, x)
     ops(lambda x: jnp.floor(x / step).astype(jnp.int32), x)
+
+
+OFFSETS = RNG.integers(0, 256, 40).astype(np.uint8)
+UNSIGNED = (WEIGHT.astype(np.int16) + 128).astype(np.uint8)
+SHORT = RNG.integers(-8, 8, (96, 40)).astype("int4")
+OF_BLOCKS = np.linspace(0.01, 0.02, 3 * 40, dtype=np.float32).reshape(3, 40)
+
+
+def floats(numbers: Any, dtype: Any = jnp.float32) -> jax.Array:
+    return jnp.asarray(numbers).astype(dtype)
+
+
+def in_blocks() -> jax.Array:
+    blocks = floats(SHORT).reshape(3, 32, 40) * OF_BLOCKS[:, None]
+    return blocks.reshape(96, 40)
+
+
+DEQUANTIZED: dict[str, Callable[[], jax.Array]] = {
+    "columns": lambda: floats(WEIGHT) * SCALES,
+    "rows": lambda: floats(np.ascontiguousarray(WEIGHT.T)).T * np.linspace(1, 2, 96)[:, None],
+    "one scale": lambda: floats(WEIGHT) * 0.01,
+    "transposed": lambda: (floats(np.ascontiguousarray(WEIGHT.T)) * SCALES[:, None]).T,
+    "int4": lambda: floats(SHORT) * SCALES,
+    "zeros": lambda: (floats(UNSIGNED) - OFFSETS) * SCALES,
+    "one zero": lambda: (floats(UNSIGNED) - 128) * SCALES,
+    "whole zeros": lambda: floats(floats(UNSIGNED, jnp.int32) - OFFSETS) * SCALES,
+    "blocks": in_blocks,
+    "repeated scales": lambda: floats(SHORT) * jnp.repeat(OF_BLOCKS, 32, 0),
+}
+
+
+@pytest.mark.parametrize("form", DEQUANTIZED)
+def test_weights_times_scales_are_dequantized_in_each_run_if_asked(form: str) -> None:
+    weight = DEQUANTIZED[form]
+
+    def layer(x: jax.Array) -> jax.Array:
+        return x @ weight()
+
+    x = RNG.standard_normal((7, 96)).astype(np.float32)
+    (want,) = bench.expected(layer, [x])
+    short = bench.convert(layer, [x], dequantize="run")
+    assert [node.op_type for node in short.graph.node] == ["DequantizeLinear", "MatMul"]
+    (found,) = bench.run(short, [x], optimize=False)
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+    (found,) = bench.run(short, [x])
+    np.testing.assert_allclose(found, want, atol=0.02 * np.abs(want).max())
+
+
+def test_weights_alone_are_dequantized_exactly() -> None:
+    for form, weight in DEQUANTIZED.items():
+        model = bench.convert(weight, [], dequantize="run")
+        assert [node.op_type for node in model.graph.node] == ["DequantizeLinear"]
+        for optimize in (False, True):
+            (found,) = bench.run(model, [], optimize=optimize)
+            np.testing.assert_array_equal(found, bench.expected(weight, [])[0], form)
+
+
+def test_scales_after_a_product_become_those_of_its_weight() -> None:
+    x = RNG.standard_normal((7, 96)).astype(np.float32)
+    model = bench.convert(lambda x: (x @ floats(WEIGHT)) * SCALES, [x], dequantize="run")
+    assert [node.op_type for node in model.graph.node] == ["DequantizeLinear", "MatMul"]
+
+
+@pytest.mark.parametrize("options", [{"target": "mnn"}, {"opset": 20}])
+def test_weights_stay_products_if_no_operator_dequantizes_them(options: Any) -> None:
+    scales = np.repeat(OF_BLOCKS, 32, 0) if "opset" in options else SCALES
+    x = np.ones((2, 96), np.float32)
+    model = bench.convert(lambda x: x @ (floats(WEIGHT) * scales), [x], dequantize="run", **options)
+    found = {node.op_type for node in model.graph.node}
+    assert "DequantizeLinear" not in found
+    assert found >= {"Cast", "Mul"}
+
+
+def test_weights_with_whole_zero_points_stay_short() -> None:
+    numbers = RNG.integers(0, 256, (128, 96)).astype(np.uint8)
+    zeros = RNG.integers(0, 256, 96).astype(np.uint8)
+
+    def layer(x: jax.Array) -> jax.Array:
+        return x @ (floats(floats(numbers, jnp.int32) - zeros) * 0.01)
+
+    x = RNG.standard_normal((7, 128)).astype(np.float32)
+    model = bench.convert(layer, [x])
+    assert max(len(weight.raw_data) for weight in model.graph.initializer) == numbers.size
+    for optimize in (False, True):
+        (found,) = bench.run(model, [x], optimize=optimize)
+        np.testing.assert_allclose(found, layer(x), rtol=1e-5, atol=1e-4)
+
+
+def test_a_model_says_that_it_dequantizes_in_each_run() -> None:
+    x = np.ones((2, 96), np.float32)
+    for mode, count in (("run", 1), ("load", 0)):
+        model = bench.convert(lambda x: x @ (floats(WEIGHT) * SCALES), [x], dequantize=mode)
+        keys = [entry.key for entry in model.metadata_props]
+        assert keys.count("pkg.jax2onnx.dequantize") == count

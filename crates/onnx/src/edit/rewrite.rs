@@ -278,12 +278,17 @@ impl Edit<'_> {
 
     /// True if the model must match JAX for NaN inputs too.
     pub fn exact_nan(&self) -> bool {
-        self.exact_nan
+        self.modes.exact_nan
+    }
+
+    /// True if weights in few bits become floats in each run.
+    pub fn dequantizes(&self) -> bool {
+        self.modes.dequantizes
     }
 
     /// Returns the type of half precision that the model computes in float32, if any.
     pub fn widened(&self) -> Option<DType> {
-        self.widened
+        self.modes.widened
     }
 
     /// Returns the runtimes that the model is for.

@@ -147,6 +147,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         let ignores_nan =
             |(key, value): &(String, String)| key == keys::NAN && value == keys::IGNORE;
         let exact_nan = !metadata.iter().any(ignores_nan);
+        let dequantizes = metadata.iter().any(|(key, _)| key == keys::DEQUANTIZE);
         let half = metadata.iter().find(|(key, _)| key == keys::HALF);
         let widened = half.and_then(|(_, name)| DType::from_short(name));
         Ok(Model {
@@ -160,6 +161,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             producer_version: proto.producer_version.unwrap_or_default(),
             metadata,
             exact_nan,
+            dequantizes,
             widened,
             target: Target::default(),
             notes: Vec::new(),

@@ -70,6 +70,7 @@ pub fn parse_graph(text: &str) -> Result<Model> {
         producer_version: String::new(),
         metadata: Vec::new(),
         exact_nan: true,
+        dequantizes: false,
         widened: None,
         target: Target::default(),
         notes: Vec::new(),

@@ -69,7 +69,10 @@ fn fold(edit: &Edit<'_>, index: usize) -> Option<Tensor> {
     if count as usize > budget && !only_reshapes && !is_own_and_lazy(edit, index) {
         return None;
     }
-    require(op != OpType::Cast || !is_enlarged(operands[0], ty.dtype))?;
+    require(!is_dequantized(edit, index))?;
+    let is_whole = |reader: usize| edit.node(reader).op == OpType::Sub;
+    let is_weight = ty.dtype.is_float() || edit.readers(node.outputs[0]).all(is_whole);
+    require(op != OpType::Cast || !is_weight || !is_enlarged(operands[0], ty.dtype))?;
     if count as usize > MAX_ELEMENTS && !are_moved(op) && is_repeated(edit, index) {
         return None;
     }
@@ -153,11 +156,20 @@ fn is_repeated(edit: &Edit<'_>, index: usize) -> bool {
     edit.operands(index).any(|operand| !stored.may_change(edit, index, operand))
 }
 
-/// True if the cast to a wider float has more bytes than the array of the program that contains the numbers.
+/// True if a cast makes floats of whole numbers that have to stay short.
+pub(crate) fn is_dequantized(edit: &Edit<'_>, index: usize) -> bool {
+    let operand = edit.input(index, 0).and_then(|value| edit.dtype(value));
+    edit.dequantizes()
+        && edit.node(index).op == OpType::Cast
+        && operand.is_some_and(|dtype| dtype.is_int() && dtype.bits() <= 8)
+}
+
+/// True if the cast to a wider type has more bytes than the array of the program that contains the numbers.
 fn is_enlarged(x: &Tensor, dtype: DType) -> bool {
     let is_narrow = x.dtype.is_float() || x.dtype.bits() == 8 && x.dtype.is_int();
     let bytes = x.len() * dtype.bits() / 8;
-    is_narrow && dtype.is_float() && x.len() > MAX_ELEMENTS && bytes > x.source_bytes()
+    let is_number = dtype.is_float() || dtype.is_int();
+    is_narrow && is_number && x.len() > MAX_ELEMENTS && bytes > x.source_bytes()
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ use onnx::edit::for_each_read;
 use onnx::{Edit, OpType, Tensor, ValueId, known_shape};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::canonicalize::is_dequantized;
+
 /// A table is stored up to this size, although it is larger than what it replaces.
 const MAX_BYTES: usize = 1 << 14;
 
@@ -55,7 +57,8 @@ impl<'e, 'm> Tables<'e, 'm> {
                 let producer = edit.producer(value);
                 edit.tensor(value).is_some() || producer.is_some_and(|it| is_constant.contains(&it))
             };
-            let is_table = node.op.is_onnx() && node.bodies().next().is_none();
+            let is_table =
+                node.op.is_onnx() && node.bodies().next().is_none() && !is_dequantized(edit, index);
             let has_operands = !node.inputs.is_empty() && (0..node.inputs.len()).all(is_known);
             if is_table && has_operands && node.outputs.len() == 1 {
                 is_constant.insert(index);
