@@ -23,6 +23,7 @@ class SourceLine:
         function: The qualified name of the function.
         text: The text of the line, if it can be shown.
         excerpt: The line with the expression underlined, as in error messages.
+        is_users: Whether the file is the user's, and not that of a library.
     """
 
     file: str | None
@@ -30,6 +31,7 @@ class SourceLine:
     function: str
     text: str | None = None
     excerpt: str = ""
+    is_users: bool = True
 
     @property
     def place(self) -> tuple[str | None, int | None, str]:
@@ -71,7 +73,14 @@ class Lines:
             )
         document = json.loads(answer)
         self.frames = [
-            SourceLine(each["file"], each["line"], each["function"], each["text"], each["excerpt"])
+            SourceLine(
+                each["file"],
+                each["line"],
+                each["function"],
+                each["text"],
+                each["excerpt"],
+                each["tier"] == "user",
+            )
             for each in document["frames"]
         ]
         missing = document["missing"]

@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 import onnx
 
 from .. import _html
+from .._comparing.lines import SourceLine
 from .._words import lines as joined
 from .._words import quoted
-from .sensitivity import number
+from .sensitivity import number, with_module
 
 VERSION: Final = 1
 _SHOWN: Final = 10
@@ -31,6 +32,8 @@ class LoweredLine:
         function: The qualified name of the function.
         nodes: The names of its nodes.
         reason: Why, in words.
+        module: The module of the nodes, if the line is in a library. Each module that runs the line
+            has an entry.
     """
 
     file: str | None
@@ -38,14 +41,14 @@ class LoweredLine:
     function: str
     nodes: tuple[str, ...]
     reason: str
+    module: str = ""
 
     @property
     def place(self) -> str:
         """The line as text: `model.py:12, in forward`."""
         if self.line is None:
             return ", ".join(map(quoted, self.nodes[:1]))
-        place = f"{self.file}:{self.line}" if self.file else f"line {self.line}"
-        return f"{place}, in {self.function}" if self.function else place
+        return with_module(str(SourceLine(self.file, self.line, self.function)), self.module)
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as data for JSON."""
@@ -55,6 +58,7 @@ class LoweredLine:
             "function": self.function,
             "nodes": list(self.nodes),
             "reason": self.reason,
+            "module": self.module,
         }
 
 

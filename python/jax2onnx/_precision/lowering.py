@@ -96,7 +96,8 @@ def lower_precision(
             ratio of signal to noise in decibels. With a function, its largest result.
         metric: `"error"`, `"snr"`, or a function of the outputs of the model and those of the new
             one, by name, that returns a number.
-        keep: What keeps its type: `file.py:12`, a function, the name of a node, or an operator.
+        keep: What keeps its type: `file.py:12`, a function, a module, the name of a node, or an
+            operator.
         weights_only: Whether only weights get the shorter type.
         dynamic: Whether the ranges of operands follow from the operands when the model runs, with
             `to="int8"`. By default, they follow from the data.
@@ -286,7 +287,7 @@ class _Task:
         named: dict[str, list[Facts]] = {}
         for group in self._groups:
             for each in group.facts:
-                names = [each.name, each.node.op_type]
+                names = [each.name, each.node.op_type, *filter(None, [group.module])]
                 for line in self._analysis.lines.of_node(each.graph, each.number):
                     names += [line.function, f"{line.file}:{line.line}"]
                     if line.file:
@@ -298,8 +299,8 @@ class _Task:
             if name not in named:
                 hint = did_you_mean(str(name), list(named), ": ")
                 raise ConfigError(
-                    f"`keep` contains {quoted(name)}, which is no line, function, node or operator "
-                    f"of the model that is rounded{hint}"
+                    f"`keep` contains {quoted(name)}, which is no line, function, module, node or "
+                    f"operator of the model that is rounded{hint}"
                 )
             found |= {(each.site, part) for each in named[name] for part in (VALUES, WEIGHTS)}
         return found
@@ -528,7 +529,7 @@ def _line(group: Group, why: str) -> LoweredLine:
     names = tuple(dict.fromkeys(each.name for each in group.facts))
     if line is None:
         return LoweredLine(None, None, "", names, why)
-    return LoweredLine(line.file, line.line, line.function, names, why)
+    return LoweredLine(line.file, line.line, line.function, names, why, group.module)
 
 
 def _is_function(operator: str) -> bool:

@@ -39,6 +39,7 @@ class Group:
 
     Attributes:
         line: The line; None if it is not known.
+        module: The module of the nodes, if the line is in a library, whose layers share it.
         facts: What is known of the nodes.
         error: The relative error of the output that suffers most.
         output: That output.
@@ -50,6 +51,7 @@ class Group:
     error: float = 0.0
     output: str | None = None
     is_measured: bool = False
+    module: str = ""
 
     @property
     def parts(self) -> list[Part]:
@@ -87,7 +89,11 @@ def groups_of(facts: Iterable[Facts], lines: Lines, *, by_part: bool = False) ->
         for part, line in chosen:
             if part.matters:
                 key: object = part.site if line is None else line.place
-                found.setdefault(key, Group(line)).facts.append(part)
+                module = ""
+                if line is not None and not line.is_users:
+                    module = part.node.name.rpartition("/")[0]
+                    key = key, module or part.site
+                found.setdefault(key, Group(line, module=module)).facts.append(part)
     return sorted(found.values(), key=lambda group: group.order)
 
 

@@ -56,6 +56,8 @@ class SensitiveLine:
         subnormal: The share of the results that lose digits because they are small.
         text: The text of the line, if it can be shown.
         excerpt: The line with the expression underlined, as in error messages.
+        module: The module of the nodes, if the line is in a library. Each module that runs the line
+            has an entry.
     """
 
     file: str | None
@@ -76,6 +78,7 @@ class SensitiveLine:
     subnormal: float
     text: str | None = None
     excerpt: str = field(default="", repr=False)
+    module: str = ""
 
     @property
     def why(self) -> str:
@@ -87,7 +90,7 @@ class SensitiveLine:
         """The line as text: `model.py:12, in forward`."""
         if self.line is None:
             return ", ".join(map(quoted, self.nodes[:1]))
-        return str(SourceLine(self.file, self.line, self.function))
+        return with_module(str(SourceLine(self.file, self.line, self.function)), self.module)
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as data for JSON."""
@@ -109,7 +112,13 @@ class SensitiveLine:
             "overflow": self.overflow,
             "underflow": self.underflow,
             "subnormal": self.subnormal,
+            "module": self.module,
         }
+
+
+def with_module(place: str, module: str) -> str:
+    """Return a place with the module that runs the line, if it is known."""
+    return f"{place}, by {quoted(module)}" if module else place
 
 
 @dataclass(frozen=True)
@@ -302,6 +311,7 @@ def _line(
         shares[2],
         None if line is None else line.text,
         "" if line is None else line.excerpt,
+        group.module,
     )
 
 

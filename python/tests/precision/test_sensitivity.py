@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
+from flax import nnx
 from jax import lax
 from onnx import TensorProto, helper, numpy_helper
 
@@ -537,3 +538,26 @@ def test_a_loop_with_branches_is_looked_at_step_by_step() -> None:
     first = ranked(branching, X * 3).first
     assert first is not None
     assert first.line == line_of(branching, "3e4")
+
+
+@pytest.mark.parametrize("has_scopes", [True, False])
+def test_each_layer_of_a_library_has_an_entry(has_scopes: bool) -> None:
+    rngs = nnx.Rngs(0)
+    model = nnx.Sequential(nnx.Linear(8, 8, rngs=rngs), nnx.gelu, nnx.Linear(8, 8, rngs=rngs))
+    exported = to_onnx(
+        model,
+        [("B", 8)],
+        provenance="indexed",
+        module_scopes=has_scopes,
+        library_code=["flax"],
+    )
+    result = sensitivity(exported, [X], to="bfloat16")
+    products = [line for line in result.lines if "linear.py" in str(line.file)]
+    products = [line for line in products if line.line == products[0].line]
+    assert len(products) == 2
+    modules = {"Sequential/layers.0", "Sequential/layers.2"} if has_scopes else {""}
+    assert {line.module for line in products} == modules
+    assert len({line.place for line in products}) == len(modules)
+    module = products[0].module if has_scopes else products[0].nodes[0]
+    _, report = jax2onnx.lower_precision(exported, [[X]] * 4, to="bfloat16", keep=[module])
+    assert {line.nodes for line in report.kept} == {products[0].nodes}

@@ -1,5 +1,6 @@
 //! Adds to a view what each line loses in a shorter type.
 
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 
 use super::limits::{Limits, thousands};
@@ -24,13 +25,17 @@ pub(super) fn sensitivity(
     let numbers = named_nodes(document, limits);
     let (mut lines, mut nodes) = (Vec::new(), Vec::new());
     let mut first = None;
+    // The first entry of a line is the one that matters most.
+    let mut seen = FxHashSet::default();
     for row in &rows[..limits.rows.take(rows.len())] {
         let error = row["error"].as_f64();
         let known: Vec<usize> =
             texts(&row["nodes"]).filter_map(|name| numbers.get(name).copied()).collect();
         first = first.or(known.first().copied());
         let file = row["file"].as_str().and_then(|file| places.file_named(file));
-        if let (Some(file), Some(line)) = (file, row["line"].as_u64()) {
+        if let (Some(file), Some(line)) = (file, row["line"].as_u64())
+            && seen.insert((file, line))
+        {
             lines.push(json!({
                 "file": file, "line": line, "error": error, "what": limits.cut(describe(row)),
             }));
