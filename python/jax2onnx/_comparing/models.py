@@ -65,6 +65,10 @@ class Loaded:
         data: bytes = self.proto.SerializeToString()
         return data
 
+    def change(self, proto: onnx.ModelProto) -> None:
+        """Use another model with the same weights."""
+        self.proto, self.path, self._given = proto, None, None
+
     def array(self, tensor: onnx.TensorProto) -> Any:
         """Return the contents of a weight; those in a file are mapped, not read."""
         import numpy as np

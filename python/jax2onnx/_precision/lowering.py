@@ -1,6 +1,7 @@
 """Write a model in a shorter type that stays within a budget: `lower_precision`."""
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -20,12 +21,13 @@ from .casting import Caster
 from .errors import decibels, worst_output
 from .formats import FORMATS, Format, format_of
 from .lowered import Lowered, LoweredLine, Lowering, bytes_of_others, bytes_of_weights
+from .normalized import normalized
 from .quantizing import quantizable
 from .ranking import Group, groups_of
 from .reasons import reason
 from .samples import Feeds, samples_of
 from .search import Choice, Measure, Search, WholeSearch
-from .sites import VALUES, WEIGHTS, Facts, Part, Site
+from .sites import BLOCKS, CHANNELS, VALUES, WEIGHTS, Facts, Part, Site
 from .storing import Storer
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ _SHOWN: Final = 5
 #: Two float32 models whose nodes are fused differently differ by so much.
 _NOISE: Final = 1e-6
 _OWN_TARGET: Final = "onnxruntime"
+#: The first opset whose operators take bfloat16.
+_BFLOAT16: Final = 13
+#: The name of an optimization of ONNX Runtime, in the names of the nodes that it writes.
+_FUSION: Final = re.compile(r"(\w+)Fusion")
 
 #: The largest relative error of an output, unless users say otherwise.
 DEFAULT_BUDGET: Final = 1e-2
@@ -137,7 +143,8 @@ def lower_precision(
     if target and not kind.is_float and (weights_only or kind.is_blocked):
         kind = replace(kind, is_blocked=True)
     _progress.stage("reading")
-    loaded = Loaded(model)
+    loaded = normalized(Loaded(model))
+    _check_opset(loaded, kind)
     samples = samples_of(loaded, data)
     choosing, held_back = _halves(samples)
     analysis = analyze(
@@ -160,6 +167,21 @@ def lower_precision(
         for_onnxruntime=target is not None,
     )
     return task.run(choosing, held_back)
+
+
+def _check_opset(loaded: Loaded, kind: Format) -> None:
+    """Refuse a model whose opset has no operators for a type."""
+    opset = next((each.version for each in loaded.proto.opset_import if not each.domain), 1)
+    needs: dict[str, tuple[int, str]] = {
+        "int8": (CHANNELS, "scales per channel need"),
+        "int4": (BLOCKS, "4-bit weights need"),
+        "bfloat16": (_BFLOAT16, "bfloat16 needs"),
+    }
+    since, what = needs.get(kind.name, (1, ""))
+    if opset < since:
+        raise ConfigError(
+            f"the model has opset {opset}, but {what} opset {since}: export it with a newer opset"
+        )
 
 
 def _judge(metric: Any, budget: Any) -> _Judge:
@@ -361,6 +383,11 @@ class _Task:
             every = sorted({node.op_type for node in _nodes(made)} - {"If", "Loop", "Scan"})
             operators += [op for op in every if f" {op}(" in words or f"({op})" in words]
             fresh = [op for op in operators if op not in self._refused and op != "Cast"][:1]
+            fusion = _FUSION.search(words)
+            if not fresh and fusion:
+                # The runtime computes two nodes as one operator, which has no kernel.
+                parts = [op for op in every if op in fusion[1] and op not in self._refused]
+                fresh = sorted(parts, key=len)[-1:]
             if not fresh:
                 # The runtime writes an operator as others, which have no kernels.
                 fresh = sorted({op for op in every if _is_function(op)} - self._refused)

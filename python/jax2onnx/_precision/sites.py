@@ -42,6 +42,8 @@ _QUANTIZED: Final = frozenset(
 _SETTINGS: Final = {"Resize": (1, 2), "Upsample": (1,), "Dropout": (1, 2), "Range": (0, 1, 2)}
 #: Operators that ONNX Runtime computes in float16 inside, whose inner values may overflow.
 INSIDE: Final = frozenset(("Attention", "MultiHeadAttention", "GroupQueryAttention"))
+#: The first opset with one scale per channel.
+CHANNELS: Final = 13
 #: The first opset with one scale per block, and numbers of four bits.
 BLOCKS: Final = 21
 #: Operators that multiply by a weight, for which runtimes have kernels with integers.

@@ -12,15 +12,12 @@ from .._comparing.arrays import Array
 from .._comparing.graphs import execution_order, main, names_read
 from .._comparing.levels import attribute
 from .._comparing.models import Loaded
-from .._errors import ConfigError
 from .calibration import Key, Ranges
 from .formats import BLOCK, Format, Stored, scale_of, stored
 from .names import all_names, drop_weights
 from .quantizing import is_matrix_product
 from .sites import BLOCKS, VALUES, WEIGHTS, Facts, Part, Site
 
-#: The first opset with scales per channel.
-_CHANNELS: Final = 13
 _IR_OF_FOUR_BITS: Final = 10
 #: The domain of ONNX Runtime's own operators.
 OWN: Final = "com.microsoft"
@@ -93,21 +90,7 @@ class Storer:
         self._replaced: set[str] = set()
 
     def model(self) -> onnx.ModelProto:
-        """Return the model.
-
-        Raises:
-            ConfigError: The opset has no operators for it.
-        """
-        if self._opset < _CHANNELS:
-            raise ConfigError(
-                f"the model has opset {self._opset}, but scales per channel need opset "
-                f"{_CHANNELS}: export it with a newer opset"
-            )
-        if self._format.name == "int4" and self._opset < BLOCKS:
-            raise ConfigError(
-                f"the model has opset {self._opset}, but 4-bit weights need opset {BLOCKS}: "
-                "export it with a newer opset"
-            )
+        """Return the model."""
         model = onnx.ModelProto()
         model.CopyFrom(self._loaded.proto)
         graph = model.graph

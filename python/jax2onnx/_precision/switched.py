@@ -123,7 +123,7 @@ class _Writer:
         self.slots: dict[Key, int] = {}
         #: The weights that are inputs, because a run may need them rounded.
         self.weights: dict[str, _Weight] = {}
-        self._arrays: dict[int, Array] = {}
+        self._arrays: dict[Key, Array] = {}
         self._groups: dict[Site, dict[str, int]] = {}
         for number, parts in enumerate(groups):
             for site, part in parts:
@@ -308,9 +308,10 @@ class _Writer:
                     return None
                 tensor = value[0]
             if tensor is not None:
-                if id(tensor) not in self._arrays:
-                    self._arrays[id(tensor)] = np.asarray(graph.model.array(tensor))
-                return self._arrays[id(tensor)]
+                key = at.place, name
+                if key not in self._arrays:
+                    self._arrays[key] = np.asarray(graph.model.array(tensor))
+                return self._arrays[key]
             if name in at.inputs:
                 return None
             at = at.outer
