@@ -91,6 +91,19 @@ def installed_package(file: str) -> str | None:
     return os.sep.join(parts[: places[-1] + 2]) if places else None
 
 
+def is_installed(file: str) -> bool:
+    """Return whether a file, as a model names it, belongs to an installed package.
+
+    A package that defines the exported function counts as the user's code all the same.
+    """
+    if installed_package(file) is not None:
+        return True
+    folder, name = os.path.split(file)
+    if not folder or os.path.isabs(file) or os.path.exists(file):
+        return False
+    return any(os.path.isfile(os.path.join(each, folder, name)) for each in _library_folders())
+
+
 @functools.cache
 def _library_folders() -> Sequence[str]:
     schemes = ("stdlib", "platstdlib", "purelib", "platlib")

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._errors import errors_of_core
+from .._tiers import is_installed
 from .._types import StrPath
 from .graphs import Graph
 from .models import Loaded
@@ -79,7 +80,7 @@ class Lines:
                 each["function"],
                 each["text"],
                 each["excerpt"],
-                each["tier"] == "user",
+                each["tier"] == "user" and not is_installed(each["file"] or ""),
             )
             for each in document["frames"]
         ]

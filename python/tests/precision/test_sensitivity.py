@@ -540,8 +540,9 @@ def test_a_loop_with_branches_is_looked_at_step_by_step() -> None:
     assert first.line == line_of(branching, "3e4")
 
 
+@pytest.mark.parametrize("library_code", [["flax"], []])
 @pytest.mark.parametrize("has_scopes", [True, False])
-def test_each_layer_of_a_library_has_an_entry(has_scopes: bool) -> None:
+def test_each_layer_of_a_library_has_an_entry(has_scopes: bool, library_code: list[str]) -> None:
     rngs = nnx.Rngs(0)
     model = nnx.Sequential(nnx.Linear(8, 8, rngs=rngs), nnx.gelu, nnx.Linear(8, 8, rngs=rngs))
     exported = to_onnx(
@@ -549,7 +550,7 @@ def test_each_layer_of_a_library_has_an_entry(has_scopes: bool) -> None:
         [("B", 8)],
         provenance="indexed",
         module_scopes=has_scopes,
-        library_code=["flax"],
+        library_code=library_code,
     )
     result = sensitivity(exported, [X], to="bfloat16")
     products = [line for line in result.lines if "linear.py" in str(line.file)]
