@@ -16,6 +16,7 @@ use crate::dtype::DType;
 use crate::edit::Edit;
 use crate::infer::axis_from_front;
 use crate::model::Node;
+use crate::operator::properties::EXACT;
 use crate::tensor::{Range, Tensor};
 use crate::value::{Dim, Type, ValueId};
 use floats::{Floats, NegativeZero};
@@ -172,10 +173,12 @@ impl Facts {
             }
             (None, Some(index)) => {
                 self.left -= 1;
-                let rule = edit.node(index).op.onnx().map(|op| op.row().facts);
+                let op = edit.node(index).op.onnx();
+                let rule = op.map(|op| op.row().facts);
+                let is_exact = op.is_some_and(|op| op.is(EXACT));
                 let mut question = Question { facts: self, edit, index, value, ty };
                 rule.and_then(|rule| rule(&mut question))
-                    .map_or(of_type, |fact| fact.rounded(ty.dtype))
+                    .map_or(of_type, |fact| if is_exact { fact } else { fact.rounded(ty.dtype) })
             }
             (None, None) => match edit.bounds_of_input(value) {
                 Some((low, high)) => Fact::Ints((low.into(), high.into())),

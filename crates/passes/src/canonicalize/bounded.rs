@@ -1,6 +1,7 @@
-//! `drop-bounds`: drops clamps and comparisons of integers that are always within bounds.
+//! `drop-bounds`: drops clamps that change no number, and comparisons of integers whose result is known.
 
 use algebra::rewrite::require;
+use onnx::facts::floats::Floats;
 use onnx::operator::properties::BROADCAST_OPS;
 use onnx::{Edit, OpType, ValueId};
 
@@ -9,7 +10,7 @@ use super::broadcasts::without_leading_axes;
 
 pub(crate) const RULE: Rule = Rule {
     name: "drop-bounds",
-    does: "drops clamps of integers that are always within bounds",
+    does: "drops clamps of numbers that are always within bounds",
     apply: |patch| {
         let (operand, deciding) = decided(patch, patch.root())?;
         patch.done(&deciding, operand)
@@ -27,6 +28,7 @@ fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
             let (low, high) = (edit.fact(operand(1)?).ints()?, edit.fact(operand(2)?).ints()?);
             (low.1 <= x.0 && x.1 <= high.0).then_some((operand(0)?, Vec::new()))
         }
+        Some(OpType::Clip) if is_clamped(edit, index)? => Some((operand(0)?, Vec::new())),
         Some(OpType::Relu) if is_int(operand(0)?) => {
             (edit.fact(operand(0)?).ints()?.0 >= 0).then_some((operand(0)?, Vec::new()))
         }
@@ -37,6 +39,18 @@ fn decided(edit: &Edit<'_>, index: usize) -> Option<(ValueId, Vec<usize>)> {
         }
         _ => None,
     }
+}
+
+/// True if every float is within the limits of a clamp, or NaN, which it keeps.
+fn is_clamped(edit: &Edit<'_>, index: usize) -> Option<bool> {
+    let x = edit.input(index, 0)?;
+    require(edit.dtype(x)?.is_float() && edit.node(index).inputs.len() > 1)?;
+    let numbers = edit.fact(x).floats();
+    let limit = |operand: usize| Some(edit.fact(edit.input(index, operand)?).floats());
+    // A clamp at zero may change the sign of a zero.
+    let is_below = |limit: Floats| limit.high <= numbers.low && limit.high != 0.0 && !limit.nan;
+    let is_above = |limit: Floats| numbers.high <= limit.low && limit.low != 0.0 && !limit.nan;
+    Some(limit(1).is_none_or(is_below) && limit(2).is_none_or(is_above))
 }
 
 /// Returns the result of a comparison of integers, if it is the same for all elements.
@@ -91,6 +105,40 @@ mod tests {
 y:f32[3,2] = Where(%8, %6, nan)",
             rows - 1
         )
+    }
+
+    #[test]
+    fn a_second_clamp_of_floats_is_dropped_unless_it_is_tighter() {
+        check_lean(
+            each(super::RULE.apply),
+            "graph g(x:f32[3]) -> (a, b, c, d)
+%0:f32[3] = Clip(x, -128.0, 127.0)
+%1:bool[3] = IsNaN(%0)
+%2:f32[3] = Where(%1, 0.0, %0)
+%3:f32[3] = Clip(%2, -128.0, 127.0)
+a:i32[3] = Cast(%3) {to=6}
+%4:f32[3] = Clip(%0, -127.0, 127.0)
+b:f32[3] = Neg(%4)
+%5:f32[3] = Clip(x, 0.0, 1.0)
+%6:f32[3] = Clip(%5, 0.0, 1.0)
+c:f32[3] = Neg(%6)
+%7:f32[3] = Clip(%0, nan, 200.0)
+d:f32[3] = Neg(%7)",
+            expect![[r#"
+                graph g(x:f32[3]) -> (a, b, c, d)
+                %0 = Clip(x, -128.0, 127.0)  # 2
+                %1 = IsNaN(%0)  # 3
+                %2 = Where(%1, 0.0, %0)  # 4 5
+                a:i32[3] = Cast(%2) {to=6}  # 6
+                %3 = Clip(%0, -127.0, 127.0)  # 7
+                b:f32[3] = Neg(%3)  # 8
+                %4 = Clip(x, 0.0, 1.0)  # 9
+                %5 = Clip(%4, 0.0, 1.0)  # 10
+                c:f32[3] = Neg(%5)  # 11
+                %6 = Clip(%0, nan, 200.0)  # 12
+                d:f32[3] = Neg(%6)  # 13
+            "#]],
+        );
     }
 
     #[test]
