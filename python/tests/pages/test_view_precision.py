@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx
 import pytest
+from flax import nnx
 
 import jax2onnx
 from testkit.browser import Browser
@@ -124,3 +125,21 @@ def test_a_report_without_sensitivities_is_an_error(
     report.write_text(text)
     with pytest.raises(jax2onnx.ConfigError, match=why):
         jax2onnx.view(model, open=False, sensitivity=report)
+
+
+def test_a_line_that_several_layers_share_shows_its_largest_loss(tmp_path: Path) -> None:
+    rngs = nnx.Rngs(0)
+    layers = nnx.Sequential(nnx.Linear(16, 16, rngs=rngs), nnx.Linear(16, 16, rngs=rngs))
+    onnx.save(jax2onnx.to_onnx(layers, [(8, 16)], provenance="indexed"), tmp_path / "model.onnx")
+    report = jax2onnx.sensitivity(tmp_path / "model.onnx", [X], to="bfloat16").to_json()
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    command = [sys.executable, "-m", "jax2onnx", "view", "model.onnx", "--format", "json"]
+    command += ["--sensitivity", "report.json"]
+    shown = subprocess.run(command, cwd=tmp_path, check=True, stdout=-1).stdout
+    rows = json.loads(shown)["sensitivity"]["lines"]
+    losses: dict[int, float] = {}
+    for line in report["lines"]:
+        losses[line["line"]] = max(line["error"], losses.get(line["line"], 0.0))
+    assert len(report["lines"]) > len(losses)
+    assert {row["line"]: row["error"] for row in rows} == losses
+    assert len(rows) == len(losses)
