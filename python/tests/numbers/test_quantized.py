@@ -215,6 +215,12 @@ def test_weights_stay_products_if_no_operator_dequantizes_them(options: Any) -> 
     assert found >= {"Cast", "Mul"}
 
 
+def test_the_weights_of_a_product_of_bytes_are_stored_for_it() -> None:
+    x = RNG.standard_normal((7, 96)).astype(np.float32)
+    models = [bench.convert(quantized_layer, [x], dequantize=mode) for mode in ("load", "run")]
+    assert models[0].graph.node == models[1].graph.node
+
+
 def test_weights_with_whole_zero_points_stay_short() -> None:
     numbers = RNG.integers(0, 256, (128, 96)).astype(np.uint8)
     zeros = RNG.integers(0, 256, 96).astype(np.uint8)

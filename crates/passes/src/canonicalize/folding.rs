@@ -156,12 +156,13 @@ fn is_repeated(edit: &Edit<'_>, index: usize) -> bool {
     edit.operands(index).any(|operand| !stored.may_change(edit, index, operand))
 }
 
-/// True if a cast makes floats of whole numbers that have to stay short.
+/// True if a cast makes wider numbers of whole numbers that have to stay short.
 pub(crate) fn is_dequantized(edit: &Edit<'_>, index: usize) -> bool {
-    let operand = edit.input(index, 0).and_then(|value| edit.dtype(value));
+    let is_short = |dtype: DType| dtype.is_int() && dtype.bits() <= 8;
     edit.dequantizes()
         && edit.node(index).op == OpType::Cast
-        && operand.is_some_and(|dtype| dtype.is_int() && dtype.bits() <= 8)
+        && edit.input(index, 0).and_then(|value| edit.dtype(value)).is_some_and(is_short)
+        && !edit.dtype(edit.result(index)).is_some_and(is_short)
 }
 
 /// True if the cast to a wider type has more bytes than the array of the program that contains the numbers.
