@@ -25,7 +25,6 @@ use provenance::{OriginId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::dtype::DType;
 use crate::facts::{Fact, Facts};
 use crate::kernels::Target;
 use crate::model::{Graph, Label, Model, Node, Note, Trial};
@@ -87,7 +86,7 @@ pub struct Edit<'m> {
     outside: Rc<FxHashSet<ValueId>>,
     is_fallback: bool,
     opset: i64,
-    modes: Modes,
+    modes: rewrite::Modes,
     target: Target,
     assumptions: Option<&'m Assumptions>,
     trial: Option<&'m Trial>,
@@ -112,6 +111,7 @@ impl Model {
     pub fn edit(&mut self, pass: &mut dyn FnMut(&mut Edit<'_>)) -> bool {
         let own = self.opsets.iter().find(|(domain, _)| domain.is_empty());
         let opset = own.map_or(0, |(_, version)| *version);
+        let modes = rewrite::Modes::of(self);
         let functions = self.functions.iter_mut().map(|function| &mut function.body);
         let mut around = Around {
             uses: Uses::of_values(self.values.len()),
@@ -125,11 +125,7 @@ impl Model {
             is_fallback: false,
             reads_large: true,
             opset,
-            modes: Modes {
-                exact_nan: self.exact_nan,
-                dequantizes: self.dequantizes,
-                widened: self.widened,
-            },
+            modes,
             target: self.target,
             assumptions: self.assumptions.as_ref(),
             trial: self.trial.as_ref(),
@@ -152,14 +148,6 @@ impl Model {
 /// The name of a branch that runs where a fused operator is not right.
 pub const FALLBACK: &str = "recurrent/scan";
 
-/// The choices of an export that rewrites ask for.
-#[derive(Clone, Copy)]
-struct Modes {
-    exact_nan: bool,
-    dequantizes: bool,
-    widened: Option<DType>,
-}
-
 /// The state that all graphs of a model share.
 struct Around<'m> {
     values: &'m mut Values,
@@ -174,7 +162,7 @@ struct Around<'m> {
     reads_large: bool,
     uses: Uses,
     opset: i64,
-    modes: Modes,
+    modes: rewrite::Modes,
     target: Target,
     assumptions: Option<&'m Assumptions>,
     trial: Option<&'m Trial>,

@@ -10,11 +10,26 @@ use super::{Declined, Edit, add_paths, rename, resolve};
 use crate::attr::Attr;
 use crate::dtype::DType;
 use crate::kernels::{Limit, Support, Target, View, captured, sorted_size};
-use crate::model::{Graph, Node};
+use crate::model::{Graph, Model, Node};
 use crate::operator::properties::PRODUCTS;
 use crate::operator::{OpType, Operator};
 use crate::tensor::{Assumptions, Tensor};
 use crate::value::{Dim, Type, Value, ValueId};
+
+/// The choices of an export that rewrites ask for.
+#[derive(Clone, Copy)]
+pub(super) struct Modes {
+    pub exact_nan: bool,
+    pub dequantizes: bool,
+    pub widened: Option<DType>,
+}
+
+impl Modes {
+    pub(super) fn of(model: &Model) -> Modes {
+        let &Model { exact_nan, dequantizes, widened, .. } = model;
+        Modes { exact_nan, dequantizes, widened }
+    }
+}
 
 /// An operator with its operands and attributes.
 #[derive(Clone, Debug)]
