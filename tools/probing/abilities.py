@@ -173,6 +173,13 @@ def scans() -> list[Ability]:
             "(float[3] s1) { s1 = Sub(s0, x0) }> (a, x) t = Mul(a, h)",
         ),
         ability(
+            "ScanWidened", "float[5,2] x, float[5,6] w", "float t",
+            "e = Unsqueeze(x, o) last, y = Scan <num_scan_inputs = 2, body = b (float[1,6] s0, "
+            "float[1,2] x0, float[6] w0) => (float[1,6] s1, float[8] y0) { a = Add(s0, w0) "
+            "s1 = Tanh(a) c = Concat <axis = 1> (s1, x0) y0 = Squeeze(c, z) }> (s, e, w) t = Neg(y)",
+            "int64[1] o = {1}, int64[1] z = {0}, float[1,6] s = {1, 2, 3, 4, 5, 6}",
+        ),
+        ability(
             "ScanWithoutResults", "float[3] s, float[4,3] x", "float t",
             "t = Scan <num_scan_inputs = 1, body = b (float[3] s0, float[3] x0) => (float[3] s1) "
             "{ s1 = Add(s0, x0) }> (s, x)",

@@ -286,8 +286,8 @@ pub static PHASES: &[Phase] = &[
     ),
     phase(
         "integers",
-        "Integers are divided and added before the formulas of the targets, whose own quotients are small.",
-        &[nodes("keep-digits", "divides and adds `int32` exactly if a runtime does so in float32", targets::integers::run).when(When::Always)],
+        "Integers are computed with all digits before the formulas of the targets, whose own integers are small.",
+        &[nodes("keep-digits", "computes `int32` with all digits if a runtime does so in float32", targets::integers::run).when(When::Always)],
     )
     .raw(),
     phase(
@@ -301,6 +301,7 @@ pub static PHASES: &[Phase] = &[
             nodes("carry-captures", "carries the values that the body of a `Scan` reads from outside", targets::loops::carry_captures).when(When::Always),
             nodes("read-inputs", "makes the body of a `Scan` read all of its inputs", targets::loops::read_inputs).when(When::Always),
             nodes("hide-constants", "computes the constant arrays of a `Scan` if a runtime takes their elements for the whole array", targets::loops::hide_constants).when(When::Always),
+            nodes("drop-added-axes", "drops axes of one element of the arrays that a `Scan` runs over if a runtime takes them for axes of the results", targets::loops::drop_added_axes).when(When::Always),
             nodes("separate-states", "separates the initial states of loops from values that other nodes read", targets::loops::separate_states).when(When::Always),
             nodes("copy-results", "copies the results that the body of a `Scan` also reads", targets::loops::copy_results).when(When::Always),
             nodes("adapt-forms", "writes operators in the form that a runtime takes", targets::forms::run).when(When::Always),

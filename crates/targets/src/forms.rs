@@ -15,6 +15,9 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     if edit.has_limit(edit.root(), Limit::HighConstant) {
         return high_constants(edit);
     }
+    if edit.has_limit(edit.root(), Limit::InputBytes) {
+        return integers::wide_bytes(edit);
+    }
     if edit.has_limit(edit.root(), Limit::NeutralAxes) {
         return added_axes(edit);
     }

@@ -3,17 +3,21 @@
 use onnx::kernels::Limit;
 use onnx::{DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
+use super::digits;
 use super::operators::{Formula, text};
 
 /// The integers up to this size have as many digits as a float32.
-const LARGEST: i64 = 1 << 24;
+pub(super) const LARGEST: i64 = 1 << 24;
 
-/// Divides and adds `int32` exactly if a runtime does so in float32.
+/// Computes `int32` with all digits if a runtime does so in float32.
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
     match edit.node(edit.root()).op.onnx()? {
         _ if edit.target().is_default() => None,
         OpType::Div => divide(edit),
         OpType::ReduceSum => add(edit),
+        OpType::Mul => digits::multiply(edit),
+        op @ (OpType::Abs | OpType::Clip | OpType::Max | OpType::Min) => digits::choose(edit, op),
+        op @ (OpType::ReduceMax | OpType::ReduceMin) => digits::reduce(edit, op),
         _ => None,
     }
 }
@@ -136,6 +140,21 @@ pub(super) fn cast_to_byte(edit: &mut Patch<'_, '_>) -> Outcome {
     let cast = |x, to: DType| Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code()));
     let whole = edit.insert(cast(x, DType::I32));
     edit.done(&[], cast(whole, DType::U8))
+}
+
+/// Combines `int8` as `int32`, for runtimes that store the `int8` of inputs in another way than others.
+pub(super) fn wide_bytes(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    let cast = |x, to: DType| Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code()));
+    let mut operands = edit.inputs(index);
+    for operand in operands.iter_mut().flatten() {
+        if edit.ty(*operand)?.dtype == DType::I8 {
+            *operand = edit.insert(cast(*operand, DType::I32));
+        }
+    }
+    let wide = Op::of(edit.node(index), operands);
+    let wide = edit.insert(wide);
+    edit.done(&[], cast(wide, DType::I8))
 }
 
 /// Shifts bytes to the left as a product of `int32`, for runtimes that keep products of bytes within their range.

@@ -5,6 +5,9 @@ pub mod aligned;
 mod arithmetic_tests;
 mod branches;
 pub mod device;
+#[cfg(test)]
+mod digit_tests;
+mod digits;
 pub mod endings;
 mod factors;
 #[cfg(test)]
@@ -13,6 +16,8 @@ pub mod forms;
 pub mod integers;
 pub mod loops;
 pub mod operators;
+#[cfg(test)]
+mod scan_tests;
 mod scatters;
 #[cfg(test)]
 mod tests;

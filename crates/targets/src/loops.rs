@@ -220,6 +220,34 @@ fn magnitude(edit: &mut Patch<'_, '_>, counted: &Counted) -> Option<ValueId> {
     Some(edit.insert(Op::new(OpType::Abs, &[float])))
 }
 
+/// Drops the axes of one element of scanned arrays, and adds them in the body.
+pub fn drop_added_axes(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::ScanWidened) {
+        return None;
+    }
+    let Some(mut counted) = Counted::at(edit, index) else {
+        return declined("the scan runs over another axis than the first");
+    };
+    let states = counted.carries.len();
+    for at in edit.widened_arrays(index) {
+        let Array { whole, element } = counted.arrays[at - states];
+        let ty = edit.ty(element)?.clone();
+        let units = ty.shape.iter().enumerate().filter(|(_, dim)| **dim == Dim::Known(1));
+        let axes: Vec<i64> = units.map(|(axis, _)| axis as i64).collect();
+        let outer: Vec<i64> = axes.iter().map(|axis| axis + 1).collect();
+        let (outer, inner) = (edit.integers(&outer)?, edit.integers(&axes)?);
+        let others = ty.shape.iter().filter(|dim| **dim != Dim::Known(1)).cloned();
+        let thin = edit.body_input(Type::new(ty.dtype, others.collect::<Vec<_>>()));
+        let whole = edit.insert(Op::new(OpType::Squeeze, &[whole, outer]));
+        let added = Op::new(OpType::Unsqueeze, &[thin, inner]);
+        counted.nodes.splice(0..0, body_node(edit, added, element));
+        counted.arrays[at - states] = Array { whole, element: thin };
+    }
+    let replacement = with_flipped(edit, counted, &[])?;
+    edit.done(&[], replacement)
+}
+
 /// Copies the results that the body of a `Scan` reads and stacks, if a runtime takes the stack for the result.
 pub fn copy_results(edit: &mut Patch<'_, '_>) -> Outcome {
     let index = edit.root();

@@ -284,11 +284,18 @@ pub(super) fn integer_product(
     })
 }
 
+/// Returns the axes of a reduction; every axis if it lists none.
+pub(super) fn reduced_axes(edit: &Patch<'_, '_>, first: ValueId) -> Option<Vec<usize>> {
+    let index = edit.root();
+    let has_axes = edit.input(index, 1).is_some() || edit.node(index).attr("axes").is_some();
+    match has_axes {
+        true => edit.axes(index).map(Into::into),
+        false => Some((0..edit.ty(first)?.rank()).collect()),
+    }
+}
+
 fn reduction(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
-    let every = || (0..edit.ty(first).map_or(0, |ty| ty.rank())).collect();
-    let has_axes =
-        edit.input(edit.root(), 1).is_some() || edit.node(edit.root()).attr("axes").is_some();
-    let axes = if has_axes { edit.axes(edit.root())? } else { every() };
+    let axes = reduced_axes(edit, first)?;
     let keeps = keeps_axes(edit);
     let shape = edit.ty(first)?.shape.clone();
     let count = axes.iter().map(|&axis| shape[axis].known()).product::<Option<i64>>();
@@ -311,7 +318,7 @@ fn reduction(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
 }
 
 /// Returns a formula that is NaN for a NaN, for operators that ONNX Runtime computes so.
-fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
+pub(super) fn with_nan(edit: &mut Patch<'_, '_>, op: OpType, first: ValueId) -> Formula {
     match op {
         OpType::Relu => instead(edit, op, first),
         OpType::Max | OpType::Min => extreme(edit, op, first),
@@ -438,7 +445,7 @@ fn elu(x: Expr<'_>, alpha: f64, beta: f64) -> Expr<'_> {
     less(x.constant(0.0), x).select(x, (scaled.exp() - 1.0) * alpha)
 }
 
-fn keeps_axes(edit: &Patch<'_, '_>) -> bool {
+pub(super) fn keeps_axes(edit: &Patch<'_, '_>) -> bool {
     edit.node(edit.root()).attr("keepdims").is_none_or(|keeps| *keeps == Attr::Int(1))
 }
 

@@ -326,6 +326,11 @@ impl Edit<'_> {
         self.viewed(index, |view| view.shared_states().collect())
     }
 
+    /// Returns the operands of a `Scan` with an axis of one element that a runtime takes for an axis of the results.
+    pub fn widened_arrays(&self, index: usize) -> Vec<usize> {
+        self.viewed(index, |view| view.widened_arrays().collect())
+    }
+
     /// Returns the number of an operand of a product or quotient of integers that is one constant, and the constant.
     pub fn constant_factor(&self, index: usize) -> Option<(usize, i64)> {
         self.viewed(index, |view| view.factor())

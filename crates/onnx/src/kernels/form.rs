@@ -41,7 +41,12 @@ impl Form {
             | Ability::LstmSharedInput
             | Ability::CastFloatToByte
             | Ability::BitShiftLeftBytes
+            | Ability::InputBytes
             | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability, oldest),
+            // A runtime without `Scan` refuses their models for another reason.
+            Ability::ScanDividesState | Ability::ScanStateShared | Ability::ScanWidened => {
+                runtime.lacks(self.ability) && !runtime.lacks(Ability::Scan)
+            }
             _ => runtime.lacks(self.ability),
         }
     }
@@ -100,6 +105,8 @@ forms! {
         };
     ScanStateShared: "a computed value cannot be both the initial state of a loop and an operand of another node",
         |op, it| matches!(op, OpType::Scan | OpType::Loop) && it.shared_states().next().is_some();
+    ScanWidened: "a `Scan` over an array with an added axis cannot stack results without it",
+        |op, it| op == OpType::Scan && it.widened_arrays().next().is_some();
     ScanInScan: "a `Scan` cannot contain another one",
         |op, it| op == OpType::Scan
             && it.node.bodies().any(|body| body.nodes.iter().any(|node| node.op == OpType::Scan));
@@ -358,6 +365,8 @@ forms! {
         |op, it| op == OpType::BitShift
             && it.text("direction") == "LEFT"
             && it.dtype(0).is_some_and(|dtype| dtype.bits() < 32);
+    InputBytes: "an input of `int8` cannot be combined with other `int8`",
+        |op, it| op != OpType::Pad && it.combines_input_bytes();
     ArgMaxSelectLast: "`ArgMax` cannot return the last of equal elements",
         |op, it| matches!(op, OpType::ArgMax | OpType::ArgMin) && it.int("select_last_index") == 1;
     AttentionBoolMask: "an `Attention` takes no mask of flags",

@@ -91,6 +91,8 @@ pub enum Limit {
     ConstantFactor,
     /// Another node reads the initial state of a loop, too.
     LoopStateShared,
+    /// A `Scan` runs over an array with an added axis, and stacks results without it.
+    ScanWidened,
     /// The body of a `Loop` computes whether it goes on.
     LoopEnds,
     /// A `Div` of constants.
@@ -107,6 +109,8 @@ pub enum Limit {
     CastToByte,
     /// A `BitShift` to the left drops bits of bytes.
     ShiftedBytes,
+    /// A node reads `int8` of an input and other `int8`.
+    InputBytes,
 }
 
 /// Numbers up to this one are very low for an [`Limit::LowMask`].
@@ -178,6 +182,7 @@ impl Limit {
             Limit::ScanRestarts => &[Ability::ScanInScanRestarts],
             Limit::ScanConstant => &[Ability::ScanScalesConstant],
             Limit::ConstantFactor => &[Ability::ScanDividesState],
+            Limit::ScanWidened => &[Ability::ScanWidened],
             Limit::LoopStateShared => &[Ability::ScanStateShared],
             Limit::BranchConstant => &[Ability::IfReturnsConstant],
             Limit::LoopEnds => &[Ability::LoopWhile],
@@ -190,6 +195,7 @@ impl Limit {
             Limit::HighConstant => &[Ability::UnsignedHighConstant],
             Limit::CastToByte => &[Ability::CastFloatToByte],
             Limit::ShiftedBytes => &[Ability::BitShiftLeftBytes],
+            Limit::InputBytes => &[Ability::InputBytes],
         }
     }
 

@@ -1,6 +1,6 @@
 //! A node with what is known about its values, as the tests of forms see it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use super::limit::folds_elements;
 use super::probed::Ability;
@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use crate::model::Node;
 use crate::operator::OpType;
-use crate::operator::properties::{LAYOUT_OPS, POINTWISE, VIEW_OPS};
+use crate::operator::properties::{LAYOUT_OPS, POINTWISE, RESHAPES, SELECTIONS, VIEW_OPS};
 use crate::tensor::Tensor;
 use crate::value::{Dim, Type, ValueId, Values};
 
@@ -285,6 +285,44 @@ impl View<'_> {
         is_looked_up || steps > 0 && results.any(|next| self.is_looked_up(next, steps - 1))
     }
 
+    /// Returns the operands of a `Scan` with an axis of one element that a node adds, if the body reads elements of fewer
+    /// axes too, and stacks results of fewer axes.
+    pub(crate) fn widened_arrays(&self) -> impl Iterator<Item = usize> {
+        let states = self.states();
+        let body = self.node.bodies().next();
+        let rank = |value: &ValueId| self.values[*value].ty.as_ref().map(|ty| ty.rank());
+        (states..self.node.inputs.len()).filter(move |&at| {
+            let Some((whole, own)) = self.input(at).zip(self.rank(at)) else { return false };
+            let has_unit = |ty: &Type| ty.shape[1..].contains(&Dim::Known(1));
+            let is_thin = |value: &ValueId| rank(value).is_some_and(|rank| rank + 1 < own);
+            body.is_some_and(|body| {
+                own > 1
+                    && self.ty(at).is_some_and(has_unit)
+                    && body.inputs.iter().skip(states).any(is_thin)
+                    && body.outputs.iter().skip(states).any(is_thin)
+                    && self.is_widened(whole, MAX_MOVES)
+            })
+        })
+    }
+
+    /// True if a layout op adds axes to a value, perhaps before a few elementwise operators.
+    fn is_widened(&self, value: ValueId, steps: usize) -> bool {
+        let rank = |value: ValueId| self.values[value].ty.as_ref().map(|ty| ty.rank());
+        let (is_widened, read) = (Cell::new(false), RefCell::new(Vec::new()));
+        (self.earlier)(&|node| {
+            let makes = node.outputs.contains(&value);
+            if makes && node.op.is(RESHAPES) {
+                let first = node.inputs.first().copied().flatten();
+                is_widened.set(first.is_some_and(|first| rank(first) < rank(value)));
+            } else if makes && node.op.is(POINTWISE) {
+                read.borrow_mut().extend(node.inputs.iter().flatten());
+            }
+            makes
+        });
+        let mut read = read.into_inner().into_iter();
+        is_widened.get() || steps > 0 && read.any(|before| self.is_widened(before, steps - 1))
+    }
+
     fn is_shared(&self, value: ValueId) -> bool {
         let mut readers = 0;
         (self.readers)(value, &mut |_| readers += 1);
@@ -331,6 +369,32 @@ impl View<'_> {
         unsigned.any(|tensor| tensor.ints().is_some_and(|ints| ints.iter().any(is_high)))
     }
 
+    /// True if some operands of `int8` are inputs, which may be moved, and others are constants or computed.
+    pub(super) fn combines_input_bytes(&self) -> bool {
+        let bytes = self.node.inputs.iter().flatten().copied().filter(|&value| {
+            self.values[value].ty.as_ref().is_some_and(|ty| ty.dtype == DType::I8)
+        });
+        let (inputs, others): (Vec<_>, Vec<_>) = bytes.partition(|&value| self.is_input(value));
+        !inputs.is_empty() && !others.is_empty()
+    }
+
+    /// True if no node computes a value, or nodes only move an input.
+    fn is_input(&self, mut value: ValueId) -> bool {
+        loop {
+            let moved = Cell::new(None);
+            let is_made = (self.earlier)(&|node| {
+                let makes = node.outputs.contains(&value);
+                let first = node.inputs.first().copied().flatten();
+                moved.set(first.filter(|_| makes && node.op.is(SELECTIONS)));
+                makes
+            });
+            match moved.get() {
+                Some(before) if is_made => value = before,
+                _ => return !is_made && self.values[value].tensor.is_none(),
+            }
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         let is_zero = |ty: &Type| ty.shape.contains(&Dim::Known(0));
         let values = self.node.inputs.iter().flatten().chain(&self.node.outputs);
@@ -342,5 +406,5 @@ impl View<'_> {
     }
 }
 
-/// The most elementwise operators between a reduction and a layout op, and layout ops before a lookup.
+/// The most elementwise operators between a reduction or a scan and a layout op, and layout ops before a lookup.
 const MAX_MOVES: usize = 3;

@@ -301,7 +301,7 @@ const ABILITIES: &[Ability] = &[
     Ability::ScanOutputAxis, Ability::ScanReadsResult, Ability::ScanReverse, Ability::ScanReverseOutput,
     Ability::ScanScalarState, Ability::ScanScalesConstant, Ability::ScanSeveralInputs, Ability::ScanSeveralStates,
     Ability::ScanStateShared, Ability::ScanSymbolicLength, Ability::ScanUnchangedState, Ability::ScanUnreadInput,
-    Ability::ScanWithoutResults, Ability::ScanWithoutStates, Ability::ScatterElements,
+    Ability::ScanWidened, Ability::ScanWithoutResults, Ability::ScanWithoutStates, Ability::ScatterElements,
     Ability::ScatterElementsAddDuplicates, Ability::ScatterElementsLastAxis, Ability::ScatterElementsMaxDuplicates,
     Ability::ScatterElementsMinDuplicates, Ability::ScatterElementsMulDuplicates, Ability::ScatterElementsNegative,
     Ability::ScatterNdAdd, Ability::ScatterNdAddDuplicates, Ability::ScatterNdEntry, Ability::ScatterNdInnerSlices,
