@@ -7,8 +7,8 @@
                                                    from `runtimes.programs.program`
     python tools/matrix.py --write                 every runtime, and the table in docs/targets.md
     python tools/matrix.py --default               models for the default target in every runtime
-    python tools/matrix.py --check                 compare `jax2onnx check` with every runtime, about
-                                                   models for the default target and for the runtime
+    python tools/matrix.py --check                 compare `jax2onnx check` with every runtime, for
+                                                   models of the default target and of the runtime
 
 Each runtime is installed below .venvs/runtimes. Each program is exported with the runtime as its
 `target`. Each result is compared with that of `jax.jit`. The command prints what is wrong or

@@ -176,7 +176,8 @@ def scans() -> list[Ability]:
             "ScanWidened", "float[5,2] x, float[5,6] w", "float t",
             "e = Unsqueeze(x, o) last, y = Scan <num_scan_inputs = 2, body = b (float[1,6] s0, "
             "float[1,2] x0, float[6] w0) => (float[1,6] s1, float[8] y0) { a = Add(s0, w0) "
-            "s1 = Tanh(a) c = Concat <axis = 1> (s1, x0) y0 = Squeeze(c, z) }> (s, e, w) t = Neg(y)",
+            "s1 = Tanh(a) c = Concat <axis = 1> (s1, x0) y0 = Squeeze(c, z) }> (s, e, w) "
+            "t = Neg(y)",
             "int64[1] o = {1}, int64[1] z = {0}, float[1,6] s = {1, 2, 3, 4, 5, 6}",
         ),
         ability(

@@ -48,6 +48,7 @@ CHOSEN = [
             given=([[(i * 7) % 5 for i in range(120)]],)),
 ]  # fmt: skip
 NEEDS = {
+    "LstmLengths": (None,) * 4 + ([3, 1],), "GruLengths": (None,) * 4 + ([3, 1],),
     "SmallSigned": ([0, 1, 2, -1, 1, 5, 7, 1, -8],),
     "OneHotAxis": ([0, 2, 1],), "OneHotOutOfRange": ([7, 0, 2],), "OneHotNegative": ([-1, 0, 2],),
     "BroadcastClip": (None, -2, 3),

@@ -125,8 +125,8 @@ fn fuse(edit: &mut Patch<'_, '_>, found: CellScan) -> Result<Vec<(usize, ValueId
     let direction = direction?;
     let has = |limit| edit.target().has_limit(limit);
     let is_linear = cell.attrs.contains(&("linear_before_reset", Attr::Int(1)));
-    let is_limited =
-        is_linear && has(Limit::GruLinear) || !direction.is_empty() && has(Limit::LstmReversed);
+    let is_limited = is_linear && has(Limit::GruLinear)
+        || !direction.is_empty() && has(Limit::RecurrentReversed);
     ensure(!is_limited, "a runtime of the target does not take this form of the operator")?;
     let is_plain = cell.mask.is_none() && cell.peepholes.is_none();
     // The kernels of CUDA have no peepholes, and reverse each sequence with its padding.

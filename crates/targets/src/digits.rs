@@ -107,8 +107,9 @@ fn multiple(x: Expr<'_>, by: i64) -> Expr<'_> {
             power = power + power;
         }
     }
-    let sum = sum.unwrap_or_else(|| x - x);
-    if by < 0 { sum.constant(0.0) - sum } else { sum }
+    let zero = x.constant(0.0);
+    let sum = sum.unwrap_or(zero);
+    if by < 0 { zero - sum } else { sum }
 }
 
 /// Returns three digits with the sign of `x`, the lowest first.
@@ -138,9 +139,8 @@ pub(super) fn choose(edit: &mut Patch<'_, '_>, op: OpType) -> Outcome {
     let chosen = match op {
         OpType::Abs => edit.formula([first], |[x]| x.less(0.0).select(x.constant(0.0) - x, x)),
         OpType::Max | OpType::Min => {
-            let (a, b) = match edit.inputs(edit.root())[..] {
-                [Some(a), Some(b)] => (a, b),
-                _ => return declined("there are more than two operands"),
+            let [Some(a), Some(b)] = edit.inputs(edit.root())[..] else {
+                return declined("there are more than two operands");
             };
             edit.formula([a, b], |[a, b]| match op {
                 OpType::Max => a.less(b).select(b, a),

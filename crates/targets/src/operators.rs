@@ -289,7 +289,7 @@ pub(super) fn reduced_axes(edit: &Patch<'_, '_>, first: ValueId) -> Option<Vec<u
     let index = edit.root();
     let has_axes = edit.input(index, 1).is_some() || edit.node(index).attr("axes").is_some();
     match has_axes {
-        true => edit.axes(index).map(Into::into),
+        true => edit.axes(index),
         false => Some((0..edit.ty(first)?.rank()).collect()),
     }
 }

@@ -464,15 +464,15 @@ fn an_integer_is_squared_by_two_operands_where_a_runtime_squares_floats() {
     check_for(
         "tract",
         forms::run,
-        "graph g(x:i32[3], v:u8[3], f:f32[3]) -> (y, z, w)
-y:i32[3] = Mul(x, x)
+        "graph g(x:i64[3], v:u8[3], f:f32[3]) -> (y, z, w)
+y:i64[3] = Mul(x, x)
 z:u8[3] = Mul(v, v)
 w:f32[3] = Mul(f, f)",
         expect![[r#"
-            graph g(x:i32[3], v:u8[3], f:f32[3]) -> (y, z, w)
-            %0 = Add(x, 1:i32)  # 2
+            graph g(x:i64[3], v:u8[3], f:f32[3]) -> (y, z, w)
+            %0 = Add(x, 1:i64)  # 2
             %1 = Mul(x, %0)  # 2
-            y:i32[3] = Sub(%1, x)  # 2
+            y:i64[3] = Sub(%1, x)  # 2
             %2 = Add(v, 1:u8)  # 3
             %3 = Mul(v, %2)  # 3
             z:u8[3] = Sub(%3, v)  # 3

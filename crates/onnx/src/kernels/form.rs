@@ -42,6 +42,8 @@ impl Form {
             | Ability::CastFloatToByte
             | Ability::BitShiftLeftBytes
             | Ability::InputBytes
+            | Ability::GruReverse
+            | Ability::RnnReverse
             | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability, oldest),
             // A runtime without `Scan` refuses their models for another reason.
             Ability::ScanDividesState | Ability::ScanStateShared | Ability::ScanWidened => {
@@ -138,8 +140,10 @@ forms! {
     IfMultipliesProduct: "a branch cannot multiply matrices by a product of others",
         |op, it| op == OpType::If && it.node.bodies().any(multiplies_by_product);
     MulOneAddsAxis: "an operation with 1 or 0 does not add axes", |op, it| adds_axes(op, it);
+    MulItselfShort: "a `Mul` of `int32` cannot square them",
+        |op, it| op == OpType::Mul && it.dtype(0) == Some(DType::I32) && it.input(0) == it.input(1);
     MulItself: "a `Mul` of integers cannot square them", |op, it| {
-        let is_int = it.dtype(0).is_some_and(DType::is_int);
+        let is_int = it.dtype(0).is_some_and(|dtype| dtype.is_int() && dtype != DType::I32);
         op == OpType::Mul && is_int && it.input(0) == it.input(1)
     };
     LoopScanOutput: "a `Loop` cannot stack results",
@@ -338,8 +342,18 @@ forms! {
     };
     GruLinearBeforeReset: "a `GRU` has no `linear_before_reset`",
         |op, it| op == OpType::GRU && it.int("linear_before_reset") == 1;
+    LstmLengths: "an `LSTM` takes no lengths of sequences",
+        |op, it| op == OpType::LSTM && it.input(4).is_some();
+    GruLengths: "a `GRU` takes no lengths of sequences",
+        |op, it| op == OpType::GRU && it.input(4).is_some();
+    LstmPeepholes: "an `LSTM` takes no peepholes",
+        |op, it| op == OpType::LSTM && it.input(7).is_some();
     LstmReverse: "an `LSTM` cannot run in reverse",
         |op, it| op == OpType::LSTM && it.text("direction") == "reverse";
+    GruReverse: "a `GRU` cannot run in reverse",
+        |op, it| op == OpType::GRU && it.text("direction") == "reverse";
+    RnnReverse: "an `RNN` cannot run in reverse",
+        |op, it| op == OpType::RNN && it.text("direction") == "reverse";
     LstmSharedInput: "two recurrent operators cannot read the same array", |op, it| {
         // A transpose that the runtime shares moves nothing if an axis has one element.
         let is_moved = |ty: &Type| !ty.shape.iter().take(2).any(|size| *size == Dim::Known(1));

@@ -67,8 +67,8 @@ pub enum Limit {
     PowComputed,
     /// A `GRU` whose reset gate comes after the product.
     GruLinear,
-    /// An `LSTM` that runs from the last element to the first.
-    LstmReversed,
+    /// An `LSTM`, a `GRU` or an `RNN` that runs from the last element to the first.
+    RecurrentReversed,
     /// A `Where` repeats the elements of its last operand.
     WhereRepeats,
     /// A `GatherND` looks up points of a batch of arrays.
@@ -152,7 +152,7 @@ impl Limit {
             Limit::IfTwice => &[Ability::IfTwice],
             Limit::BranchProducts => &[Ability::IfMultipliesProduct],
             Limit::NeutralAxes => &[Ability::MulOneAddsAxis],
-            Limit::IntegerSquare => &[Ability::MulItself],
+            Limit::IntegerSquare => &[Ability::MulItself, Ability::MulItselfShort],
             Limit::SqueezeUnordered => &[Ability::SqueezeUnordered],
             Limit::MatMulVector => &[
                 Ability::MatMulMatricesVector,
@@ -172,7 +172,9 @@ impl Limit {
             Limit::GeluTanh => &[Ability::GeluTanh],
             Limit::PowComputed => &[Ability::PowComputed, Ability::PowSeveralExponents],
             Limit::GruLinear => &[Ability::GruLinearBeforeReset],
-            Limit::LstmReversed => &[Ability::LstmReverse],
+            Limit::RecurrentReversed => {
+                &[Ability::LstmReverse, Ability::GruReverse, Ability::RnnReverse]
+            }
             Limit::WhereRepeats => &[Ability::WhereBroadcastElse],
             Limit::GatherBatch => &[Ability::GatherNdBatchPoints],
             Limit::SortedFlags => &[Ability::TopKOfFlags],

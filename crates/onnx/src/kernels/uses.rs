@@ -473,4 +473,70 @@ y:f32[4] = Mul(s, {reader})"
         assert_eq!(lacks("iree", &scan("x", "a")), []);
         assert_eq!(lacks("tract", &scan("b", "b")), []);
     }
+
+    #[test]
+    fn lengths_and_peepholes_that_a_runtime_ignores_are_found() {
+        let cell = |op: &str, gates: usize, rest: &str| {
+            let (rows, biases) = (gates * 5, gates * 10);
+            format!(
+                "graph g(x:f32[3,2,4], w:f32[1,{rows},4], r:f32[1,{rows},5], b:f32[1,{biases}], n:i32[2], p:f32[1,15]) -> (y)
+y:f32[3,1,2,5] = {op}(x, w, r, b, {rest}"
+            )
+        };
+        let lengths = cell("LSTM", 4, "n) {hidden_size=5}");
+        let peepholes = cell("LSTM", 4, "_, _, _, p) {hidden_size=5}");
+        let reversed = cell("GRU", 3, "_) {direction=\"reverse\", hidden_size=5}");
+        for runtime in ["iree", "rten", "mnn", "tract"] {
+            assert_eq!(lacks(runtime, &lengths).len(), 1, "{runtime}");
+        }
+        assert_eq!(lacks("openvino", &lengths), []);
+        assert_eq!(lacks("openvino", &peepholes).len(), 1);
+        assert_eq!(lacks("tract", &peepholes), []);
+        assert_eq!(lacks("tract", &reversed).len(), 1);
+        assert_eq!(lacks("openvino", &reversed), []);
+    }
+
+    #[test]
+    fn an_input_of_bytes_meets_no_others_in_mnn() {
+        let choice = |first: &str| {
+            format!(
+                "graph g(x:i8[4], c:bool[4], f:f32[4]) -> (y)
+k:i8[4] = Cast(f) {{to=3}}
+v:i8[2,2] = Reshape(x, [2,2]:i64)
+z:i8[4] = Reshape(v, [4]:i64)
+y:i8[4] = Where(c, {first}, 1:i8)"
+            )
+        };
+        assert_eq!(lacks("mnn", &choice("z")).len(), 1);
+        assert_eq!(lacks("mnn", &choice("k")), []);
+        assert_eq!(lacks("openvino", &choice("z")), []);
+    }
+
+    #[test]
+    fn an_added_axis_of_a_scanned_array_is_found() {
+        let scan = |result: &str| {
+            format!(
+                "graph g(x:f32[5,2], w:f32[5,6], s:f32[1,6]) -> (y)
+e:f32[5,1,2] = Unsqueeze(x, [1]:i64)
+t:f32[5,1,2] = Tanh(e)
+last:f32[1,6], y:f32[5,8] = Scan(s, t, w) {{body={{
+  graph b(h:f32[1,6], a:f32[1,2], v:f32[6]) -> (n, r)
+  n:f32[1,6] = Add(h, v)
+  c:f32[1,8] = Concat(n, a) {{axis=1}}
+  {result}
+}}, num_scan_inputs=2}}"
+            )
+        };
+        assert_eq!(lacks("tract", &scan("r:f32[8] = Squeeze(c, [0]:i64)")).len(), 1);
+        assert_eq!(lacks("tract", &scan("r:f32[1,8] = Neg(c)")), []);
+        assert_eq!(lacks("openvino", &scan("r:f32[8] = Squeeze(c, [0]:i64)")), []);
+    }
+
+    #[test]
+    fn only_wide_integers_cannot_be_squared_in_tract() {
+        let square =
+            |dtype: &str| format!("graph g(x:{dtype}[3]) -> (y)\ny:{dtype}[3] = Mul(x, x)");
+        assert_eq!(lacks("tract", &square("i64")).len(), 1);
+        assert_eq!(lacks("tract", &square("i32")), []);
+    }
 }

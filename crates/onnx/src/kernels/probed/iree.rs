@@ -308,7 +308,7 @@ const ABILITIES: &[Ability] = &[
     Ability::MatMulVectorMatrix, Ability::MatMulVectors, Ability::MatMulVectorsRead, Ability::MaxOneOperand,
     Ability::MaxPoolCeil, Ability::MaxPoolDefaultAttributes, Ability::MaxPoolDilation, Ability::MaxPoolOneDimension,
     Ability::MaxPoolPads, Ability::MaxPoolThreeDimensions, Ability::MaxThreeOperands, Ability::ModTruncates,
-    Ability::MulItself, Ability::MulOneAddsAxis, Ability::OneHotAxis, Ability::OneHotNegative,
+    Ability::MulItself, Ability::MulItselfShort, Ability::MulOneAddsAxis, Ability::OneHotAxis, Ability::OneHotNegative,
     Ability::OneHotOutOfRange, Ability::PadAxes, Ability::PadBooleans, Ability::PadConstant, Ability::PadDynamicValue,
     Ability::PadEdge, Ability::PadReflect, Ability::PadWithoutValue, Ability::PassesInput, Ability::PowFractional,
     Ability::PowIntegerExponent, Ability::PowNegativeExponent, Ability::QuantizePerAxis, Ability::RangeFloats,
@@ -345,8 +345,8 @@ const ABILITIES: &[Ability] = &[
 
 #[rustfmt::skip]
 const MISCOMPUTED: &[Ability] = &[
-    Ability::CastFloatToByte, Ability::GeluTanh, Ability::LoopFalseCondition, Ability::LoopWhileCounted,
-    Ability::MaxPoolIndices, Ability::PowComputed, Ability::PowSeveralExponents, Ability::ReductionTwice,
-    Ability::ScanOutputAxis, Ability::ScanReverse, Ability::ScanReverseOutput, Ability::ScanSymbolicLength,
-    Ability::TopKTwice
+    Ability::CastFloatToByte, Ability::GeluTanh, Ability::GruLengths, Ability::LoopFalseCondition,
+    Ability::LoopWhileCounted, Ability::LstmLengths, Ability::LstmPeepholes, Ability::MaxPoolIndices,
+    Ability::PowComputed, Ability::PowSeveralExponents, Ability::ReductionTwice, Ability::ScanOutputAxis,
+    Ability::ScanReverse, Ability::ScanReverseOutput, Ability::ScanSymbolicLength, Ability::TopKTwice
 ];
