@@ -6,6 +6,7 @@
 mod audit;
 pub(crate) mod behavior;
 mod device;
+mod digits;
 mod form;
 #[expect(clippy::unreadable_literal, reason = "generated")]
 mod generated;
@@ -24,6 +25,7 @@ use crate::operator::properties::SIGNLESS;
 pub use audit::{Finding, Lack, audit, audit_bytes};
 pub use behavior::counts_padding;
 pub use device::Widened;
+pub use digits::{LARGEST_EXACT, rounds};
 pub use limit::{Limit, VERY_LOW, captured, constants, is_above_in_each_row};
 pub use runtime::{Evidence, Release};
 pub use target::{Fault, Numbers, Target, UnknownTarget, names};

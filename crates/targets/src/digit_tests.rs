@@ -47,13 +47,36 @@ v:i32[4] = Gather(z, at)",
             y:i32[4] = Add(%22, %23)  # 2
             %24 = Add(x, x)  # 3
             %25 = Add(%24, %24)  # 3
-            %26 = Add(x, %25)  # 3
+            %26 = Add(%25, x)  # 3
             s:i32[4] = Sub(0:i32, %26)  # 3
             small = Cast(b) {to=6}  # 4
             t:i32[4] = Mul(small, small)  # 5
             u:i32[4] = Mul(small, 4096:i32)  # 6
             at = Mul(x, 3:i32)  # 7
             v:i32[4] = Gather(z, at)  # 8
+        "#]],
+    );
+}
+
+#[test]
+fn a_hash_keeps_its_digits_before_it_becomes_an_index() {
+    check_for(
+        "mnn",
+        integers::run,
+        "graph g(x:i32[4], z:i32[16]) -> (v)
+h:i32[4] = Mul(x, 33:i32)
+at:i32[4] = Mod(h, 16:i32)
+v:i32[4] = Gather(z, at)",
+        expect![[r#"
+            graph g(x:i32[4], z:i32[16]) -> (v)
+            %0 = Add(x, x)  # 2
+            %1 = Add(%0, %0)  # 2
+            %2 = Add(%1, %1)  # 2
+            %3 = Add(%2, %2)  # 2
+            %4 = Add(%3, %3)  # 2
+            h = Add(%4, x)  # 2
+            at = Mod(h, 16:i32)  # 3
+            v:i32[4] = Gather(z, at)  # 4
         "#]],
     );
 }
@@ -148,6 +171,34 @@ w:i8[4] = Where(c, k, 1:i8)",
             z:i8[3,2] = Cast(%5) {to=3}  # 4
             k = Cast(f) {to=3}  # 5
             w:i8[4] = Where(c, k, 1:i8)  # 6
+        "#]],
+    );
+}
+
+#[test]
+fn integers_lose_their_high_bits_before_a_cast_to_sixteen() {
+    check_for(
+        "mnn",
+        forms::run,
+        "graph g(x:i32[4], b:u8[4], v:u16[4]) -> (y, z, w, u)
+y:u16[4] = Cast(x) {to=4}
+z:i16[4] = Cast(x) {to=5}
+w:u16[4] = Cast(b) {to=4}
+u:i16[4] = Cast(v) {to=5}",
+        expect![[r#"
+            graph g(x:i32[4], b:u8[4], v:u16[4]) -> (y, z, w, u)
+            %0 = Mod(x, 65536:i32)  # 2
+            y:u16[4] = Cast(%0) {to=4}  # 2
+            %1 = Add(x, 32768:i32)  # 3
+            %2 = Mod(%1, 65536:i32)  # 3
+            %3 = Sub(%2, 32768:i32)  # 3
+            z:i16[4] = Cast(%3) {to=5}  # 3
+            w:u16[4] = Cast(b) {to=4}  # 4
+            %4 = Cast(v) {to=6}  # 5
+            %5 = Add(%4, 32768:i32)  # 5
+            %6 = Mod(%5, 65536:i32)  # 5
+            %7 = Sub(%6, 32768:i32)  # 5
+            u:i16[4] = Cast(%7) {to=5}  # 5
         "#]],
     );
 }

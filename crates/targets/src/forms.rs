@@ -44,7 +44,9 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::MatMul => product_with_vector(edit),
         OpType::Where => repeated_choice(edit),
         OpType::GatherND => batch_of_points(edit),
-        OpType::Cast => sorted_flags(edit).or_else(|| integers::cast_to_byte(edit)),
+        OpType::Cast => sorted_flags(edit)
+            .or_else(|| integers::cast_to_byte(edit))
+            .or_else(|| integers::cast_to_short(edit)),
         OpType::BitShift => integers::shifted_bytes(edit),
         OpType::ScatterND | OpType::ScatterElements => scatters::run(edit),
         op if op.is(COMPARISONS) => broadcast_comparison(edit),

@@ -1,24 +1,22 @@
 //! Whole numbers in runtimes that divide them in float32, or that keep bytes within their range.
 
-use onnx::kernels::Limit;
+use onnx::kernels::{LARGEST_EXACT, Limit, rounds};
 use onnx::{DType, Dim, Op, OpType, Outcome, Patch, Tensor, ValueId, declined};
 
 use super::digits;
 use super::operators::{Formula, text};
 
-/// The integers up to this size have as many digits as a float32.
-pub(super) const LARGEST: i64 = 1 << 24;
-
 /// Computes `int32` with all digits if a runtime does so in float32.
 pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
-    match edit.node(edit.root()).op.onnx()? {
-        _ if edit.target().is_default() => None,
-        OpType::Div => divide(edit),
+    let (index, target) = (edit.root(), edit.target());
+    match edit.node(index).op.onnx()? {
+        _ if target.is_default() => None,
         OpType::ReduceSum => add(edit),
+        _ if !rounds(edit, index, target) => None,
+        OpType::Div => divide(edit),
         OpType::Mul => digits::multiply(edit),
-        op @ (OpType::Abs | OpType::Clip | OpType::Max | OpType::Min) => digits::choose(edit, op),
         op @ (OpType::ReduceMax | OpType::ReduceMin) => digits::reduce(edit, op),
-        _ => None,
+        op => digits::choose(edit, op),
     }
 }
 
@@ -29,12 +27,6 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
 fn divide(edit: &mut Patch<'_, '_>) -> Outcome {
     let (index, dtype, target) = (edit.root(), DType::I32, edit.target());
     let (a, b) = (edit.input(index, 0)?, edit.input(index, 1)?);
-    if edit.ty(a)?.dtype != dtype || target.keeps_digits(OpType::Div, dtype) {
-        return None;
-    }
-    if edit.fact(a).ints().is_some_and(|(low, high)| -LARGEST <= low && high <= LARGEST) {
-        return None;
-    }
     if [OpType::Add, OpType::Mul, OpType::Sub].iter().any(|&op| !target.keeps_digits(op, dtype)) {
         return declined("the runtime multiplies in float32, too");
     }
@@ -71,7 +63,7 @@ fn add(edit: &mut Patch<'_, '_>) -> Outcome {
     let Some(count) = sizes.map(|(all, sums)| all / sums.max(1)) else {
         return declined("the number of elements is not known");
     };
-    let is_below = |most: i64| most.checked_mul(count).is_some_and(|sum| sum <= LARGEST);
+    let is_below = |most: i64| most.checked_mul(count).is_some_and(|sum| sum <= LARGEST_EXACT);
     if edit.fact(x).ints().is_some_and(|(low, high)| is_below(high.max(-low))) {
         return None;
     }
@@ -140,6 +132,25 @@ pub(super) fn cast_to_byte(edit: &mut Patch<'_, '_>) -> Outcome {
     let cast = |x, to: DType| Op::new(OpType::Cast, &[x]).attr("to", i64::from(to.code()));
     let whole = edit.insert(cast(x, DType::I32));
     edit.done(&[], cast(whole, DType::U8))
+}
+
+/// Drops the bits above 16 before a cast, for runtimes that store 16 bits in 32.
+pub(super) fn cast_to_short(edit: &mut Patch<'_, '_>) -> Outcome {
+    let index = edit.root();
+    if !edit.has_limit(index, Limit::CastToShort) {
+        return None;
+    }
+    let (x, dtype) = (edit.input(index, 0)?, edit.ty(edit.node(index).outputs[0])?.dtype);
+    let (count, half) = (f64::from(1 << 16), f64::from(1 << 15));
+    let rest = edit.formula([x], |[x]| {
+        let x = x.cast(DType::I32);
+        let rest = match dtype {
+            DType::I16 => (x + half).modulo(count) - half,
+            _ => x.modulo(count),
+        };
+        rest.cast_exactly(dtype)
+    });
+    edit.settle(rest)
 }
 
 /// Combines `int8` as `int32`, for runtimes that store the `int8` of inputs in another way than others.

@@ -252,6 +252,29 @@ def test_check_finds_what_a_runtime_lacks_by_line(tmp_path: Path) -> None:
     assert "`nowhere` is not a target" in done.stderr
 
 
+def test_check_warns_about_integers_that_may_be_too_large_for_a_runtime(tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+
+    def warnings(fn: Callable[..., object], dtype: str) -> list[str]:
+        spec = jax.ShapeDtypeStruct((4,), dtype)
+        jax2onnx.to_onnx(fn, [spec], return_mode="file", output_path=model)
+        command = [sys.executable, "-m", "jax2onnx", "check", model, "--format", "json"]
+        done = subprocess.run([*command, "--target", "mnn"], capture_output=True, check=False)
+        findings = json.loads(done.stdout)["findings"]
+        return [each["message"] for each in findings if each["severity"] == "warning"]
+
+    assert warnings(lambda x: x * 1000, "int32") == [
+        "MNN 3.6 computes `Mul` of i32 wrongly for large numbers"
+    ]
+    assert warnings(lambda x: x.astype("int32") * 1000, "int8") == []
+
+
+def test_shifts_for_a_runtime_without_them_are_products_and_quotients() -> None:
+    spec = jax.ShapeDtypeStruct((4,), "int32")
+    model = jax2onnx.to_onnx(lambda x: (x << 3, x >> 3), [spec], target="rten")
+    assert [node.op_type for node in model.graph.node] == ["Mul", "Mod", "Sub", "Div"]
+
+
 def test_a_sort_for_a_runtime_that_shortens_doubles_has_none() -> None:
     model = jax2onnx.to_onnx(jnp.sort, [(7,)], target="rten")
     types = [attribute.i for node in model.graph.node for attribute in node.attribute]

@@ -1,6 +1,6 @@
 //! Operations on bits. On booleans, they are logical operations.
 
-use onnx::{DType, Expr};
+use onnx::{DType, Expr, OpType};
 
 use crate::convert::{bits_of, float_of_bits, smallest, unsigned};
 use crate::element::guards_nan;
@@ -23,6 +23,9 @@ pub(crate) fn not(x: Expr<'_>) -> Expr<'_> {
 
 /// `x · 2ʸ`; zero where `y` is not less than the width
 pub(crate) fn shift_left<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
+    if let Some(power) = power_without_shifts(x, y) {
+        return (x.cast(DType::I32) * power).cast(x.dtype());
+    }
     let shifted = unsigned(x).shift_left(within_width(x, y)).cast(x.dtype());
     zero_past_width(x, y, shifted)
 }
@@ -39,10 +42,32 @@ pub(crate) fn shift_right_logical<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 /// The complement of a negative number is not negative, so `x >> y = ~(~x >> y)`. For unsigned
 /// numbers too, the top bit counts as the sign.
 pub(crate) fn shift_right_arithmetic<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
+    if let Some(power) = power_without_shifts(x, y) {
+        let x_wide = x.cast(DType::I32);
+        return ((x_wide - x_wide.modulo(power)) / power).cast(x.dtype());
+    }
     let is_negative = signed(x).less(0.0);
     let flipped = is_negative.select(x.bitwise_not(), x);
     let shifted = shift_right_logical(flipped, y);
     is_negative.select(shifted.bitwise_not(), shifted)
+}
+
+/// Returns the power of two by which a shift of signed integers multiplies or divides, if a runtime of the target does not
+/// shift the bits of `uint32`.
+fn power_without_shifts<'g>(x: Expr<'g>, y: Expr<'g>) -> Option<f64> {
+    use OpType::{BitShift, BitwiseNot, Div, Mod};
+    let (target, opset) = (x.builder.target(), x.builder.opset());
+    let shifts = target.has(BitwiseNot, opset)
+        && target.is_ordinary(BitShift, DType::U32)
+        && target.missing_type(BitShift, opset, &[Some(DType::U32)], &[]).is_none();
+    let keeps_digits = [Div, Mod].iter().all(|&op| target.keeps_digits(op, DType::I32));
+    let is_signed = x.dtype().is_signed_int() && (8..=32).contains(&x.dtype().bits());
+    match y.tensor()?.ints()?[..] {
+        [distance @ 0..31] if !target.is_default() && is_signed && !shifts && keeps_digits => {
+            Some(2f64.powi(distance as i32))
+        }
+        _ => None,
+    }
 }
 
 /// Counts the set bits, by adding neighbors: pairs, then nibbles, then bytes.

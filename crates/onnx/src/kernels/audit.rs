@@ -9,7 +9,7 @@ use super::probed::Ability;
 use super::runtime::Runtime;
 use super::uses::Uses;
 use super::view::View;
-use super::{Evidence, Fault, Limit, Numbers, Target};
+use super::{Evidence, Fault, Limit, Numbers, Target, rounds};
 use crate::dtype::DType;
 use crate::infer::Call;
 use crate::model::{Graph, Model, Node};
@@ -153,7 +153,44 @@ pub fn audit_bytes(bytes: &[u8], target: Target) -> Result<Vec<Finding>, String>
     for function in &model.functions {
         infer_missing(&function.body, &mut model.values, opset);
     }
-    Ok(audit(&model, target))
+    let mut findings = audit(&model, target);
+    findings.extend(roundings(model, target));
+    findings.sort_by_key(|finding| finding.node);
+    Ok(findings)
+}
+
+/// Returns the nodes whose `int32` a runtime computes in float32, although they may have more digits. The numbers decide
+/// whether that is wrong.
+fn roundings(mut model: Model, target: Target) -> Vec<Finding> {
+    let mut results: FxHashSet<ValueId> = FxHashSet::default();
+    model.edit(&mut |edit| {
+        for index in edit.nodes() {
+            if rounds(edit, index, target) {
+                results.extend(edit.node(index).outputs.first());
+            }
+        }
+    });
+    let (functions, uses) = (&FxHashSet::default(), &Uses::of(&model));
+    let mut findings = Vec::new();
+    for (runtime, target) in target.each() {
+        let opset = 0;
+        let auditor = Auditor { model: &model, functions, uses, runtime, target, opset };
+        let nodes = model.graphs().into_iter().flat_map(|graph| &graph.nodes);
+        for (number, node) in nodes.enumerate() {
+            let Some(op) = node.op.onnx() else { continue };
+            let is_found = node.outputs.first().is_some_and(|result| results.contains(result));
+            if is_found && !target.keeps_digits(op, DType::I32) {
+                let lack = Lack::Wrong(DType::I32, Numbers::Large);
+                findings.push(auditor.finding(
+                    Some(number),
+                    Some(node),
+                    op.name().to_owned(),
+                    lack,
+                ));
+            }
+        }
+    }
+    findings
 }
 
 /// Infers the types that the file does not state.

@@ -42,6 +42,7 @@ impl Form {
             | Ability::CastFloatToByte
             | Ability::BitShiftLeftBytes
             | Ability::InputBytes
+            | Ability::CastToShort
             | Ability::GruReverse
             | Ability::RnnReverse
             | Ability::UnsignedHighConstant => runtime.miscomputes(self.ability, oldest),
@@ -239,7 +240,8 @@ forms! {
         op == OpType::GatherND && it.int("batch_dims") > 0 && depth != Some(1)
     };
     WhereBroadcastElse: "a `Where` cannot repeat its last operand", |op, it| op == OpType::Where && {
-        let differs = |(ty, result): (&Type, &Type)| ty.rank() > 0 && ty.shape != result.shape;
+        let is_number = |ty: &Type| ty.shape.iter().all(|size| *size == Dim::Known(1));
+        let differs = |(ty, result): (&Type, &Type)| !is_number(ty) && ty.shape != result.shape;
         it.ty(2).zip(it.result(0)).is_some_and(differs)
     };
     TopKOfFlags: "sorted numbers cannot become flags", |op, it| {
@@ -375,6 +377,8 @@ forms! {
         |op, it| op == OpType::Cast
             && it.dtype(0).is_some_and(DType::is_float)
             && it.result(0).is_some_and(|ty| ty.dtype == DType::U8);
+    CastToShort: "a `Cast` to 16 bits keeps more bits",
+        |op, it| op == OpType::Cast && it.drops_high_bits();
     BitShiftLeftBytes: "a `BitShift` to the left keeps the largest number instead of dropping bits",
         |op, it| op == OpType::BitShift
             && it.text("direction") == "LEFT"

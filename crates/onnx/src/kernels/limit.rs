@@ -107,6 +107,8 @@ pub enum Limit {
     HighConstant,
     /// A `Cast` makes `uint8` from floats.
     CastToByte,
+    /// A `Cast` to 16 bits drops bits of integers.
+    CastToShort,
     /// A `BitShift` to the left drops bits of bytes.
     ShiftedBytes,
     /// A node reads `int8` of an input and other `int8`.
@@ -196,6 +198,7 @@ impl Limit {
             }
             Limit::HighConstant => &[Ability::UnsignedHighConstant],
             Limit::CastToByte => &[Ability::CastFloatToByte],
+            Limit::CastToShort => &[Ability::CastToShort],
             Limit::ShiftedBytes => &[Ability::BitShiftLeftBytes],
             Limit::InputBytes => &[Ability::InputBytes],
         }

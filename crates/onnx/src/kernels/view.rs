@@ -369,6 +369,29 @@ impl View<'_> {
         unsigned.any(|tensor| tensor.ints().is_some_and(|ints| ints.iter().any(is_high)))
     }
 
+    /// True for a cast to 16 bits of integers with more bits or of the other sign, unless they are the remainder of a division by 2^16, perhaps
+    /// after a sum or a difference.
+    pub(super) fn drops_high_bits(&self) -> bool {
+        let is_short = |dtype| matches!(dtype, DType::U16 | DType::I16);
+        let result = self.result(0).map(|ty| ty.dtype);
+        let is_other = |dtype: DType| dtype.is_int() && dtype.bits() >= 16 && Some(dtype) != result;
+        let makes = |node: &Node, value: Option<ValueId>| {
+            value.is_some_and(|value| node.outputs.contains(&value))
+        };
+        let is_rest = |value: Option<ValueId>| {
+            (self.earlier)(&|node| makes(node, value) && node.op == OpType::Mod)
+        };
+        let is_shifted_rest = (self.earlier)(&|node| {
+            makes(node, self.input(0))
+                && matches!(node.op.onnx(), Some(OpType::Add | OpType::Sub))
+                && is_rest(node.inputs.first().copied().flatten())
+        });
+        result.is_some_and(is_short)
+            && self.dtype(0).is_some_and(is_other)
+            && !is_rest(self.input(0))
+            && !is_shifted_rest
+    }
+
     /// True if some operands of `int8` are inputs, which may be moved, and others are constants or computed.
     pub(super) fn combines_input_bytes(&self) -> bool {
         let bytes = self.node.inputs.iter().flatten().copied().filter(|&value| {

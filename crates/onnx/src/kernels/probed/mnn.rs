@@ -454,7 +454,7 @@ const ABILITIES: &[Ability] = &[
 #[rustfmt::skip]
 const MISCOMPUTED: &[Ability] = &[
     Ability::ArgMaxSelectLast, Ability::AveragePoolDilation, Ability::BitShiftLeftBytes, Ability::BroadcastComparison,
-    Ability::CastFloatToBool, Ability::ConvOneDimension, Ability::ConvOneDimensionDilation,
+    Ability::CastFloatToBool, Ability::CastToShort, Ability::ConvOneDimension, Ability::ConvOneDimensionDilation,
     Ability::ConvTransposeOneDimension, Ability::DequantizePerAxis, Ability::EinsumDiagonal, Ability::EinsumTrace,
     Ability::EmptyReshape, Ability::EmptySplit, Ability::GatherElementsNegative, Ability::GatherNdBatchPoints,
     Ability::GatherNdNegative, Ability::Gelu, Ability::GruReverse, Ability::InputBytes, Ability::LstmLengths,

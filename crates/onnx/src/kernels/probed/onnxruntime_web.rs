@@ -234,7 +234,7 @@ const ABILITIES: &[Ability] = &[
     Ability::BitShiftLeftBytes, Ability::BroadcastBoth, Ability::BroadcastClip, Ability::BroadcastComparison,
     Ability::BroadcastMax, Ability::BroadcastMod, Ability::BroadcastPow, Ability::BroadcastRank,
     Ability::BroadcastWhere, Ability::CastBoolToFloat, Ability::CastFloatToBool, Ability::CastFloatToByte,
-    Ability::CastFloatTruncates, Ability::ClipDynamic, Ability::ClipOnlyMax, Ability::ClipOnlyMin,
+    Ability::CastFloatTruncates, Ability::CastToShort, Ability::ClipDynamic, Ability::ClipOnlyMax, Ability::ClipOnlyMin,
     Ability::ConcatOneOperand, Ability::ConstantOutput, Ability::Conv, Ability::ConvBatch,
     Ability::ConvDefaultAttributes, Ability::ConvDefaultStrides, Ability::ConvDepthwise, Ability::ConvDilation,
     Ability::ConvDynamicWeights, Ability::ConvGroup, Ability::ConvOneDimension, Ability::ConvOneDimensionDilation,
