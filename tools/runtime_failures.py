@@ -39,6 +39,7 @@ TO = ROOT / "crates/inspect/tests/runtimes"
 LONGEST = 3000
 #: What differs between runs, and its replacement.
 _CHANGING = [
+    (re.compile(re.escape(f"{ROOT}/")), ""),
     (re.compile(r"\[\d\d:\d\d:\d\d\]"), "[00:00:00]"),
     (re.compile(r"0x[0-9a-f]{6,}"), "0x7f0000000000"),
     (re.compile(r"main' \(\d+\)"), "main' (1)"),

@@ -332,3 +332,40 @@ def input_of_another_length() -> Failing:
         return jnp.cos(y) * warm.sum()  # <- fails
 
     return Failing(fn, [(3,), (4,)], {"x": floats(3), "y": floats(5)})
+
+
+@elsewhere
+def constant_flags_in_a_scan() -> Failing:
+    def fn(x):
+        def step(total, row):
+            total = total + jnp.sin(row)
+            matrix = jnp.eye(3) + jnp.diag(total**2)
+            return jnp.linalg.solve(matrix, row), total  # <- fails in tract
+
+        return lax.scan(step, x[0], x)[0]  # <- fails
+
+    return Failing(fn, [(5, 3)])
+
+
+@elsewhere
+def pool_in_a_loop() -> Failing:
+    def fn(x):
+        def spread(state):
+            index, y = state
+            z = lax.reduce_window(y, 0.0, lax.max, (3, 3), (1, 1), "SAME")  # <- fails in rten
+            return index + 1, z * jnp.cos(y)
+
+        return lax.while_loop(lambda s: s[1].sum() < 9, spread, (0, x))[1]  # <- fails
+
+    return Failing(fn, [(4, 4)])
+
+
+@elsewhere
+def rows_written_at_positions() -> Failing:
+    def fn(cache, rows, at):
+        def write(one, row, place):
+            return lax.dynamic_update_slice(one, row[None], (place, 0))  # <- fails
+
+        return jnp.cos(jax.vmap(write)(jnp.sin(cache), rows, at))
+
+    return Failing(fn, [(2, 5, 3), (2, 3), ints(1, 4)])

@@ -16,7 +16,8 @@ pub fn run(edit: &mut Patch<'_, '_>) -> Outcome {
         OpType::Div => divide(edit),
         OpType::Mul => digits::multiply(edit),
         op @ (OpType::ReduceMax | OpType::ReduceMin) => digits::reduce(edit, op),
-        op => digits::choose(edit, op),
+        op @ (OpType::Abs | OpType::Clip | OpType::Max | OpType::Min) => digits::choose(edit, op),
+        _ => None,
     }
 }
 

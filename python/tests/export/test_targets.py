@@ -255,18 +255,21 @@ def test_check_finds_what_a_runtime_lacks_by_line(tmp_path: Path) -> None:
 def test_check_warns_about_integers_that_may_be_too_large_for_a_runtime(tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
 
-    def warnings(fn: Callable[..., object], dtype: str) -> list[str]:
+    def warnings(fn: Callable[..., object], dtype: str, target: str) -> list[str]:
         spec = jax.ShapeDtypeStruct((4,), dtype)
         jax2onnx.to_onnx(fn, [spec], return_mode="file", output_path=model)
         command = [sys.executable, "-m", "jax2onnx", "check", model, "--format", "json"]
-        done = subprocess.run([*command, "--target", "mnn"], capture_output=True, check=False)
+        done = subprocess.run([*command, "--target", target], capture_output=True, check=False)
         findings = json.loads(done.stdout)["findings"]
         return [each["message"] for each in findings if each["severity"] == "warning"]
 
-    assert warnings(lambda x: x * 1000, "int32") == [
+    assert warnings(lambda x: x * 1000, "int32", "mnn") == [
         "MNN 3.6 computes `Mul` of i32 wrongly for large numbers"
     ]
-    assert warnings(lambda x: x.astype("int32") * 1000, "int8") == []
+    assert warnings(lambda x: x.sum(), "int32", "openvino") == [
+        "OpenVINO 2026.4 computes `ReduceSum` of i64 wrongly for large numbers"
+    ]
+    assert warnings(lambda x: x.astype("int32") * 1000, "int8", "mnn") == []
 
 
 def test_shifts_for_a_runtime_without_them_are_products_and_quotients() -> None:

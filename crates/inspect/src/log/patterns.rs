@@ -138,7 +138,8 @@ const SENTENCES: &[(About, &str)] = &[
     (About::External, "externally stored data in file ({name}, offset: {number},"),
     (About::Argument, "Can't set the input tensor with index: {number},"),
     (About::Value(Role::Input), "Can't set the input tensor with name: {value},"),
-    // tract.
+    // tract. It computes constants in models of its own.
+    (About::Inner, "Eager eval during inference{_}Evaluating #{number} \"{name}\""),
     (About::Node, "Evaluating #{number} \"{name}\""),
     (About::Node, "node #{number} \"{name}\""),
     (About::Node, "Building node {name} ({op})"),

@@ -90,6 +90,16 @@ fn messages_of_other_runtimes_are_read() {
             &[named("reduce_or")],
         ),
         (
+            "Failed analyse for node #45 \"equal\" Eq; caused by: Eager eval during inference; caused by: \
+             Evaluating #3 \"adhoc\" Eq; caused by: Bool is not a number",
+            &[named("equal"), inner("adhoc")],
+        ),
+        (
+            "Error: Failed analyse for node #45 \"equal\" Eq\n\nCaused by:\n    0: Eager eval during inference\n    \
+             1: Evaluating #3 \"adhoc\" Eq\n    2: Bool is not a number",
+            &[named("equal"), inner("adhoc")],
+        ),
+        (
             "-- Scan-23 with a message:\nWhile validating ONNX node '<Node(Scan): scan:0>': While validating \
              node 'opset1::Multiply m (…)' with friendly_name 'mul':\n",
             &[output("scan:0", "Scan"), inner("mul")],

@@ -3,6 +3,7 @@
 use provenance::OriginId;
 use rustc_hash::FxHashSet;
 
+use super::digits::keeps_digits;
 use super::form::FORMS;
 use super::limit::has_low_row;
 use super::probed::Ability;
@@ -178,15 +179,12 @@ fn roundings(mut model: Model, target: Target) -> Vec<Finding> {
         let nodes = model.graphs().into_iter().flat_map(|graph| &graph.nodes);
         for (number, node) in nodes.enumerate() {
             let Some(op) = node.op.onnx() else { continue };
-            let is_found = node.outputs.first().is_some_and(|result| results.contains(result));
-            if is_found && !target.keeps_digits(op, DType::I32) {
-                let lack = Lack::Wrong(DType::I32, Numbers::Large);
-                findings.push(auditor.finding(
-                    Some(number),
-                    Some(node),
-                    op.name().to_owned(),
-                    lack,
-                ));
+            let result = node.outputs.first().filter(|result| results.contains(result));
+            let dtype = result.and_then(|&id| model.values[id].ty.as_ref()).map(|ty| ty.dtype);
+            if let Some(dtype) = dtype.filter(|&dtype| !keeps_digits(target, op, dtype)) {
+                let lack = Lack::Wrong(dtype, Numbers::Large);
+                let op = op.name().to_owned();
+                findings.push(auditor.finding(Some(number), Some(node), op, lack));
             }
         }
     }

@@ -17,23 +17,29 @@ const MAX_STEPS: usize = 4;
 ///
 /// Indices have few digits.
 pub fn rounds(edit: &Edit<'_>, index: usize, target: Target) -> bool {
-    use OpType::{Abs, Clip, Div, Max, Min, Mul, ReduceMax, ReduceMin};
+    use OpType::{Abs, Clip, Div, MatMul, Max, Min, Mul, ReduceMax, ReduceMin, ReduceSum};
     let node = edit.node(index);
     let (Some(op), Some(&result)) = (node.op.onnx(), node.outputs.first()) else { return false };
     let first = edit.input(index, 0);
     let numbers = match op {
-        Abs | Clip | Max | Min => Some(result),
         Mul if scales(edit, index) => None,
-        Mul => Some(result),
+        Abs | Clip | MatMul | Max | Min | Mul | ReduceSum => Some(result),
         Div | ReduceMax | ReduceMin => first,
         _ => None,
     };
-    // A runtime that clips in float32 computes both limits in float32.
-    let rounding = if op == Clip { Max } else { op };
-    edit.ty(result).is_some_and(|ty| ty.dtype == DType::I32)
-        && !target.keeps_digits(rounding, DType::I32)
+    let Some(dtype) = edit.ty(result).map(|ty| ty.dtype) else { return false };
+    // A sum may be widened. Other integers of 64 bits are sizes and counts.
+    let is_widened = || first.is_some_and(|first| edit.made_by(first, OpType::Cast).is_some());
+    (dtype == DType::I32 || dtype == DType::I64 && op == ReduceSum && is_widened())
+        && !keeps_digits(target, op, dtype)
         && numbers.is_some_and(|numbers| !is_small(edit, numbers))
         && (op == Div || !is_index(edit, result, MAX_STEPS))
+}
+
+/// True if no runtime of the target computes large numbers of a type with fewer digits. One that clips in float32 also
+/// computes a limit in float32.
+pub(super) fn keeps_digits(target: Target, op: OpType, dtype: DType) -> bool {
+    target.keeps_digits(if op == OpType::Clip { OpType::Max } else { op }, dtype)
 }
 
 fn is_small(edit: &Edit<'_>, value: ValueId) -> bool {
