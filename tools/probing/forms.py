@@ -49,7 +49,7 @@ CHOSEN = [
 ]  # fmt: skip
 NEEDS = {
     "LstmLengths": (None,) * 4 + ([3, 1],), "GruLengths": (None,) * 4 + ([3, 1],),
-    "CastToShort": ([70000, -3, 40000, 5],),
+    "MulItselfShort": ([70000, -3, 5],), "CastToShort": ([70000, -3, 40000, 5],),
     "SmallSigned": ([0, 1, 2, -1, 1, 5, 7, 1, -8],),
     "OneHotAxis": ([0, 2, 1],), "OneHotOutOfRange": ([7, 0, 2],), "OneHotNegative": ([-1, 0, 2],),
     "BroadcastClip": (None, -2, 3),
