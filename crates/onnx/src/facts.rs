@@ -178,7 +178,7 @@ impl Facts {
                 let is_exact = op.is_some_and(|op| op.is(EXACT));
                 let mut question = Question { facts: self, edit, index, value, ty };
                 rule.and_then(|rule| rule(&mut question))
-                    .map_or(of_type, |fact| if is_exact { fact } else { fact.rounded(ty.dtype) })
+                    .map_or(of_type, |fact| fact.stored(is_exact, ty.dtype))
             }
             (None, None) => match edit.bounds_of_input(value) {
                 Some((low, high)) => Fact::Ints((low.into(), high.into())),
@@ -213,9 +213,10 @@ impl Facts {
 }
 
 impl Fact {
-    /// Returns the fact for numbers that were rounded to a type.
-    fn rounded(self, dtype: DType) -> Fact {
+    /// Returns the fact for results of an operator, which rounds unless it is exact.
+    fn stored(self, is_exact: bool, dtype: DType) -> Fact {
         match self {
+            Fact::Floats(floats) if is_exact => Fact::Floats(floats.exact()),
             Fact::Floats(floats) => Fact::Floats(floats.rounded(dtype)),
             other => other,
         }

@@ -138,10 +138,15 @@ impl Floats {
         if fact.high > largest {
             fact.high = f64::INFINITY;
         }
-        if fact.low > 0.0 || fact.high < 0.0 {
-            fact.negative_zero = NegativeZero::Never;
-        }
-        fact
+        fact.exact()
+    }
+
+    /// Returns the fact for numbers that were not rounded: there is no zero outside of the range.
+    #[must_use]
+    pub(crate) fn exact(self) -> Floats {
+        let has_zero = self.low <= 0.0 && self.high >= 0.0;
+        let negative_zero = if has_zero { self.negative_zero } else { NegativeZero::Never };
+        Floats { negative_zero, ..self }
     }
 
     /// Adds that negative numbers may underflow to `−0`.
