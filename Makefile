@@ -76,8 +76,9 @@ test-all:
 	$(PYTEST) python/tests
 	$(PY) tools/test_wheel.py
 
-# Without the Python module, which has no tests in Rust. No crate has examples in its comments.
-CARGO_TEST := cargo test --quiet --workspace --all-targets --exclude jax2onnx-python
+# The Python module has no tests in Rust. It takes part all the same, so that its build uses the same crates: those that
+# it shares with the tests are then compiled once, with the same features.
+CARGO_TEST := cargo test --quiet --workspace
 compile: | tools
 	$(CARGO_TEST) --no-run
 	cargo build --quiet --package jax2onnx-python
