@@ -78,7 +78,7 @@ impl Kernels {
             };
             require(entries.iter().all(fits))?;
         }
-        // What no read depends on is not computed.
+        // States without a read are not computed.
         let mut all = Blocks::of(&system.rows).ok()?;
         all.retain(|blocks| blocks.order.iter().any(|&place| place >= columns));
         let [blocks] = <[Blocks; 1]>::try_from(all).ok()?;
@@ -255,7 +255,7 @@ impl Kernels {
         let chunk = self.chunk;
         let [mut kernel, mut ends, mut reads] = [const { Vec::new() }; 3];
         for (matrix, powers) in known.iter().zip(&self.powers) {
-            // What an input adds to each state after some more steps, and what a state adds to each read.
+            // The contributions of an input to each state some steps later, and of a state to each read.
             let (mut added, mut read) = (Vec::new(), Vec::new());
             for power in &powers[..chunk] {
                 let to_state = |to: usize, input: usize| -> f64 {

@@ -47,7 +47,8 @@ fn is_small(edit: &Edit<'_>, value: ValueId) -> bool {
     range.is_some_and(|(low, high)| -LARGEST_EXACT <= low && high <= LARGEST_EXACT)
 }
 
-/// True if integers are only indices of lookups. What a hash leaves after a quotient or a remainder is no such index.
+/// True if integers are only indices of lookups. The remainder or quotient of a hash is no such index, because the hash
+/// itself may be large.
 fn is_index(edit: &Edit<'_>, value: ValueId, steps: usize) -> bool {
     use OpType::{Add, Cast, Clip, Concat, Expand, Max, Min, Mul, Sub, Where};
     use OpType::{Gather, GatherElements, GatherND, ScatterElements, ScatterND};

@@ -22,7 +22,7 @@ pub(crate) fn run(edit: &mut Edit<'_>) {
 /// Constant whole numbers as floats.
 struct Whole {
     numbers: ValueId,
-    /// What is subtracted from them.
+    /// The zero points to subtract from the numbers.
     zero: Option<ValueId>,
     /// All nodes from the numbers to the floats.
     nodes: Vec<usize>,
